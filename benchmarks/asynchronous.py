@@ -94,7 +94,9 @@ def trial(problem: str, delay: float, seed: int, activations: int = 1_000_000) -
 
 def synchronous(problem: str, delay: float, seed: int) -> float:
     """Periods that DRFGT takes without loss."""
-    result = do.solve(PROBLEMS[problem](seed), do.DRFGT(), W, seed=seed, stopping=STOP, iterations=100_000, record_every=10)
+    result = do.solve(
+        PROBLEMS[problem](seed), do.DRFGT(step_size="constant"), W, seed=seed, stopping=STOP, iterations=100_000, record_every=10
+    )
     return result.row.iteration * (SLOWNESS + delay) if result.converged else float("inf")
 
 
@@ -114,7 +116,7 @@ def on_ranks(ranks: int) -> None:
     problem, links = Slowed(data, 3), tp.metropolis_weights(tp.ring(agents))
     spent: dict[str, float] = {}
     for name, method, options in (
-        ("synchronous, no loss", do.DRFGT(), {"stopping": STOP, "iterations": 5000, "record_every": 10}),
+        ("synchronous, no loss", do.DRFGT(step_size="constant"), {"stopping": STOP, "iterations": 5000, "record_every": 10}),
         ("asynchronous, no loss", do.AsynchronousDRFGT(end_tolerance=END, activations=400_000), {}),
         ("asynchronous, 30 % lost", do.AsynchronousDRFGT(end_tolerance=END, activations=400_000), {"channel": f"loss:p={LOSS}"}),
     ):

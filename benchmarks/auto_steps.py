@@ -1,12 +1,12 @@
-"""Automatic and growing steps against the best constant one: iterations for every exact method, problem and graph.
+"""Automatic steps, constant and growing, against the best constant one: iterations for every exact method, problem and graph.
 
     python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seed 0] [--limit 12000] [method ...]
     python benchmarks/auto_steps.py --random 1000 [--limit 400] [method ...]
 
-For each problem and graph each method runs with ``step_size="auto"``, with ``"growing"`` and with constant steps about the
-automatic one, in the same order of communication, of which the best is the tuned step. Printed, as a table in Markdown:
-iterations(auto) / iterations(tuned) → iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until the gradient
-norm at the projected mean and the consensus error are small.
+For each problem and graph each method runs with ``step_size="constant"``, with ``"growing"`` (what ``"auto"`` is here) and with
+constant steps about the first, in the same order of communication, of which the best is the tuned step. Printed, as a table in
+Markdown: iterations(constant) / iterations(tuned) → iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until
+the gradient norm at the projected mean and the consensus error are small.
 
 With ``--random`` both run on that many random problems, graphs and scales from 1e-6 to 1e6, and divergences are counted.
 """
@@ -51,6 +51,7 @@ PROBLEMS: dict[str, Callable[[int], Any]] = {
     "PCA, synthetic": lambda seed: PCASettings(data="synthetic").problem(AGENTS, seed),
     "PCA, digits even": lambda seed: PCASettings(weighting="agents").problem(AGENTS, seed),
     "PCA, digits by label": lambda seed: PCASettings(partition="by-label", weighting="agents").problem(AGENTS, seed),
+    "PCA, digits centred by label": lambda seed: PCASettings(center=True, partition="by-label", rank=5).problem(AGENTS, seed),
     "matrix completion": lambda seed: MatrixCompletionSettings(dimension=40, rank=3).problem(AGENTS, seed),
 }
 GRAPHS: dict[str, Callable[[int], Any]] = {
@@ -96,7 +97,7 @@ def iterations(run: Run, limit: int) -> float:
 
 
 def tuned(automatic: float, count: Callable[[float, float], float]) -> float:
-    """The fewest iterations with a constant step, from those with the automatic step and ``count(multiple of it, limit)``.
+    """The fewest iterations with a constant step, from those with the automatic one and ``count(multiple of it, limit)``.
 
     The search goes up by factors of two until two in a row are no better, down while that is better, and then to the best one's
     neighbours by factors of sqrt(2).
@@ -120,8 +121,8 @@ def tuned(automatic: float, count: Callable[[float, float], float]) -> float:
 
 
 def ratio(task: Task) -> tuple[Task, float, float, float]:
-    """The task, iterations with the automatic step, with growing ones and with the best constant step found."""
-    method = registry.algorithms.get(task.method)()
+    """The task, iterations with the constant automatic step, with growing ones and with the best constant step found."""
+    method = registry.algorithms.get(task.method)(step_size="constant")
     problem, W = PROBLEMS[task.problem](task.seed), GRAPHS[task.graph](task.seed)
 
     def run(algorithm: Any) -> Run:
@@ -156,7 +157,7 @@ def table(methods: Iterable[str], outcomes: Iterable[tuple[Task, float, float, f
             print(f"| {task.problem} | {task.graph} | {' | '.join(row)} |", flush=True)
             row = []
     print()
-    for name, ratios in zip(("auto", "growing"), zip(*cells, strict=True), strict=True):
+    for name, ratios in zip(("constant", "growing"), zip(*cells, strict=True), strict=True):
         print(
             f"{name}: median {statistics.median(ratios):.2f}, worst {max(ratios):.2f}, "
             f"above 1.5 in {sum(one > 1.5 for one in ratios)} of {len(ratios)} cells"
@@ -189,11 +190,11 @@ def random_case(seed: int) -> tuple[Any, Any]:
 
 
 def outcome(task: tuple[str, int, int]) -> list[tuple[bool, float]]:
-    """For auto and growing: true if the run diverged, and the last gradient norm."""
+    """For constant and growing steps: true if the run diverged, and the last gradient norm."""
     name, seed, limit = task
     problem, W = random_case(seed)
     found = []
-    for step in ("auto", "growing"):
+    for step in ("constant", "growing"):
         result = solve(
             problem, registry.algorithms.get(name)(step_size=step), W, iterations=limit, seed=seed, rows=50, comm="serial"
         )
@@ -203,7 +204,7 @@ def outcome(task: tuple[str, int, int]) -> list[tuple[bool, float]]:
 
 def main() -> None:
     """Print the table, or the counts of divergences."""
-    arguments = argparse.ArgumentParser(description="Automatic and growing steps against the best constant ones.")
+    arguments = argparse.ArgumentParser(description="Automatic steps, constant and growing, against the best constant ones.")
     arguments.add_argument("methods", nargs="*", default=METHODS)
     arguments.add_argument("--problem", action="append", choices=PROBLEMS, help="several times for several; by default all")
     arguments.add_argument("--seed", type=int, default=0)
@@ -218,11 +219,11 @@ def main() -> None:
         for method in given.methods:
             ends = list(pool.map(outcome, [(method, seed, given.limit) for seed in range(given.random)], chunksize=10))
             lost = [sum(end[which][0] for end in ends) for which in (0, 1)]
-            nearer = sum(grown < auto / 3.0 for (_, auto), (_, grown) in ends)
-            farther = sum(grown > auto * 3.0 for (_, auto), (_, grown) in ends)
+            nearer = sum(grown < constant / 3.0 for (_, constant), (_, grown) in ends)
+            farther = sum(grown > constant * 3.0 for (_, constant), (_, grown) in ends)
             print(
-                f"{method}: of {given.random} problems diverged: auto {lost[0]}, growing {lost[1]}; the gradient after "
-                f"{given.limit} iterations is less than a third with growing {nearer} times, with auto {farther} times"
+                f"{method}: of {given.random} problems diverged: constant {lost[0]}, growing {lost[1]}; the gradient after "
+                f"{given.limit} iterations is less than a third with growing {nearer} times, with constant {farther} times"
             )
 
 

@@ -27,7 +27,7 @@ W = tp.metropolis_weights(tp.ring(agents))
 stopping = do.stopping.GradientNorm(1e-6, relative=True)
 method = do.AsynchronousDRFGT(activations=40_000, delay=delay, slow_agents=1, slowness=slowness)
 free = do.solve(problem, method, W, channel="loss:p=0.3", stopping=stopping, record_every=500)
-waiting = do.solve(problem, do.DRFGT(), W, stopping=stopping, iterations=10_000, record_every=10)
+waiting = do.solve(problem, do.DRFGT(step_size="constant"), W, stopping=stopping, iterations=10_000, record_every=10)
 activations = agents - 1 + 1 / slowness  # of all agents in a period
 figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
 for name, result, period, style in (

@@ -23,7 +23,7 @@ chords = tp.directed_ring(agents, chords=16, seed=0)
 runs = {
     "push-pull, one way": (do.PushPull(), chords),
     "DRGTA, one way": (do.DRGTA(), chords),
-    "DRFGT, both ways": (do.DRFGT(), chords.to_undirected()),
+    "DRFGT, both ways": (do.DRFGT(step_size="constant"), chords.to_undirected()),
 }
 figure, axes = plt.subplots(1, 2, figsize=(7, 3), sharey=True, layout="constrained")
 for (name, (method, graph)), style in zip(runs.items(), ("-", "--", ":"), strict=True):

@@ -1,4 +1,4 @@
-"""Row c: iterations of decentralized methods: automatic and growing steps against the best constant one, and each other's best.
+"""Row c: iterations of decentralized methods: automatic steps, constant and growing, against the best one; methods compared.
 
 Iterations are those of ``benchmarks/auto_steps.py``, until the gradient at the projected mean and the consensus error are small.
 """
@@ -22,7 +22,7 @@ LIMIT = 20_000
 
 
 def counted(methods: tuple[str, ...], problem: str, graph: str, limit: int) -> dict[str, list[float]]:
-    """Iterations of each method with the automatic step, with growing steps and with the tuned step."""
+    """Iterations of each method with the constant automatic step, with growing steps and with the tuned step."""
     tasks = [Task(method, problem, graph, 0, limit) for method in methods]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return {task.method: counts for task, *counts in pool.map(ratio, tasks)}
@@ -47,10 +47,10 @@ class Cell:
         self._found: dict[str, list[float]] | None = None
 
     def works(self, method: str) -> Works:
-        """The iterations of a method with automatic and growing steps, and with the tuned one."""
+        """The iterations of a method with the constant automatic step, with growing steps, and with the tuned one."""
         if self._found is None:
             self._found = counted(*self.given)
-        names = ("automatic step", "growing steps", "tuned step")
+        names = ("constant automatic step", "growing steps", "tuned step")
         return {name: constant(value, self.limit) for name, value in zip(names, self._found[method], strict=True)}
 
     def tuned(self) -> Works:

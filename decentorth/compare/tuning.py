@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,8 @@ def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: 
     own = Candidate(1.0, algorithm)
     if not (rules.tune and has_step(algorithm)):
         return (own,)
-    centre = float(f"{_first_step(label, algorithm, start):.3g}")
-    return tuple(own if factor == 1.0 else Candidate(factor, with_step(resolved, centre * factor)) for factor in rules.factors)
+    centre, alike = float(f"{_first_step(label, algorithm, start):.3g}"), replace(resolved, step_size=algorithm.step_size)
+    return tuple(own if factor == 1.0 else Candidate(factor, with_step(alike, centre * factor)) for factor in rules.factors)
 
 
 def _first_step(label: str, algorithm: Any, start: Result) -> float:

@@ -16,6 +16,8 @@ from .network import Network, Plan
 class DeviceNetwork(Network):
     """A network that mixes arrays of the host as every network does, for automatic steps, and those of ``device`` there."""
 
+    steady = False
+
     def __init__(self, W: Any, device: Any) -> None:
         super().__init__(W, "serial")
         self._device = device

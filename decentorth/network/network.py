@@ -363,6 +363,11 @@ class Network(Shown):
         """The number of rounds after which the neighbours repeat; None if they need not."""
         return 1 if self.sequence is None else self.sequence.period
 
+    @property
+    def steady(self) -> bool:
+        """True if every message arrives, and the graph, which is undirected, and its weights stay."""
+        return not self.directed and self.sequence is None
+
     def reliable(self) -> contextlib.AbstractContextManager[None]:
         """A context in which every message arrives, even on an unreliable network, which sends lost messages again."""
         return contextlib.nullcontext()

@@ -88,6 +88,10 @@ class Network(Protocol):
         """
 
     @property
+    def steady(self) -> bool:
+        """True if every message arrives, and the graph, which is undirected, and its weights stay."""
+
+    @property
     def flooding_rounds(self) -> int:
         """The rounds after which a value has reached all agents, known in advance like the spectrum."""
 

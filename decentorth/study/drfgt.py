@@ -124,7 +124,7 @@ def run(trial: Trial) -> list[Row]:
     W = mixing_matrix(trial)
     spectrum = tp.spectrum(W)
     problem = make_problem(name, n, seed)
-    step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"
+    step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "constant"
     made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")
     state, reached, trackers = drive(made, _ENDS[name][0], centred=name == "quadratic")
     guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, state, spectrum)

@@ -473,7 +473,7 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
         assert all(value.flags.c_contiguous for value in arrays(state).values())
         counters = ("k", "gradients", *method.counters)
         expected = {f"state.{name}": int for name in counters}
-        assert {name: type(value) for name, value in counts(state).items()} == expected
+        assert {name: type(value) for name, value in counts(state).items() if ".progress." not in name} == expected
         assert state.k == k
         assert k == 0 or state.gradients - gradients in method.spends
         gradients, state = state.gradients, setup.step(state)

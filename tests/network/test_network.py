@@ -16,6 +16,7 @@ from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, Procrustes, ProcrustesSettings
 from decentorth.protocols import Array
+from decentorth.running.checkpoint.states import taken_apart
 from decentorth.stopping import Consensus, GradientNorm
 from tests.support.problems import GRAPHS, UNEVEN, pca, samples
 from tests.support.threads import ThreadCommunicator, on_ranks
@@ -308,9 +309,10 @@ def test_a_run_over_ranks_has_the_bits_of_one_process(name: str, ranks: int) -> 
         for column in set(one.history) - {"seconds"}:
             assert result.history[column].tobytes() == one.history[column].tobytes(), column
         own = result.network.agents
-        for field, value in one.state._asdict().items():
-            mine = getattr(result.state, field)
-            assert (mine.tobytes() == value[own].tobytes()) if isinstance(value, np.ndarray) else (mine == value), field
+        (mine, counted), (whole, numbers) = taken_apart(result.state, "state"), taken_apart(one.state, "state")
+        assert counted == numbers
+        for field, value in whole.items():
+            assert mine[field].tobytes() == value[own].tobytes(), field
     assert results[0][2].tobytes() == one.x.tobytes()
 
 

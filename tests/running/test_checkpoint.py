@@ -12,6 +12,7 @@ import signal
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,11 +182,14 @@ def test_a_reader_looks_only_at_the_pieces_with_its_agents(tmp_path: Path) -> No
         files.read_agents(manifest, 9, slice(2, 7))
 
 
+drfgt = partial(DRFGT, step_size="constant")
+
+
 def run(folder: Path | None = None, iterations: int = 60, algorithm: Any = None, W: Any = RING, **options: Any) -> Result:
     """A run on PCA, with checkpoints every 20 iterations unless told otherwise."""
     if folder is not None and "checkpoints" not in options:
         options["checkpoints"] = Checkpoints(folder, every=20)
-    return solve(pca().problem, DRFGT() if algorithm is None else algorithm, W, iterations=iterations, **options)
+    return solve(pca().problem, drfgt() if algorithm is None else algorithm, W, iterations=iterations, **options)
 
 
 def names(folder: Path) -> list[int]:
@@ -488,8 +492,14 @@ def other_data() -> Any:
 
 
 DIFFERENT: list[tuple[Callable[[Path], Any], str]] = [
-    (lambda folder: run(algorithm=DRFGT(penalty=3.0), resume=folder), "algorithm: penalty is 'auto' there and 3.0 here"),
-    (lambda folder: run(algorithm=DRFGT(safe=True), resume=folder), "algorithm: safe is False there and True here"),
+    (
+        lambda folder: run(algorithm=drfgt(penalty=3.0), resume=folder),
+        "algorithm: penalty is 'auto' there and 3.0 here",
+    ),
+    (
+        lambda folder: run(algorithm=drfgt(safe=True), resume=folder),
+        "algorithm: safe is False there and True here",
+    ),
     (lambda folder: run(W=GRAPHS["path"](N), resume=folder), "W: directed edges is 10 there and 8 here"),
     (
         lambda folder: run(W=0.5 * (RING + np.eye(N)), resume=folder),
@@ -497,9 +507,18 @@ DIFFERENT: list[tuple[Callable[[Path], Any], str]] = [
     ),
     (lambda folder: run(resume=folder, seed=8), "seed: seed is 0 there and 8 here"),
     (lambda folder: run(resume=folder, x0=np.eye(12, 3)), "the starting points differ by up to"),
-    (lambda folder: solve(pca(r=2).problem, DRFGT(), RING, resume=folder), "problem: shape is [12, 3] there and [12, 2] here"),
-    (lambda folder: solve(procrustes().problem, DRFGT(), RING, resume=folder), "problem: type is PCA there and Procrustes here"),
-    (lambda folder: solve(other_data(), DRFGT(), RING, resume=folder), "the data of agent 3 differ: its objective at the start is"),
+    (
+        lambda folder: solve(pca(r=2).problem, drfgt(), RING, resume=folder),
+        "problem: shape is [12, 3] there and [12, 2] here",
+    ),
+    (
+        lambda folder: solve(procrustes().problem, drfgt(), RING, resume=folder),
+        "problem: type is PCA there and Procrustes here",
+    ),
+    (
+        lambda folder: solve(other_data(), drfgt(), RING, resume=folder),
+        "the data of agent 3 differ: its objective at the start is",
+    ),
 ]
 
 
@@ -561,7 +580,7 @@ def test_another_rounding_is_accepted_with_a_warning(tmp_path: Path, caplog: pyt
     data = samples(UNEVEN[:5], 12, 0)
     near = PCA([a * (1.0 + 1e-13) for a in data], 3, weights="agents")
     with caplog.at_level(logging.WARNING):
-        solve(near, DRFGT(), RING, iterations=40, resume=tmp_path)
+        solve(near, drfgt(), RING, iterations=40, resume=tmp_path)
     assert "was written where arithmetic rounds differently" in caplog.text
 
 

@@ -87,14 +87,16 @@ def checked(
         *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
         names = f"{', '.join(most)} or {last}"
         raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}: {why}")
-    return found.initial if type(found) is Constant else found
+    if type(found) is not Constant or (found.initial == "auto" and step_size != "auto" and Growing in allowed):
+        return found  # where automatic steps grow, "constant" is the automatic step that does not
+    return found.initial
 
 
 StepSize = Annotated[float | str | Schedule, Form(checked)]
 """A step size that is constant or follows a schedule."""
 ConstantStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,)))]
 GrowingStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(*IN_ADVANCE, Growing)))]
-"""Exact methods on networks can also judge their steps as they go."""
+"""Exact methods on networks can also judge their steps as they go; "auto" does so where it is possible."""
 MeasuredStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(*IN_ADVANCE, BarzilaiBorwein)))]
 """A single agent can also measure its steps."""
 

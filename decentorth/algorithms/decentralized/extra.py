@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from ..common.method import Method
 from ..common.schedules import Auto, Constant, Growing
 from ..common.shared_step import agreed
 from ..common.step_sizes import Schedule, StepSize, checked
-from .growing_steps import running
+from .growing_steps import grown, running
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
 
@@ -43,11 +43,15 @@ class Extra(Method):
     Parameters
     ----------
     step_size
-        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty;
-        or growing.
+        alpha > 0; constant: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty; growing:
+        from there on as long as the agents' moves allow; auto: growing where that is possible, otherwise constant.
     """
 
     step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
+
+    def resolved(self, network: Network) -> Self:
+        """This method, with growing steps for automatic ones where they can be judged."""
+        return grown(self, network)
 
     def running(self) -> Any:
         """The method that runs: this one, or `Growing` around it."""

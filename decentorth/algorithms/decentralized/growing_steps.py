@@ -1,7 +1,7 @@
-"""Growing steps: the automatic step, which grows while the moves of the agents show no sign that it is too large.
+"""Growing steps: automatic ones, which grow while the moves of the agents show no sign that they are too large.
 
-The largest useful step is 1 to 6 times the automatic one, and the data alone decide. So a run begins with the automatic step and
-judges it after every block of w + D iterations, w = max(30, 3 / gap), gap = 1 - lambda_2 and D the rounds in which a number
+The largest useful step is 1 to 6 times the one that is safe in advance, and the data alone decide. So a run begins with that one
+and judges it after every block of w + D iterations, w = max(30, 3 / gap), gap = 1 - lambda_2 and D the rounds in which a number
 reaches all agents. Let x_k be the agent's point and z_k = (I - W) p_k, where p_k is the first array that it sends in iteration k:
 x_k, or x_k - alpha y_k. In every third of the first w iterations the agent adds, for each half of them,
 
@@ -12,7 +12,8 @@ the first. Near a minimiser a step that is too large for the curvature makes mov
 convergence and the escape from a saddle go straight ahead. Farther away, a step that is too large for consensus makes agents
 circle at a distance from each other: the disagreement of their moves, delta, does not shrink. The verdict of an agent is
 
-    3 broken   a move of half the norm of x, or tau > 0.02 and u > 30 (both only above the first step), or a number not finite
+    4 broken   a move of half the norm of x, or tau > 0.02 and u > 30 (both only above the first step), or a number not finite
+    3 drift    above the first step, q > 1.02 in six blocks in a row
     2 bad      tau > 0.02 and u > 1; or delta > `apart` and q > 0.9; after a cut only where q > 2 too; or, above the first step,
                q > 0.97, u > 0.97 and tau > 3e-5 in four blocks in a row
     1 hold     tau > 0.02 or delta > `hold`
@@ -22,9 +23,13 @@ A step of EXTRA above 2^(5/3) times the first one must prove itself: it is bad w
 where q > 2 too), and grows only where q <= 0.9 and delta <= 0.05. Where moves shrink, the curvature about the minimiser decides,
 and tau shows it in time; elsewhere such steps have let agents circle.
 
+Moves that grow without turning are those of an escape from a saddle, or of agents that drift off together: where agents are unlike,
+what keeps them apart grows with the step, and takes away from the curvature of the mean until there is none. A saddle is left with
+the first step too, so drift is a reason to halve the step down to that, and no further.
+
 In the last D iterations of a block the largest verdict spreads to all agents, as one more number in messages that they send anyway
-(`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 and 3 it is cut,
-and waits for `PATIENCE` blocks, twice as long each time. After 3, and after 2 in the first block of a step, the run goes back to
+(`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 to 4 it is cut,
+and waits for `PATIENCE` blocks, twice as long each time. After 4, and after 2 in the first block of a step, the run goes back to
 the last state that was judged 0; an agent whose move was too long stays there until the others follow. Steps are the first ones
 times 2^(m/6) with an integer m, so that they are the same bits on all agents, on any number of ranks and after a checkpoint.
 
@@ -37,9 +42,9 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -52,6 +57,7 @@ from ..common.mixing import effective
 from ..common.schedules import Growing as GrowingStep
 from ..common.step_sizes import GrowingStepSize
 
+M = TypeVar("M")
 PATIENCE = 3
 """The blocks without growth after the first cut."""
 TURNING = 0.02
@@ -102,6 +108,8 @@ class Progress(NamedTuple):
     """``(n_local,)``: 1 for agents whose move was too long."""
     circling: Array
     """``(n_local,)``: the blocks in a row in which an agent's moves neither shrank nor went straight ahead."""
+    drifting: Array
+    """``(n_local,)``: the blocks in a row in which an agent's moves grew."""
     sums: Array
     """``(n_local, 5)``: E and Q in the first half of the block, then E, Q and N in the second."""
     before: Array
@@ -124,8 +132,9 @@ class Exact(Decentralized):
     Parameters
     ----------
     step_size
-        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; growing: from there on as
-        long as the agents' moves allow; or a schedule (diminishing, horizon).
+        A number > 0; constant: from the agents' Lipschitz constants, the spectrum of W and a given penalty; growing: from there on
+        as long as the agents' moves allow; auto: growing where that is possible, otherwise constant; or a schedule (diminishing,
+        horizon).
     """
 
     step_size: GrowingStepSize = "auto"
@@ -138,9 +147,21 @@ class Exact(Decentralized):
                 "or take step_size='auto'"
             )
 
+    def resolved(self, network: Network) -> Self:
+        """This method, with growing steps for automatic ones where they can be judged."""
+        return grown(self, network)
+
     def running(self) -> Any:
         """The method that runs: this one, or `Growing` around it."""
         return running(self)
+
+
+def grown(method: M, network: Network) -> M:
+    """The method with growing steps for automatic ones, if several agents with exact gradients on a steady network judge them."""
+    given: Any = method
+    exact = getattr(given, "batch_size", None) is None and not getattr(given, "safe", False)
+    judged = given.step_size == "auto" and exact and network.steady and network.n_agents > 1
+    return replace(given, step_size=GrowingStep()) if judged else method
 
 
 def running(method: Any) -> Any:
@@ -227,7 +248,7 @@ class Growing:
         """The method's first state, and the progress of a run that has not judged its step yet."""
         state = self.method.init(problem, network, streams, x0)
         first = np.stack((state.step_size, state.penalty if "penalty" in state._fields else state.step_size), axis=-1)
-        numbers, none = np.zeros((3, len(x0))), np.zeros((2, *x0.shape))
+        numbers, none = np.zeros((4, len(x0))), np.zeros((2, *x0.shape))
         good = _copied(state)
         progress = Progress(
             exponent=0,
@@ -238,6 +259,7 @@ class Growing:
             verdict=numbers[0],
             stopped=numbers[1],
             circling=numbers[2],
+            drifting=numbers[3],
             sums=np.zeros((len(x0), 5)),
             before=none[0],
             apart=none[1],
@@ -308,11 +330,13 @@ class Growing:
         p.verdict[...] = np.where(bad, 2.0, np.where(waits, 1.0, 0.0))
         if p.exponent > 0:
             p.circling[...] = np.where((q > 0.97) & (u > 0.97) & (tau > 3e-5), p.circling + 1.0, 0.0)
-            p.verdict[p.circling == 4.0] = 2.0
-            p.circling[p.circling == 4.0] = 0.0
-            p.verdict[turning & (u > 30.0)] = 3.0
+            p.drifting[...] = np.where(q > 1.02, p.drifting + 1.0, 0.0)
+            for blocks, most, verdict in ((p.circling, 4.0, 2.0), (p.drifting, 6.0, 3.0)):
+                p.verdict[blocks == most] = verdict
+                blocks[blocks == most] = 0.0
+            p.verdict[turning & (u > 30.0)] = 4.0
         p.verdict[q2 == 0.0] = 0.0
-        p.verdict[p.stopped > 0.0] = 3.0
+        p.verdict[p.stopped > 0.0] = 4.0
 
     def _decide(self, rule: Limits, problem: Problem[Any], state: Any, p: Progress) -> tuple[Any, Progress]:
         """The state and the progress after a block, by the network's verdict."""
@@ -323,11 +347,11 @@ class Growing:
             grows = verdict == 0 and p.wait == 0 and now + pace <= rule.most
             following = p._replace(exponent=now + pace * grows, wait=max(p.wait - 1, 0), cut=False, trial=grows)
         else:
-            if verdict == 3 or p.trial:
+            if verdict == 4 or (p.trial and verdict == 2):
                 state, now = _copied(p.good)._replace(k=state.k, gradients=state.gradients), p.good_exponent
                 p.stopped[...] = 0.0
-            lower = p.exponent - pace if p.exponent > 0 else p.exponent - 6
-            exponent = max(lower, LEAST if verdict == 3 else min(p.exponent, 0))
+            lower = p.exponent - (pace if p.exponent > 0 and verdict != 3 else 6)
+            exponent = max(lower, LEAST if verdict == 4 else min(p.exponent, 0))
             patience = 2 * p.patience if p.wait == 0 else p.patience
             following = p._replace(exponent=exponent, wait=patience // 2, patience=patience, cut=True, trial=False)
         p.verdict[...] = 0.0

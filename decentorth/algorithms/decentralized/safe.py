@@ -28,7 +28,7 @@ here looks at the objective, and no step grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from ..common.fields import landing
 from ..common.method import Ordered
 from ..common.schedules import Auto
 from ..common.step_sizes import StepSize
-from .growing_steps import Exact
+from .growing_steps import Exact, grown
 from .tracking import PenalisedState
 
 LAST = 1100
@@ -89,6 +89,10 @@ class SafeTracking(Exact, Ordered):
     def field(self, problem: Any, x: Array, penalty: Array) -> Array:
         """The field that is tracked, at x with these penalties; the landing field."""
         return landing(problem, x, penalty)
+
+    def resolved(self, network: Network) -> Self:
+        """This method with its order chosen, and with growing steps for automatic ones where they can be judged."""
+        return grown(Ordered.resolved(self, network), network)
 
     def running(self) -> Any:
         """The method that runs: this one, or `Safe` around it if ``safe`` is set, or `Growing`."""

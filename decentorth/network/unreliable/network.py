@@ -88,6 +88,8 @@ class UnreliableNetwork(Network):
         In addition to those of `Network`: the network is directed, or neighbours change and messages build on earlier ones.
     """
 
+    steady = False
+
     def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
         super().__init__(W, comm, placement)
         if self.directed:

@@ -127,7 +127,8 @@ def test_methods_that_mean_the_same_are_equal() -> None:
     numbers = [DRFGT(step_size=0.1), DRFGT(step_size=Constant(0.1)), DRFGT(step_size="constant:initial=0.1")]
     assert len(set(numbers)) == 1
     assert numbers[1].step_size == 0.1
-    assert DRFGT() == DRFGT(step_size=Constant()) != DRFGT(step_size="diminishing")
+    assert Landing() == Landing(step_size=Constant()) == Landing(step_size="constant") != Landing(step_size="diminishing")
+    assert DRFGT() != DRFGT(step_size=Constant()) == DRFGT(step_size="constant")
 
 
 @pytest.mark.parametrize("method", [DRFGT, DRGTA, DPRGT, DESTINY, GradientTracking])

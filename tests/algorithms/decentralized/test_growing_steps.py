@@ -15,7 +15,7 @@ from decentorth.algorithms.decentralized.growing_steps import limits
 from decentorth.api import Run
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import PCA, MatrixCompletionSettings, Procrustes
+from decentorth.problems import PCA, MatrixCompletionSettings, PCASettings, Procrustes
 from decentorth.running.checkpoint.states import copied, taken_apart
 from decentorth.stopping import Consensus, GradientNorm
 from tests.support.networks import Recording, Replaying
@@ -104,7 +104,7 @@ def solved(method: Any, graph: str) -> Result:
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "graph"), [(DRFGT, "erdos-renyi"), (RFEXTRA, "erdos-renyi"), (DRGTA, "star")])
 def test_the_same_answer_in_fewer_iterations(method: Any, graph: str) -> None:
-    grown, constant = solved(method(step_size="growing"), graph), solved(method(), graph)
+    grown, constant = solved(method(), graph), solved(method(step_size="constant"), graph)
     assert grown.converged
     assert grown.row.iteration < 0.7 * constant.row.iteration
 
@@ -120,6 +120,19 @@ def test_extra_goes_on_growing_while_its_moves_shrink() -> None:
     assert grown.converged
     assert grown.state.step_size[0] > step
     assert grown.row.iteration < 0.7 * constant.row.iteration
+
+
+def test_agents_that_drift_off_together_are_brought_back() -> None:
+    """Centred digits, a few on each agent: at five times the first step the moves grow by a tenth a block, without turning."""
+    problem, W = PCASettings(center=True, partition="by-label", rank=5), GRAPHS["ring"](10)
+    stopping = GradientNorm(1e-5, relative=True) & Consensus(1e-3)
+    grown, constant = (
+        solve(problem.problem(10, 0), DRFGT(step_size=step), W, iterations=4000, stopping=stopping, record_every=20, comm="serial")
+        for step in ("growing", "constant")
+    )
+    assert grown.converged
+    assert grown.state.progress.first[0, 0] == constant.state.step_size[0]
+    assert grown.row.iteration < 1.5 * constant.row.iteration
 
 
 @pytest.mark.parametrize("method", [DRFGT, RFEXTRA])
@@ -185,7 +198,7 @@ def test_verdicts_ride_in_messages_that_are_sent_anyway(method: Any) -> None:
     results = [
         solve(small(), method(step_size=step, **given), GRAPHS["star"](10), iterations=3 * BLOCK, comm="serial")
         for given in ([{"order": "combine-then-adapt"}] if method is DRFGT else [{}])
-        for step in ("auto", "growing")
+        for step in ("constant", "auto")
     ]
     constant, grown = (result.row for result in results)
     assert grown.messages == constant.messages
@@ -211,6 +224,38 @@ def test_tracking_has_a_cap_by_consensus_and_blocks_by_the_gap() -> None:
     assert found.block == found.window + 5
     product = method.aim(network.spectrum, "combine-then-adapt") * 2.0 ** (found.most / 6.0)
     assert product == pytest.approx(2.0 * np.sqrt(gap))
+
+
+@pytest.mark.parametrize("method", [DRFGT, DESTINY, DRGTA, DPRGT, RFEXTRA, REXTRA])
+def test_automatic_steps_grow_unless_they_are_constant_by_name(method: Any) -> None:
+    problem, W = small(agents=5), GRAPHS["ring"](5)
+    automatic, growing, constant = (
+        solve(problem, method(step_size=step), W, iterations=3 * BLOCK, comm="serial") for step in ("auto", "growing", "constant")
+    )
+    assert automatic.iterates_sha256 == growing.iterates_sha256 != constant.iterates_sha256
+    assert constant.state.step_size.tolist() == growing.state.progress.first[:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("method", "agents", "W", "given"),
+    [
+        (DRFGT(batch_size=3), 8, "ring", {}),
+        (DESTINY(safe=True), 8, "ring", {}),
+        (DRFGT(), 8, "ring", {"channel": "loss:p=0.1"}),
+        (RFEXTRA(), 8, "ring", {"channel": "loss:p=0.1"}),
+        (DRGTA(), 8, "directed_ring:chords=3", {}),
+        (DRFGT(), 1, None, {}),
+    ],
+    ids=["batches", "safe", "channel", "channel, EXTRA", "directed", "one agent"],
+)
+def test_automatic_steps_are_constant_where_they_cannot_be_judged(method: Any, agents: int, W: Any, given: Any) -> None:
+    problem = PCA(samples((20,) * agents, 6, 0), 2)
+    states = Run(problem, method, W, comm="serial", **given).states()
+    first = next(states).step_size.copy()
+    for _ in range(3 * BLOCK):
+        state = next(states)
+    scale = 2.0**-state.label if method == DESTINY(safe=True) else 1.0
+    assert (state.step_size == scale * first).all()
 
 
 def test_refusals() -> None:

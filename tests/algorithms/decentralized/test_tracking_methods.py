@@ -314,7 +314,7 @@ def test_automatic_steps_bring_agents_together_whose_gradients_differ(method: An
     rng = np.random.default_rng(0)
     A = rng.standard_normal((10, 30, 20)) / np.sqrt(30)
     problem = Procrustes(A, scale * rng.standard_normal((10, 5, 30)))
-    history = solve(problem, method(), WIDE[graph], iterations=3000, rows=2).history
+    history = solve(problem, method(step_size="constant"), WIDE[graph], iterations=3000, rows=2).history
     assert history["gradient_norm"][-1] < 1e-6 * history["gradient_norm"][0]
     assert history["consensus_error"][-1] < 1e-4
 
