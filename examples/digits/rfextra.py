@@ -15,7 +15,7 @@ import topologies as tp
 
 problem = do.problems.PCASettings(rank=5, partition="by-label").problem(10, seed=0)
 W = tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=0))
-result = do.solve(problem, do.RFEXTRA(), W, iterations=8000)
+result = do.solve(problem, do.RFEXTRA(), W, iterations=3000)
 if result.collective.rank == 0:
     row, seen = result.row, result.row.values
     print(f"{result.status}: distance {seen['error']:.1e}, consensus {seen['consensus_rms']:.1e}, {row.bytes / 1e6:.0f} MB")

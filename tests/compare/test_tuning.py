@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from decentorth.compare.tuning import Candidate, at_edge, best, candidates, meri
 from decentorth.scaffold.algorithm import Template
 from tests.compare.cases import ATC, CTA, graph, procrustes, small
 
-TUNED = Rules(trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
+TUNED = Rules(trials=2, iterations=250, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,8 @@ def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
                     one.algorithm,
                     graph(seed),
                     seed=seed,
-                    iterations=500,
-                    rows=TUNED.rows(500),
+                    iterations=TUNED.iterations,
+                    rows=TUNED.rows(TUNED.iterations),
                     stopping=TUNED.stop(),
                 ).history
                 for seed in (2, 3)
@@ -64,7 +65,7 @@ def test_every_method_has_the_same_budget(tuned: Comparison) -> None:
     for entry in tuned.entries:
         assert [one.factor for one in entry.tried] == list(TUNED.factors)
         assert {len(one.traces) for one in entry.tried} == {2}
-        assert all(trace.history["iteration"][-1] <= 500 for one in entry.tried for trace in one.traces)
+        assert all(trace.history["iteration"][-1] <= TUNED.iterations for one in entry.tried for trace in one.traces)
 
 
 def test_the_grid_is_centred_at_the_methods_own_step(tuned: Comparison) -> None:
@@ -82,7 +83,9 @@ def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
     for entry in tuned.entries:
         for seed, trace in zip((0, 1), entry.traces, strict=True):
             algorithm = entry.chosen.algorithm
-            result = do.solve(procrustes(seed), algorithm, graph(seed), seed=seed, iterations=500, rows=TUNED.rows(500))
+            result = do.solve(
+                procrustes(seed), algorithm, graph(seed), seed=seed, iterations=TUNED.iterations, rows=TUNED.rows(TUNED.iterations)
+            )
             shown = len(trace.history["iteration"])
             assert np.array_equal(result.history["gradient_norm"][:shown], trace.history["gradient_norm"])
 
@@ -170,5 +173,5 @@ def test_a_step_that_is_not_told_must_be_given() -> None:
 
 @pytest.mark.slow
 def test_any_method_of_the_registry_kind_is_tuned() -> None:
-    found = small(algorithms={"template": Template(), "damped": Template(step_size=1e-3)}, rules=TUNED)
+    found = small(algorithms={"template": Template(), "damped": Template(step_size=1e-3)}, rules=replace(TUNED, iterations=50))
     assert all(len(entry.tried) == TUNED.grid for entry in found.entries)

@@ -88,7 +88,9 @@ def safe_step(B: Array, x: Array, field: Array, eps: float) -> float:
     p = x.shape[1]
     farthest = 2 * np.sqrt(p * (1 + eps)) / np.sqrt(np.trace(field.T @ B @ field))
     grid = np.linspace(0, farthest, 20001)[1:]
-    first = next(i for i, eta in enumerate(grid) if norm(gap(B, x - eta * field)) > eps)
+    points = x - grid[:, None, None] * field
+    gaps = points.transpose(0, 2, 1) @ B @ points - np.eye(p)
+    first = int(np.flatnonzero((gaps * gaps).sum(axis=(1, 2)) > eps**2)[0])
     low, high = grid[first] - grid[0], grid[first]
     for _ in range(100):
         middle = (low + high) / 2

@@ -258,9 +258,17 @@ def spoilt(name: str) -> FunctionProblem[Stiefel]:
     return FunctionProblem(value, gradient, Stiefel(4, 1), 3)
 
 
-@pytest.mark.parametrize("channel", [None, "delay:rounds=2", "sleep:p=0.2"])
 @pytest.mark.parametrize(
-    "method", [DGD(step_size=0.04), DPRGT(step_size=0.04), DRFGT(step_size=0.04, penalty=1.0)], ids=lambda one: type(one).__name__
+    ("method", "channel"),
+    [
+        (DGD(step_size=0.04), None),
+        (DGD(step_size=0.04), "delay:rounds=2"),
+        (DPRGT(step_size=0.04), None),
+        (DPRGT(step_size=0.04), "sleep:p=0.2"),
+        (DRFGT(step_size=0.04, penalty=1.0), "delay:rounds=2"),
+        (DRFGT(step_size=0.04, penalty=1.0), "sleep:p=0.2"),
+    ],
+    ids=lambda one: str(one) if one is None or isinstance(one, str) else type(one).__name__,
 )
 def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, channel: str | None) -> None:
     """By its agent and the iteration, whatever was measured when, in one process and on ranks; the counts are those of the run."""

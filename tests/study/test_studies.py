@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from decentorth.study.sweep import Trial
 from tests.support.marks import first_is_quick, first_row_is_quick
 
 
+@cache
 def drfgt_row(problem: str, family: str, weights: str, order: str = "combine-then-adapt", n: int = 10) -> dict[str, Any]:
     trial: Trial = {"problem": problem, "family": family, "n": n, "weights": weights, "order": order, "seed": 0}
     (row,) = drfgt.run(trial)

@@ -104,10 +104,10 @@ def test_every_method_with_a_penalty_and_steps_is_tried() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("name", TRIALS)
 def test_automatic_steps_are_stable_beside_any_penalty(name: str, number: int) -> None:
-    """Over nine decades: nothing diverges, points stay near the set, and the objective falls."""
+    """Over nine decades, every second one for each problem: nothing diverges, points stay near the set, and the objective falls."""
     trial = TRIALS[name]
     problem = trial.problems[number]()
-    for penalty in PENALTIES:
+    for penalty in PENALTIES[number::2]:
         method = trial.method(penalty=penalty)
         result = solve(problem, method, W if problem.n_agents > 1 else None, iterations=120, record_every=10, seed=1)
         feasibility, objective = result.history["feasibility"], result.history["objective"]

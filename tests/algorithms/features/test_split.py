@@ -162,6 +162,12 @@ def test_tracked_landing_is_exact_where_messages_are_lost(make: Callable[[], tup
     problem = make()[0]
     lossy = do.solve(problem, do.TrackedLanding(), W, channel=channel, iterations=6000, stopping=Error(1e-8), record_every=50)
     assert lossy.converged
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [pca, gevp])
+def test_tracked_landing_drifts_where_losses_are_not_repaired(make: Callable[[], tuple[Any, Array, Array]]) -> None:
+    problem = make()[0]
     drifting = do.solve(problem, do.TrackedLanding(), W, channel=do.Channel("loss:p=0.3", repair=False), iterations=1500)
     assert drifting.row.values["error"] > 1e-2
 

@@ -371,7 +371,8 @@ def test_the_command_of_the_readme_reaches_the_answer() -> None:
 def test_automatic_steps_reach_the_answer(direction: Direction, condition: float) -> None:
     """Also where the covariances are the identity: rotations of the views against each other have the largest curvature there."""
     settings = CCASettings(data="synthetic", samples=3000, dimension=8, dimension_y=8, condition=condition, rank=3, ridge=0.0)
-    result = solve(built(settings.problem(1, 0)), GeneralizedLanding(direction=direction), iterations=4000, rows=2, seed=1)
+    iterations = 500 if condition == 1.0 else 2000 if direction == "psi-b" else 1000
+    result = solve(built(settings.problem(1, 0)), GeneralizedLanding(direction=direction), iterations=iterations, rows=2, seed=1)
     assert result.row.values["error"] < 1e-8
     assert result.row.values["gradient_norm"] < 1e-3
     assert result.row.values["feasibility"] < 1e-4
