@@ -7,7 +7,8 @@ Talking to one neighbour at a time: DRFGT on the one-peer exponential sequence, 
 Paper 004's problem with 16 agents and the published steps. Prints what each costs and draws gradient norm and consensus error
 against iterations and against bytes sent by an agent. ::
 
-    python examples/time_varying.py time_varying.png
+    python examples/time_varying.py time_varying.png          # 3000 iterations
+    python examples/time_varying.py time_varying.png 1000
 """
 
 import sys
@@ -25,7 +26,9 @@ networks = {
 problem = do.problems.ProcrustesSettings().problem(16, seed=0)
 figure, axes = plt.subplots(2, 2, figsize=(7, 5), sharey="row", sharex="col", layout="constrained")
 for (name, W), style in zip(networks.items(), ("-", "--", ":"), strict=True):
-    result = do.solve(problem, do.DRFGT(step_size=1e-2, penalty=10.0), W, iterations=3000)
+    result = do.solve(
+        problem, do.DRFGT(step_size=1e-2, penalty=10.0), W, iterations=int(sys.argv[2]) if len(sys.argv) > 2 else 3000
+    )
     history, last = result.history, result.row
     print(
         f"{name:22s} gradient norm {last.values['gradient_norm']:.1e}, consensus error {last.values['consensus_error']:.1e}, "

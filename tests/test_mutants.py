@@ -41,8 +41,6 @@ from tests.support.problems import GRAPHS, pca
 
 MUTANTS = 150
 """Of every reader, beside those that are written by hand."""
-TESTED = 50
-"""So many of them are tried by the test, and as JSON."""
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST = "000000004/manifest.json"
 M, D, N = 9, 4, 6
@@ -459,13 +457,13 @@ def readers() -> dict[str, Reader]:
     }
 
 
-def all_counts(mutants: int) -> dict[str, tuple[Counts, float]]:
-    """What becomes of so many mutants of every reader, and the seconds that they took."""
+def all_counts() -> dict[str, tuple[Counts, float]]:
+    """What becomes of the mutants of every reader, and the seconds that they took."""
     found = {}
     for number, (name, reader) in enumerate(readers().items()):
         begun = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = tried(reader, mutants, (number,), Path(folder)), time.perf_counter() - begun
+            found[name] = tried(reader, MUTANTS, (number,), Path(folder)), time.perf_counter() - begun
     return found
 
 
@@ -478,13 +476,13 @@ def test_every_mutant_is_refused_in_a_line_or_read() -> None:
     counts = {name: Counts(*found) for name, found in json.loads(done.stdout).items()}
     assert {name: found.failures for name, found in counts.items() if found.failures} == {}
     for mutants, refused, accepted, _ in counts.values():
-        assert refused + accepted == mutants >= TESTED
+        assert refused + accepted == mutants >= MUTANTS
         assert refused > 0
 
 
 def main(words: Sequence[str]) -> None:
     """Print the counts as a table, or as JSON."""
-    found = all_counts(TESTED if "--json" in words else MUTANTS)
+    found = all_counts()
     if "--json" in words:
         sys.stdout.write(json.dumps({name: counts for name, (counts, _) in found.items()}))
         return

@@ -48,7 +48,7 @@ def first_step(said: str) -> float:
 
 @pytest.mark.slow
 def test_one_neighbour_at_a_time_costs_least_and_converges(tmp_path: Path) -> None:
-    said = run("examples/time_varying.py", str(tmp_path / "figure.png"))
+    said = run("examples/time_varying.py", str(tmp_path / "figure.png"), "1000")
     rows = re.findall(r"^(\S.*?) +gradient norm (\S+), consensus error (\S+), (\d+) kB", said, re.M)
     cost = {name: int(kilobytes) for name, _, _, kilobytes in rows}
     assert cost == {"one-peer exponential": 16, "static exponential": 112, "ring": 32}
