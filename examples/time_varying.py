@@ -24,11 +24,10 @@ networks = {
     "ring": tp.uniform_weights(tp.ring(16), self_weight=0.8),
 }
 problem = do.problems.ProcrustesSettings().problem(16, seed=0)
+iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
 figure, axes = plt.subplots(2, 2, figsize=(7, 5), sharey="row", sharex="col", layout="constrained")
 for (name, W), style in zip(networks.items(), ("-", "--", ":"), strict=True):
-    result = do.solve(
-        problem, do.DRFGT(step_size=1e-2, penalty=10.0), W, iterations=int(sys.argv[2]) if len(sys.argv) > 2 else 3000
-    )
+    result = do.solve(problem, do.DRFGT(step_size=1e-2, penalty=10.0), W, iterations=iterations)
     history, last = result.history, result.row
     print(
         f"{name:22s} gradient norm {last.values['gradient_norm']:.1e}, consensus error {last.values['consensus_error']:.1e}, "

@@ -186,7 +186,7 @@ def test_damaged_numbers_of_an_earlier_run_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_run_holds_the_start_three_arrays_of_its_state_and_those_of_a_step() -> None:
-    arrays = sizes.memory(3_000)["3,000 agents"]()
+    arrays = sizes.memory(10_000)["10,000 agents"]()
     assert 4.0 < arrays < 6.0
 
 

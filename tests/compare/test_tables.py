@@ -243,7 +243,10 @@ def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
 
 @pytest.mark.slow
 def test_many_methods_are_told_apart() -> None:
-    many = small(algorithms=[f"drfgt:step_size={step}" for step in np.linspace(1e-3, 4e-3, 9)], rules=replace(RULES, trials=1))
+    many = small(
+        algorithms=[f"drfgt:step_size={step}" for step in np.linspace(1e-3, 4e-3, 9)],
+        rules=replace(RULES, trials=1, iterations=100),
+    )
     lines = [line for line in figure(many).axes[0].lines if line.get_gid() == "median"]
     looks = {(line.get_color(), str(line._dash_pattern)) for line in lines}  # type: ignore[attr-defined]
     assert len(looks) == len(lines) == 9
