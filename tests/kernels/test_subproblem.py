@@ -13,7 +13,7 @@ from decentorth.kernels import Kernel, load
 from decentorth.kernels.subproblem import BASIS, HYPERBOLIC, ORTHOGONAL, Solution, form, ray_matrix
 from decentorth.protocols import Array
 
-KERNELS: list[Kernel] = ["numpy", *(["numba"] if importlib.util.find_spec("numba") else [])]
+KERNELS: list[Kernel] = ["numpy", "numba"] if importlib.util.find_spec("numba") else ["numpy"]
 REACH = 25.0
 """mu of the scans: exp(2 mu) = 5e21."""
 

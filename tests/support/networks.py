@@ -23,7 +23,7 @@ class Recording:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.n_agents, self.directed = network.n_agents, network.directed
+        self.n_agents, self.directed, self.steady = network.n_agents, network.directed, network.steady
         self.exchanges: list[Exchange] = []
 
     @property
