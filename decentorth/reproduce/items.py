@@ -123,7 +123,7 @@ ITEMS = (
         f"{J}/figure1.py figure1.png",
         "--data randn10 --seconds 1",
         "--data randn10 randn100 randn1000 --seconds 60",
-        "at most 25 s; at most 75 min",
+        "at most 25 s; 50 min",
     ),
     Item(
         "001",
