@@ -37,7 +37,7 @@ class ReproduceSettings(Settings):
     fast : bool
         The short form of each script: fewer seeds, smaller problems, shorter runs.
     full : bool
-        The long form: ten seeds where a script takes seeds, and the published sizes; up to many hours.
+        The long form: published sizes, and ten seeds where a script takes seeds, or three where ten take hours.
     out : str
         Folder for OUT/PAPER/ITEM.txt and the figures beside it; by default reproduced-fast or reproduced-full.
     list : bool
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write("\n".join(map(described, items)))
             return 0
         if asked.fast == asked.full:
-            raise InputError("give --fast (short runs) or --full (ten seeds, published sizes); --list tells how long each takes")
+            raise InputError("give --fast (short runs) or --full (published sizes, more seeds); --list tells how long each takes")
         root = checkout((Path(_version.__file__).parents[1], Path.cwd()))
         form = "full" if asked.full else "fast"
         folder = Path(asked.out or f"reproduced-{form}")

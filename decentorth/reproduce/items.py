@@ -104,7 +104,7 @@ ITEMS = (
         "Table 2: the hyperbolic eigenvalue problem, objectives after a time.",
         f"{J}/table2.py",
         "--data randn100 --seconds 3",
-        "--data randn10 randn100 randn1000 --seconds 90 --seeds 10",
+        "--data randn10 randn100 randn1000 --seconds 90 --seeds 3",
         "at most 40 s; at most 9 h",
     ),
     Item(
@@ -113,7 +113,7 @@ ITEMS = (
         "Table 4: the same with 70 of 100 signs +1.",
         f"{J}/table2.py --data randn100 --positive 70",
         "--seconds 3",
-        "--seconds 90 --seeds 10",
+        "--seconds 90 --seeds 3",
         "at most 40 s; at most 3 h",
     ),
     Item(
@@ -185,7 +185,7 @@ ITEMS = (
         "Figures 2 and 5: the generalized eigenvalue problem, gap and feasibility.",
         f"{GENERALIZED}/figure2.py figure2.png",
         "",
-        "--published --seeds 10",
+        "--published --seeds 3",
         "about 1 min; hours",
     ),
     Item(
@@ -221,7 +221,7 @@ ITEMS = (
         "Figures 8 and 10: landing and PLAM with many steps and penalties.",
         f"{GENERALIZED}/figure8.py figure8.png",
         "--dimension 100 --rank 50",
-        "--published --seeds 10",
+        "--published --seeds 3",
         "about 1 min; hours",
     ),
     Item(
@@ -239,7 +239,7 @@ ITEMS = (
         "Figure 9: the safe step along a run.",
         f"{GENERALIZED}/figure9.py figure9.png",
         "",
-        "--published --seeds 10",
+        "--published --seeds 3",
         "about 10 s; hours",
     ),
     Item(

@@ -98,7 +98,7 @@ class Agreement:
         asked = {name for rule in rules for name in rule.quantities or self._usual}
         if "gradient" in asked and not estimated:
             raise ValueError(
-                f"agents of {type(algorithm).__name__} have no estimate of the mean gradient: give a local tolerance for movement, "
+                "the agents of this method have no estimate of the mean gradient: give a local tolerance for movement, "
                 "disagreement or feasibility"
             )
         if "gradient" in asked and isinstance(problem, Nonsmooth) and problem.nonsmooth:

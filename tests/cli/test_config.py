@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from decentorth import registry
-from decentorth.algorithms.common.schedules import BarzilaiBorwein, Diminishing, Horizon
+from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
 from decentorth.cli import wiring
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, config_flag, published_defaults
 from decentorth.cli.flags import InputError, load, read_flags, read_value
@@ -76,7 +76,6 @@ def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> No
         ("diminishing:power=1,initial=0.5", Diminishing(0.5, 1.0), "diminishing:initial=0.5,power=1.0"),
         ("horizon:initial=auto,iterations=50", Horizon(iterations=50), "horizon:iterations=50"),
         ("constant:initial=0.5", 0.5, 0.5),
-        ("constant", "auto", "auto"),
     ],
 )
 @pytest.mark.parametrize("algorithm", ["drfgt", "landing --agents 1"])
@@ -87,6 +86,14 @@ def test_step_policies_as_flags_and_in_files(algorithm: str, flag: str, policy: 
     assert configuration.mapping()["step_size"] == printed
     for text in (configuration.yaml(), f"algorithm: {algorithm.split()[0]}\nagents: 1\nstep-size: {flag}"):
         assert resolve(text=text).algorithm == configuration.algorithm
+
+
+@pytest.mark.parametrize(("algorithm", "policy", "printed"), [("drfgt", Constant(), "constant"), ("landing", "auto", "auto")])
+def test_constant_is_told_from_auto_where_automatic_steps_may_grow(algorithm: str, policy: Any, printed: str) -> None:
+    configuration = resolve(f"--algorithm {algorithm} --agents 1 --step-size constant")
+    assert configuration.algorithm.step_size == policy
+    assert configuration.mapping()["step_size"] == printed
+    assert resolve(text=configuration.yaml()).algorithm == configuration.algorithm
 
 
 def test_measured_steps_as_flags_and_in_files() -> None:

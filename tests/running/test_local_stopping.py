@@ -478,7 +478,7 @@ def test_what_agents_cannot_know() -> None:
             REXTRA(),
             RING,
             LocalMaximum(1e-3, ("gradient",)),
-            "REXTRA have no estimate of the mean gradient",
+            "agents of this method have no estimate of the mean gradient",
         ),
         (pca().problem, DRFGT(), RING, LocalMaximum(1e-3, rounds=1), "1 rounds of max-consensus are too few .* it takes 2"),
         (pca().problem, DRFGT(), RING, LocalMaximum(1e-3) & LocalMaximum(1e-2, every=7), "must have the same every and rounds"),
