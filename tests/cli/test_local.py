@@ -82,7 +82,7 @@ def test_a_run_that_goes_on_may_be_given_another_local_tolerance(tmp_path: Path)
         ),
         (["--local-every", "5"], "--local-every: local_every needs local_tolerance"),
         (["--local-tolerance", "1", "--local-rounds", "2"], "2 rounds of max-consensus are too few for this network: it takes 5"),
-        (["--local-tolerance", "1", "--algorithm", "dgd", "--local-quantity", "gradient"], "agents of this method have no estimate"),
+        (["--local-tolerance", "1", "--algorithm", "dgd", "--local-quantity", "gradient"], "this method have no estimate"),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
