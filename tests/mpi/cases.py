@@ -142,6 +142,7 @@ def two_clusters() -> nx.Graph[int]:
 
 
 COMBINE = do.DRFGT(order="combine-then-adapt")
+STAYS = replace(COMBINE, step_size="constant")
 ADAPT = do.DRFGT(order="adapt-then-combine")
 
 
@@ -272,8 +273,8 @@ CASES: dict[str, Case] = {
     "tall-cdadt": Case(generated_cca, (100,) * 10, (300, 10), ring, do.CDADT(), iterations=12, recorded=6),
     "tall-drgta": Case(pca, LARGE, (784, 10), random_graph, do.DRGTA(retraction="cholesky-qr"), iterations=12, recorded=6),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
-    "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
-    "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
+    "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=25, recorded=6),
+    "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=25, recorded=6),
     "tall-pca": Case(pca, LARGE, (784, 10), ring, ADAPT, iterations=25, recorded=6),
 }
 
