@@ -18,7 +18,7 @@ from decentorth.compare.tuning import Candidate, at_edge, best, candidates, meri
 from decentorth.scaffold.algorithm import Template
 from tests.compare.cases import ATC, CTA, graph, procrustes, small
 
-TUNED = Rules(trials=2, iterations=250, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
+TUNED = Rules(trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def test_one_agent_converges_like_gradient_descent_in_the_tangent_space() -> Non
 @pytest.mark.parametrize(("name", "symmetries"), [("pca", 1), ("procrustes", 0)])
 def test_predicted_rate_is_measured(name: str, symmetries: int, order: Order) -> None:
     own, W = problem(name), tp.metropolis_weights(tp.path(N))
-    method = do.DRFGT(order=order)
+    method = do.DRFGT(step_size="constant", order=order)
     trackers = []
     for state in itertools.islice(do.iterate(own, method, W), 6000):
         trackers.append(np.linalg.norm(state.tracker))
