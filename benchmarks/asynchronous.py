@@ -7,7 +7,7 @@
 A period is the mean time between two activations of a fast agent. The seed is of the data, the start and the schedule. R^2 is that
 of the straight line through log gradient against time, from the last row above 1e-2 of the first gradient to 1e-7 of it: where a
 run passes a saddle point the gradient rises again, and the line begins after that. Rows are 22 periods apart. Steps are automatic.
-The synchronous column is the median of DRFGT with automatic steps and no loss at all, each of whose iterations takes the
+The synchronous column is the median of DRFGT with constant automatic steps and no loss at all, each of whose iterations takes the
 slowest agent's period and the longest delay. On ranks there are three agents each, and a gradient takes 2 ms, of an agent of rank 0
 20 ms, in which the core is free.
 """
