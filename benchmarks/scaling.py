@@ -1,4 +1,4 @@
-"""Seconds and memory of DRFGT on tori from 12 agents to 10,000 (``--full``: 100,000), 10 x 3 variables each, constant automatic step.
+"""Seconds and memory of DRFGT on tori from 12 agents to 10,000 (``--full``: 100,000), 10 x 3 variables each, constant step.
 
     python benchmarks/scaling.py [--full]
 
