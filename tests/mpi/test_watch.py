@@ -15,12 +15,12 @@ import pytest
 
 from decentorth.cli.saved_runs import read_summary
 from tests.mpi.faulty import AFTER, problem, solve
-from tests.support.mpi import Job, Running, run_ranks, until
+from tests.support.mpi import Job, Running, run_ranks
 
 pytestmark = pytest.mark.ranks
-LIMIT = 2.0
+LIMIT = 5.0
 PATIENT = 10.0
-"""The limit where the job must not be ended; a busy machine keeps ranks silent for seconds."""
+"""The limit where the job must not be ended, and where ten ranks share the cores; a busy machine keeps ranks silent for seconds."""
 SPOILT = ["tests/mpi/spoilt.py", "--algorithm", "spoilt"]
 
 
@@ -44,7 +44,7 @@ def in_state(running: Running, state: str) -> list[int]:
 
 def until_stopped(running: Running) -> int:
     """The rank that is stopped, once one is."""
-    return until(lambda: in_state(running, "T"))[0]
+    return running.until(lambda: in_state(running, "T"))[0]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize(
     ("ranks", "faulty_rank"),
-    [(3, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 0), (10, 0), (10, 6)))],
+    [(3, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 0), (10, 6)))],
 )
 def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, tmp_path: Path) -> None:
     """It is named; the stopped process ends too, and so does its shared memory; the last checkpoint is good."""
@@ -69,7 +69,8 @@ def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, t
         segments.update(running.segments())
 
     folder = str(tmp_path / "run")
-    words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(LIMIT)]
+    limit = PATIENT if ranks > 3 else LIMIT
+    words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(limit)]
     job = run(ranks, "paused", *words, meanwhile=look)
     assert job.returncode != 0, job.report()
     said = rf"rank {faulty_rank} \(process {stopped[0]} on \S+\) has given no sign of life for [.\d]+ s"
@@ -146,7 +147,7 @@ def test_ranks_do_not_outlive_their_launcher(victim: str) -> None:
         stopped = until_stopped(running)
         parent = int(Path(f"/proc/{stopped}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(stopped, signal.SIGCONT)
-        os.kill(running.launched if victim == "launcher" else parent, signal.SIGKILL)
+        os.kill(running.process.pid if victim == "launcher" else parent, signal.SIGKILL)
 
     job = run(3, "paused", "--iterations", "100000000", meanwhile=kill)
     assert job.returncode != 0, job.report()

@@ -71,9 +71,17 @@ def launcher() -> str:
 class Running(NamedTuple):
     """A job that has not ended yet."""
 
-    launched: int
+    process: subprocess.Popen[str]
     """The process that was started: the launcher, or without one Python."""
     token: str
+
+    def until(self, done: Callable[[], T]) -> T:
+        """Wait until ``done()`` is true, and return it; AssertionError shows what a job that ends before had written."""
+        until(lambda: done() or self.process.poll() is not None)
+        if not (found := done()):
+            written = "".join(self.process.communicate())
+            raise AssertionError(f"the job has ended too early, with {self.process.returncode}\n{written}")
+        return found
 
     def ranks(self) -> list[int]:
         """The job's Python processes that live."""
@@ -128,7 +136,7 @@ def run_ranks(
         hung = False
         try:
             if meanwhile is not None:
-                meanwhile(Running(process.pid, token))
+                meanwhile(Running(process, token))
             stdout, stderr = process.communicate(timeout=HUNG)
         except subprocess.TimeoutExpired:
             hung = True
