@@ -105,7 +105,7 @@ ITEMS = (
         f"{J}/table2.py",
         "--data randn100 --seconds 3",
         "--data randn10 randn100 randn1000 --seconds 90 --seeds 3",
-        "at most 40 s; at most 9 h",
+        "at most 40 s; 48 min",
     ),
     Item(
         "001",
