@@ -293,9 +293,9 @@ def test_signals(number: signal.Signals, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "decentorth.run", *SMALL, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", "a"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        until(lambda: Path("a/history.csv").is_file() and Path("a/history.csv").read_text().count("\n") > 9)
+        until(lambda: Path("a/history.csv").is_file() and Path("a/history.csv").read_text().count("\n") > 9, process=process)
         process.send_signal(number)
-        until(lambda: names("a"))
+        until(lambda: names("a"), process=process)
         if number == signal.SIGUSR1:
             assert process.poll() is None
             process.kill()

@@ -538,7 +538,7 @@ def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> Non
     words = [sys.executable, "-m", "decentorth.run", "--iterations", "100000000", "--quiet", "--out", str(tmp_path / "a")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
         history = tmp_path / "a" / "history.csv"
-        until(lambda: history.is_file() and history.read_text().count("\n") > 20)
+        until(lambda: history.is_file() and history.read_text().count("\n") > 20, process=process)
         process.send_signal(signal.SIGINT)
         try:
             _, said = process.communicate(timeout=HUNG)

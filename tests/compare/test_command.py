@@ -255,7 +255,7 @@ def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     runs = tmp_path / "o" / "runs"
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        until(lambda: process.poll() is not None or (runs.exists() and any(runs.glob("*.json"))))
+        until(lambda: runs.exists() and any(runs.glob("*.json")), process=process)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=HUNG)
     finally:

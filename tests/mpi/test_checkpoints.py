@@ -12,7 +12,7 @@ import pytest
 
 from decentorth.cli.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
-from tests.support.mpi import Job, Running, run_ranks
+from tests.support.mpi import Job, Running, run_ranks, until
 
 pytestmark = pytest.mark.ranks
 slow = pytest.mark.slow
@@ -116,9 +116,9 @@ def test_a_signal_to_the_launcher_reaches_the_ranks(number: signal.Signals, tmp_
     a = tmp_path / "a"
 
     def warn(running: Running) -> None:
-        running.until(lambda: rows(a) > 9)
+        until(lambda: rows(a) > 9, process=running.process)
         os.kill(running.process.pid, number)
-        running.until(lambda: bool(names(a)))
+        until(lambda: bool(names(a)), process=running.process)
         if number == signal.SIGUSR1:
             os.kill(running.process.pid, signal.SIGTERM)
 
@@ -148,7 +148,7 @@ def test_a_signal_to_one_rank_is_enough(tmp_path: Path) -> None:
     a = tmp_path / "a"
 
     def warn(running: Running) -> None:
-        running.until(lambda: rows(a) > 9)
+        until(lambda: rows(a) > 9, process=running.process)
         os.kill(max(running.ranks()), signal.SIGTERM)
 
     words = [*MODULE, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", str(a)]
@@ -186,7 +186,7 @@ def killed_and_resumed(ranks: int, kills: int, rng: np.random.Generator, folder:
         moment, victim = float(rng.uniform(0.0, 0.05)), int(rng.integers(0, 10))
 
         def kill(running: Running, after: int = after, moment: float = moment, victim: int = victim) -> None:
-            running.until(lambda: max(names(folder), default=0) >= after)
+            until(lambda: max(names(folder), default=0) >= after, process=running.process)
             time.sleep(moment)
             living = sorted(running.ranks())
             if living:

@@ -15,7 +15,7 @@ import pytest
 
 from decentorth.cli.saved_runs import read_summary
 from tests.mpi.faulty import AFTER, problem, solve
-from tests.support.mpi import Job, Running, run_ranks
+from tests.support.mpi import Job, Running, run_ranks, until
 
 pytestmark = pytest.mark.ranks
 LIMIT = 5.0
@@ -44,7 +44,7 @@ def in_state(running: Running, state: str) -> list[int]:
 
 def until_stopped(running: Running) -> int:
     """The rank that is stopped, once one is."""
-    return running.until(lambda: in_state(running, "T"))[0]
+    return until(lambda: in_state(running, "T"), process=running.process)[0]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize(
     ("ranks", "faulty_rank"),
-    [(3, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 0), (10, 6)))],
+    [(3, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 0), (10, 0), (10, 6)))],
 )
 def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, tmp_path: Path) -> None:
     """It is named; the stopped process ends too, and so does its shared memory; the last checkpoint is good."""

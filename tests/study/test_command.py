@@ -62,7 +62,7 @@ def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> Non
     study = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     file = tmp_path / "drfgt.csv"
     try:
-        until(lambda: study.poll() is not None or (file.exists() and file.read_bytes().count(b"\n") > 1))
+        until(lambda: file.exists() and file.read_bytes().count(b"\n") > 1, process=study)
         for _ in range(2):
             os.killpg(study.pid, signal.SIGINT)
             time.sleep(0.1)

@@ -104,8 +104,7 @@ def killed(
     try:
         history = out / "history.csv"
         begun = ready or (lambda: history.is_file() and history.read_text().count("\n") > 2)
-        until(lambda: process.poll() is not None or begun())
-        assert process.poll() is None, Ended(process.returncode, *process.communicate()).report()
+        until(begun, process=process)
         for victim, pause in zip(victims, pauses, strict=True):
             time.sleep(pause)
             os.kill(_ranks(token)[victim], signal.SIGKILL)

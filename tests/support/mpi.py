@@ -75,14 +75,6 @@ class Running(NamedTuple):
     """The process that was started: the launcher, or without one Python."""
     token: str
 
-    def until(self, done: Callable[[], T]) -> T:
-        """Wait until ``done()`` is true, and return it; AssertionError shows what a job that ends before had written."""
-        until(lambda: done() or self.process.poll() is not None)
-        if not (found := done()):
-            written = "".join(self.process.communicate())
-            raise AssertionError(f"the job has ended too early, with {self.process.returncode}\n{written}")
-        return found
-
     def ranks(self) -> list[int]:
         """The job's Python processes that live."""
         found = []
@@ -152,13 +144,21 @@ def run_ranks(
     return job
 
 
-def until(done: Callable[[], T], why: Callable[[], str] = str) -> T:
-    """Wait, but not for ever, until ``done()`` is true, and return it; ``why`` says what there is instead."""
+def until(done: Callable[[], T], why: Callable[[], str] = str, process: subprocess.Popen[str] | None = None) -> T:
+    """Wait, but not for ever, until ``done()`` is true, and return it; ``why`` says what there is instead.
+
+    AssertionError shows what a ``process`` had written that ends before that.
+    """
     deadline = time.monotonic() + HUNG
-    while not (found := done()):
+    while True:
+        ended = process is not None and process.poll() is not None  # asked first: what it did last counts
+        if found := done():
+            return found
+        if process is not None and ended:
+            written = "".join(filter(None, process.communicate()))
+            raise AssertionError(f"it has ended too early, with {process.returncode}\n{written}")
         assert time.monotonic() < deadline, why()
         time.sleep(0.02)
-    return found
 
 
 @contextlib.contextmanager

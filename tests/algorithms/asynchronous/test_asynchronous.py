@@ -28,7 +28,7 @@ from decentorth.problems import PCA
 from decentorth.protocols import Array
 from decentorth.sets.stiefel import Stiefel
 from tests.reference import naive
-from tests.support.mpi import Running, run_ranks
+from tests.support.mpi import Running, run_ranks, until
 from tests.support.problems import samples
 
 N, D, R = 5, 6, 2
@@ -284,7 +284,7 @@ def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_
         return [int.from_bytes(body[:5], "little") for body in whole]
 
     def kill(job: Running) -> None:
-        job.until(lambda: len(counts()) == 6 and min(counts()) > 50)
+        until(lambda: len(counts()) == 6 and min(counts()) > 50, process=job.process)
         os.kill(job.ranks()[1], signal.SIGKILL)
 
     job = run_ranks(3, ["-m", "decentorth", "run", *words.split(), "--out", str(tmp_path / "run")], meanwhile=kill)
