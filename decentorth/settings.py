@@ -158,13 +158,26 @@ class Settings:
         Raises
         ------
         ValueError, TypeError
-            A value that its annotation does not admit; the message names the field.
+            A value that its annotation does not admit, or one that is not the default and has no effect; the message names the
+            field.
         """
         for name, declared in _declared(type(self)).items():
             if declared.form is not None:
                 object.__setattr__(self, name, declared.form.of(getattr(self, name)))
             else:
                 _check(name, declared.kinds, getattr(self, name))
+        for name, why in self.idle().items():
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
+                raise ValueError(without_effect(name, why))
+
+    def idle(self) -> dict[str, str]:
+        """The settings that have no effect beside the others, and why."""
+        return {}
+
+
+def without_effect(name: str, why: str) -> str:
+    """The message about a setting that was given and has no effect."""
+    return f"{name} has no effect here, leave it out: {why}"
 
 
 class _Kind(NamedTuple):

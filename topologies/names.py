@@ -139,7 +139,7 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
     if first not in values:
         if n_agents is None:
             example = f"{name}:4x5" if sides else f"{name}:10"
-            raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write {example!r}")
+            raise ValueError(f"{specification!r} leaves the number of agents open: write {example!r}, or give n_agents in Python")
         values[first] = _most_square(name, operator.index(n_agents)) if sides else n_agents
     leading = values.pop(first)
     sizes = leading if sides else (leading,)

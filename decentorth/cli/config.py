@@ -19,11 +19,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import plugins, registry
 from ..protocols import Asynchronous, Declared
-from ..settings import Setting, settings
+from ..settings import Setting, Settings, settings, without_effect
 from . import wiring
 from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
 from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, SELF_WEIGHT, TOLERANCES, CaseSettings, RunSettings
 
+PUBLISHED = ("procrustes", "drfgt")
+"""The problem and the algorithm of the published experiment, paper 004, Section V."""
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
 """The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
 
@@ -89,9 +91,9 @@ class Configuration(Saved):
 def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Mapping[str, Any]) -> Any:
     """The algorithm with the published steps, if the run is the published experiment.
 
-    They apply when the problem is `procrustes` with its default data, the network a ring of 10 agents with self weight 0.8, the
-    algorithm `drfgt`, and neither its step size nor its penalty nor another order is given by flag or file. Everywhere else the
-    algorithm's own default (``auto``) stands.
+    They apply when the problem is `procrustes` with its default data, the network a ring of 10 agents with self weight 0.8 (whose
+    messages may be lost), the algorithm `drfgt` with exact gradients, no safe steps and the published start, and neither its step
+    size nor its penalty nor another order is given by flag or file. Everywhere else the algorithm's own default (``auto``) stands.
 
     Returns
     -------
@@ -103,10 +105,12 @@ def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Ma
     """
     network = (run.agents, run.topology, run.self_weight or SELF_WEIGHT, run.weights_file)
     if (
-        (run.problem, run.algorithm) == ("procrustes", "drfgt")
+        (run.problem, run.algorithm) == PUBLISHED
         and problem == type(problem)()
         and network == (10, "ring", SELF_WEIGHT, None)
         and run.weights in ("auto", "uniform")
+        and run.start is None
+        and algorithm == type(algorithm)(order=algorithm.order, kernel=algorithm.kernel)
         and not {"step_size", "penalty"} & given.keys()
         and given.get("order", PUBLISHED_STEP["order"]) == PUBLISHED_STEP["order"]
     ):
@@ -185,8 +189,8 @@ class Form(ABC, Generic[C]):
             if name in self.saved and name not in changing and value != self.saved[name]:
                 kept = "not given" if self.saved[name] is None else self.saved[name]
                 raise InputError(
-                    f"--{spelled(name)} is {kept} in the run that is to go on, and {value} here; it may be given anew "
-                    f"only {', '.join(f'--{spelled(other)}' for other in changing)} and where its results go"
+                    f"--{spelled(name)} is {kept} in the run that is to go on, and {value} here; only "
+                    f"{', '.join(f'--{spelled(other)}' for other in changing)} and where its results go may be changed"
                 )
 
     def _groups(self) -> dict[str, dict[str, Setting]]:
@@ -277,9 +281,9 @@ class Form(ABC, Generic[C]):
             places = {name: match.start() for name, match in found.items() if match}
             named = min(places, key=places.__getitem__, default=None)
             raise InputError(f"{self._where(named, by_flag)}: {error}" if named else str(error)) from None
-        for name, why in (made.idle() if hasattr(made, "idle") else {}).items():
-            if given.get(name) is not None and (name in by_flag or given[name] != own[name].default):
-                raise InputError(f"{self._where(name, by_flag)} has no effect here, leave it out: {why}")
+        for name, why in (made.idle() if isinstance(made, Settings) else {}).items():
+            if name in by_flag:  # also where it is the default
+                raise InputError(f"{self._where(name, by_flag)}: {without_effect(name, why)}")
         return made
 
 
@@ -306,6 +310,14 @@ class Command(Form[Configuration]):
         if kind == "algorithm" and given is None and (_flag(self.tokens, "split") or self.file.get("split")) == "features":
             return "lobpcg"
         return super()._name(kind, early)
+
+    def _groups(self) -> dict[str, dict[str, Setting]]:
+        groups = super()._groups()
+        if tuple(self.names.values()) == PUBLISHED:
+            method = groups[f"Algorithm: {PUBLISHED[1]}"]
+            for name, value in PUBLISHED_STEP.items():
+                method[name] = method[name]._replace(help=f"{method[name].help} The published experiment takes {value}.".strip())
+        return groups
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()

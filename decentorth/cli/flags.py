@@ -213,9 +213,10 @@ def read_flags(
         return given
     if not rest[0].startswith("-"):
         raise InputError(f"unexpected {rest[0]!r}; settings are flags, as --agents 10")
-    key = rest[0].split("=")[0].lstrip("-").replace("-", "_")
+    flag = rest[0].split("=")[0]
+    key = flag.lstrip("-").replace("-", "_")
     known = [name for group in groups.values() for name in group]
-    raise unknown(f"unknown flag --{spelled(key)}", key, known, owner(key), "--")
+    raise unknown(f"unknown flag {flag}", key, known, owner(key), "--")
 
 
 def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) -> tuple[dict[str, Any], list[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ..settings import Settings
 from .config import Configuration, values
 from .flags import InputError
 from .outputs import HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
@@ -194,8 +195,10 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
         where = f"its samples in {settings.spread_samples} blocks {'in this process' if ranks == 1 else f'over {ranks} ranks'}"
     published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
     shape = " x ".join(map(str, run.problem.shape))
+    idle = configuration.problem.idle() if isinstance(configuration.problem, Settings) else {}
+    problem = {name: value for name, value in values(configuration.problem).items() if name not in idle}
     lines = [
-        f"problem     {settings.problem}: {_listed(values(configuration.problem))}; seed {settings.seed}; x is {shape}",
+        f"problem     {settings.problem}: {_listed(problem)}; seed {settings.seed}; x is {shape}",
         f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
     ]
     if channel is not None:
@@ -208,4 +211,4 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value not in (None, []))

@@ -295,13 +295,13 @@ class RunSettings(CaseSettings):
         for name in PATIENCE:
             patience(name, getattr(self, name))
         if self.plot and self.out is None:
-            raise ValueError("plot needs out: say where the run is to be written")
+            raise ValueError("plot needs a folder for the run: give --out FOLDER")
         if self.checkpoint_every is not None:
             from ..running.checkpoint import interval
 
             interval("checkpoint_every", self.checkpoint_every)
             if self.out is None:
-                raise ValueError("checkpoint_every needs out: say where the run is to be written")
+                raise ValueError("checkpoint_every needs a folder for the run: give --out FOLDER")
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""

@@ -26,6 +26,7 @@ from decentorth.cli.shell import read_configuration
 from decentorth.compare.command import CompareForm
 from decentorth.network import Network
 from decentorth.network.transport.communicator import SerialCommunicator
+from decentorth.problems import PCASettings
 from decentorth.settings import parameters, settings
 from decentorth.theory.__main__ import TheoryForm
 
@@ -127,7 +128,14 @@ def test_null_in_a_file_means_not_given() -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    ["", "--iterations 7 --seed 5 --gradient-tolerance 1e-3", "--agents 10 --weights uniform", "--order combine-then-adapt"],
+    [
+        "",
+        "--channel loss:p=0.1",
+        "--kernel numba",
+        "--iterations 7 --seed 5 --gradient-tolerance 1e-3",
+        "--agents 10 --weights uniform",
+        "--order combine-then-adapt",
+    ],
 )
 def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
     configuration = resolve(flags)
@@ -151,6 +159,9 @@ def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
         "--penalty 10",
         "--order adapt-then-combine",
         "--step-size diminishing",
+        "--batch-size 5",
+        "--start runs/a",
+        "--eps 0.4",
     ],
 )
 def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
@@ -264,8 +275,14 @@ IDLE = [
 
 @pytest.mark.parametrize(("flags", "idle"), IDLE)
 def test_settings_without_an_effect_are_refused(flags: str, idle: str) -> None:
-    with pytest.raises(InputError, match=f"^{idle} has no effect here, leave it out: "):
+    with pytest.raises(InputError, match=f"^{idle}: {idle[2:].replace('-', '_')} has no effect here, leave it out: "):
         resolve(flags)
+
+
+def test_so_they_are_in_python() -> None:
+    with pytest.raises(ValueError, match=r"^dimension has no effect here, leave it out: it is for .* \(data synthetic\)$"):
+        PCASettings(dimension=10)
+    assert PCASettings(data="synthetic", dimension=10).dimension == 10
 
 
 def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
@@ -273,7 +290,7 @@ def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
     held = resolve("--weights-file W.npy").yaml(outputs=True)
     assert "topology: ring" in held
     assert resolve(text=held).run.weights_file == "W.npy"
-    with pytest.raises(InputError, match=r"^run.yaml: topology has no effect here, leave it out: weights_file holds"):
+    with pytest.raises(InputError, match=r"^run.yaml: topology: topology has no effect here, leave it out: weights_file holds"):
         resolve(text="topology: star\nweights-file: W.npy")
 
 

@@ -144,7 +144,7 @@ def test_a_number_of_agents_that_the_files_do_not_hold(capsys: pytest.CaptureFix
 REFUSED = [
     (
         "--resume a --step-size 0.5",
-        "--step-size is auto in the run that is to go on, and 0.5 here; it may be given anew only --iterations,",
+        "--step-size is auto in the run that is to go on, and 0.5 here; only --iterations,",
     ),
     ("--resume a --seed 4", "--seed is 0 in the run that is to go on, and 4 here"),
     ("--resume a --agents 5", "--agents is 10 in the run that is to go on, and 5 here"),

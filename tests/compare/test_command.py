@@ -160,11 +160,14 @@ BAD = [
     ("--algorithms drfgt --topology one_peer_exponential --agents 8", "a time-varying network has no eigenvalues"),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),
     ("--algorithms drfgt --weights metropolis --self-weight 0.5", "--self-weight is for uniform weights"),
-    ("--algorithms drfgt --weights-file W.npy --topology ring", "--topology has no effect here"),
-    ("--algorithms drfgt --grid 3", "--grid has no effect here, leave it out: no steps are tried without tune"),
-    ("--algorithms drfgt --plot", "--plot has no effect here, leave it out: nothing is written without out"),
-    ("--algorithms drfgt --panels feasibility --out x --no-plot", "--panels has no effect here, leave it out: there is no figure"),
-    ("--algorithms drfgt --metric objective --consensus-factor 2", "--consensus-factor has no effect here"),
+    ("--algorithms drfgt --weights-file W.npy --topology ring", "--topology: topology has no effect here"),
+    ("--algorithms drfgt --grid 3", "--grid: grid has no effect here, leave it out: no steps are tried without tune"),
+    ("--algorithms drfgt --plot", "--plot: plot has no effect here, leave it out: nothing is written without out"),
+    (
+        "--algorithms drfgt --panels feasibility --out x --no-plot",
+        "--panels: panels has no effect here, leave it out: there is no figure",
+    ),
+    ("--algorithms drfgt --metric objective --consensus-factor 2", "--consensus-factor: consensus_factor has no effect here"),
 ]
 
 

@@ -92,7 +92,7 @@ def sequence_from_name(
         return LinkFailures(weights_from_name(edges[0], rule), values.get("p", 0.1), own_seed)
     n = values.get("n", n_agents)
     if n is None:
-        raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write '{name}:16'")
+        raise ValueError(f"{specification!r} leaves the number of agents open: write '{name}:16', or give n_agents in Python")
     if n_agents not in (None, n):
         raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
     return OnePeerExponential(n) if name == "one_peer_exponential" else RandomMatching(n, own_seed)

@@ -78,9 +78,14 @@ TABULAR = ("columns", "label_column", "drop_missing")
 DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", *TABULAR)
 
 
-def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = ()) -> dict[str, str]:
-    """The settings that have no effect, and why: of generated data where a file is read, of files where none is."""
-    return dict.fromkeys(generated, "it is for generated data") if from_file else dict.fromkeys(read, "it is for data of a file")
+def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (), source: str = "no data") -> dict[str, str]:
+    """The settings that have no effect, and why: of generated data where a file is read, of files where none is.
+
+    ``source`` is what a user gives, or leaves out, for generated data.
+    """
+    if from_file:
+        return dict.fromkeys(generated, f"it is for generated data ({source})")
+    return dict.fromkeys(read, "it is for data of a file")
 
 
 def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: int) -> list[Array]:

@@ -85,6 +85,7 @@ class CCASettings(Divided):
             self.data != "synthetic",
             ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
             DIVIDED,
+            "data synthetic",
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:

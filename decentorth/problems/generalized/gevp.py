@@ -221,7 +221,7 @@ class GEVPSettings(Settings):
             raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"))
+        return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"), source="no matrix_a")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, which each rank builds for its own agents.

@@ -159,7 +159,7 @@ class HEVPSettings(SignedSettings):
             raise ValueError(f"samples must be at least the dimension {self.dimension}, got {self.samples}")
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.data != "generated", ("dimension", "samples", "condition"))
+        return idle_data(self.data != "generated", ("dimension", "samples", "condition"), source="data generated")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""

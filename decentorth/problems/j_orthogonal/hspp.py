@@ -277,7 +277,7 @@ class HSPPSettings(SignedSettings):
             raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.data not in ("tree", "gaussian"), ("points", "dimension"))
+        return idle_data(self.data not in ("tree", "gaussian"), ("points", "dimension"), source="data tree or gaussian")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""

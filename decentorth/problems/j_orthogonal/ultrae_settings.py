@@ -79,7 +79,7 @@ class UltraESettings(SignedSettings):
     judge: Literal["test", "valid"] = "test"
 
     def idle(self) -> dict[str, str]:
-        found = idle_data(self.data != "planted", ("relations", "triples"))
+        found = idle_data(self.data != "planted", ("relations", "triples"), source="data planted")
         return found | (dict.fromkeys(("negatives", "delta"), "it is for loss cross-entropy") if self.loss == "softmax" else {})
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:

@@ -205,7 +205,8 @@ class PCASettings(Divided):
             Stiefel(self.dimension, self.rank)
 
     def idle(self) -> dict[str, str]:
-        return super().idle() | idle_data(self.data != "synthetic", ("dimension", "samples", "gap", "heterogeneity"), DIVIDED)
+        generated = ("dimension", "samples", "gap", "heterogeneity")
+        return super().idle() | idle_data(self.data != "synthetic", generated, DIVIDED, "data synthetic")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data == "synthetic" and n_agents * self.samples < self.dimension:
