@@ -216,7 +216,7 @@ FLAG_ERRORS = [
         "--iterations 9999999999999999999999",
         "--iterations: iterations must be at most 9223372036854775807, got '9999999999999999999999'",
     ),
-    ("--plot", "plot needs out"),
+    ("--plot", "plot needs a folder for the run: give --out FOLDER"),
     ("--require-converged", "require_converged needs a tolerance"),
     (
         "--algorithm asynchronous_drfgt --require-converged",
@@ -281,8 +281,8 @@ def test_settings_without_an_effect_are_refused(flags: str, idle: str) -> None:
 
 def test_so_they_are_in_python() -> None:
     with pytest.raises(ValueError, match=r"^dimension has no effect here, leave it out: it is for .* \(data synthetic\)$"):
-        PCASettings(dimension=10)
-    assert PCASettings(data="synthetic", dimension=10).dimension == 10
+        PCASettings(dimension=11)
+    assert PCASettings(data="synthetic", dimension=11).dimension == 11
 
 
 def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
