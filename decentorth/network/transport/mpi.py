@@ -60,7 +60,12 @@ _LONG = 0.02
 """The seconds after which a rank that waits sleeps between its tests, so that the others have the cores."""
 _GRACE = 1.0
 _pulse = Pulse()
-_opened: weakref.WeakSet[MpiCommunicator] = weakref.WeakSet()
+_opened: dict[MpiCommunicator, None] = {}
+"""The communicators to leave at the end, in the order in which this rank opened them. As all ranks of a communicator open it
+together, no two ranks leave the same two in different orders."""
+_key = MPI.Comm.Create_keyval()
+"""The key under which an MPI communicator has its `MpiCommunicator` as an attribute, which it loses when it is freed. Its handle
+would not do as a key: MPI may give that of a freed communicator to another one, and may do so on some ranks only."""
 
 
 class _Exchange:
@@ -153,7 +158,7 @@ class MpiCommunicator:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
         self._leaving = comm.Dup()  # its barrier cannot match another collective call
         self._watch = Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized) if self.size > 1 else None
-        _opened.add(self)
+        _opened[self] = None
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
         """Return when all requests are complete; RuntimeError if they do not complete and a rank has left the job for good."""
@@ -258,9 +263,6 @@ class MpiCommunicator:
         return {"kind": "MPI", "ranks": self.size, "library": MPI.Get_library_version().split("\n")[0].strip("\x00 ")}
 
 
-_communicators: dict[int, MpiCommunicator] = {}
-
-
 def mpi_communicator(comm: Any) -> MpiCommunicator:
     """The `MpiCommunicator` of an mpi4py communicator (``"world"``: all ranks); the same object each time.
 
@@ -271,16 +273,18 @@ def mpi_communicator(comm: Any) -> MpiCommunicator:
         comm = MPI.COMM_WORLD
     if not isinstance(comm, MPI.Intracomm):
         raise TypeError(f"comm must be None, 'serial', 'world' or an mpi4py intra-communicator, got {type(comm).__name__}")
-    if not _communicators:
+    if not _opened:
         _check_launcher()
         _short_slices()
         if MPI.COMM_WORLD.size > 1:
             end_job_on_error()
             atexit.register(_leave_all, os.getpid())
-    key = comm.handle
-    if key not in _communicators:
-        _communicators[key] = MpiCommunicator(comm)
-    return _communicators[key]
+    known = comm.Get_attr(_key)
+    if isinstance(known, MpiCommunicator):
+        return known
+    communicator = MpiCommunicator(comm)
+    comm.Set_attr(_key, communicator)
+    return communicator
 
 
 def _check_launcher() -> None:

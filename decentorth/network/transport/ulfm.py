@@ -37,7 +37,7 @@ class SurvivingCommunicator(MpiCommunicator):
             self.comm, self.rank, self.size = comm, comm.rank, comm.size
             self._leaving = comm
             self._watch = None
-            mpi._opened.add(self)
+            mpi._opened[self] = None
         for own in (self.comm, self._leaving):
             own.Set_errhandler(MPI.ERRORS_RETURN)
         self._first = first
@@ -108,6 +108,6 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
         )
     if advice:
         raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")
-    mpi._opened.discard(communicator)  # the copy leaves in its place, and has a watchdog of its own
+    mpi._opened.pop(communicator, None)  # the copy leaves in its place, and has a watchdog of its own
     communicator.unwatch()
     return SurvivingCommunicator(communicator.comm)
