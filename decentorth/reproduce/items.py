@@ -96,7 +96,7 @@ ITEMS = (
         f"{STUDY} drfgt --out .",
         "",
         "--full",
-        "about 2 min; hours",
+        "about 2 min; about an hour",
     ),
     Item(
         "001",

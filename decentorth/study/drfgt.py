@@ -51,7 +51,7 @@ rate is measured: long enough to even out beats, late enough to be linear."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """The trials: problems times families times weights, with 16 agents (and 64, and both orders)."""
+    """The trials: problems times families times weights, with 16 agents (also 36, and both orders, in full)."""
     return [
         {"problem": problem, "family": family, "n": n, "weights": rule, "order": order, "seed": seed + repeat}
         for n in ((16, 36) if full else (16,))
