@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocols import Array, Index
+from ..protocols import Array, ConstraintSet, Index
+from ..settings import Count, check
 from .base import AgentProblem, C, Selection
 from .common.columns import SeparateColumns
 
@@ -42,8 +43,8 @@ class FunctionProblem(AgentProblem[C]):
     Raises
     ------
     TypeError
-        When ``value``, ``gradient`` or ``gradient_on`` cannot be called. During a run, when one returns complex or non-numeric
-        values; names the agent.
+        When ``value``, ``gradient`` or ``gradient_on`` cannot be called, ``constraint`` is no set, or ``n_agents`` no whole number.
+        During a run, when a function returns complex or non-numeric values; names the agent.
     ValueError
         For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when a function
         returns the wrong shape or writes into x; names the agent.
@@ -66,8 +67,9 @@ class FunctionProblem(AgentProblem[C]):
         for name, function in (("value", value), ("gradient", gradient), ("gradient_on", gradient_on)):
             if not callable(function) and not (function is None and name == "gradient_on"):
                 raise TypeError(f"{name} must be a function, got {type(function).__name__}")
-        if n_agents < 1:
-            raise ValueError(f"n_agents must be at least 1, got {n_agents}")
+        check("n_agents", Count, n_agents)
+        if not isinstance(constraint, ConstraintSet) or isinstance(constraint, type):
+            raise TypeError(f"constraint must be a set such as do.sets.Stiefel(8, 2), got {constraint!r:.80}")
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
         self._value, self._gradient, self._gradient_on, self._stacked = value, gradient, gradient_on, stacked
@@ -206,9 +208,12 @@ def _answer(what: str, function: Callable[..., object], arguments: tuple[object,
             raise
         raise ValueError(f"{what} must not write into x, the agent's own point ({error}): let it work on x.copy()") from error
     if not np.can_cast(result.dtype, np.float64, "same_kind"):
-        raise TypeError(f"{what} must be of real numbers, got dtype {result.dtype}: return np.real(...) of it if that is meant")
+        if result.dtype.kind == "c":
+            raise TypeError(f"{what} must be of real numbers, got dtype {result.dtype}: return np.real(...) of it if that is meant")
+        raise TypeError(f"{what} must be of real numbers, got {result.tolist()!r:.80}: does the function end with `return`?")
     if result.shape != shape:
-        raise ValueError(f"{what} must have shape {shape}, got {result.shape}")
+        must = f"have shape {shape}, got" if shape else "be one number, got an array of shape"
+        raise ValueError(f"{what} must {must} {result.shape}")
     own = result.dtype == np.float64 and result.flags.carray and result.flags.owndata
     return result if own and holders == _ALONE else np.array(result, dtype=np.float64, order="C")
 
