@@ -54,7 +54,7 @@ class DRSM(DRSGD):
         ratio = 0.97
         if network.n_agents > 1:
             ratio = max(ratio, 1.0 - (1.0 - self.mixing(network).lambda_2) / 4.0)
-        return replace(self, step_size=Geometric(ratio=round(ratio, 6)))
+        return replace(self, step_size=Geometric(ratio=min(round(ratio, 6), 1.0 - 1e-6)))
 
     def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
         base, spent = start(self.step_size, len(x0), lambda: _automatic(problem, network, x0))

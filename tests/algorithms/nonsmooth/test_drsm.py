@@ -66,6 +66,16 @@ def test_the_ratio_of_automatic_steps_follows_the_network(rounds: int, chebyshev
     assert DRSM().resolved(Network(np.ones((1, 1)))).step_size.ratio == 0.97  # type: ignore[union-attr]
 
 
+def test_the_ratio_of_automatic_steps_is_below_one_on_the_longest_rings() -> None:
+    """lambda_2 of a ring is 0.8 + 0.2 cos(2 pi / n), so that a quarter of the gap is below 1e-6 for n = 1500."""
+    for n in (500, 1500):
+        method = DRSM().resolved(Network(tp.uniform_weights(tp.ring(n), 0.8)))
+        quarter = 0.05 * (1 - np.cos(2 * np.pi / n))
+        expected = min(1 - quarter, 1 - 1e-6)
+        assert method.step_size.ratio == pytest.approx(expected, abs=6e-7)  # type: ignore[union-attr]
+        assert method.step_size.ratio < 1  # type: ignore[union-attr]
+
+
 def test_automatic_steps_are_the_same_on_unlike_agents() -> None:
     """As agents with different steps would minimise another mean; the mean of their constants where nothing is recommended."""
     odl = prepared(built(ODLSettings(dimension=5, samples=23).problem(4, 0)))
