@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..protocols import Array, Retraction
+from ..settings import check
 
 
 class Euclidean:
@@ -24,11 +25,15 @@ class Euclidean:
     ------
     ValueError
         Unless both are at least 1.
+    TypeError
+        For a number that is not whole.
     """
 
     on_devices: ClassVar[bool] = True
 
     def __init__(self, d: int, r: int) -> None:
+        check("d, the number of rows,", int, d)
+        check("r, the number of columns,", int, r)
         if d < 1 or r < 1:
             raise ValueError(f"a point needs at least one row and one column, got d = {d} and r = {r}")
         self.shape: tuple[int, ...] = (d, r)

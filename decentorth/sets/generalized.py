@@ -29,6 +29,7 @@ import numpy as np
 
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, Direction, Index, MetricName, Retraction
+from ..settings import check
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
 from .retractions import CONDITION, Polar, gram, plus, sym, times_root
@@ -55,11 +56,11 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
     ValueError
         Unless ``1 <= p <= n``, and for a B that is not square, symmetric, finite or, as far as that can be seen, positive definite.
     TypeError
-        For a B that is none of these kinds.
+        For a B that is none of these kinds, or a p that is not a whole number.
     """
 
     def __init__(self, B: Any, p: int) -> None:
-        self._build(operator(B), p)
+        self._build(operator(B), check("rank p", int, p))
 
     def _build(self, B: Operator, p: int) -> None:
         if not 1 <= p <= B.n:

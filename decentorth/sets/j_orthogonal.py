@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..numerics.ordered_sums import norms, sums
 from ..protocols import Array, Retraction
+from ..settings import check
 from .retractions import plus
 
 
@@ -29,12 +30,16 @@ class JOrthogonal:
     ------
     ValueError
         Unless neither is negative and one is positive.
+    TypeError
+        For a number that is not whole.
     """
 
     copies = 1
     """The number of matrices in a point (`protocols.Signatures`)."""
 
     def __init__(self, p: int, q: int) -> None:
+        check("p", int, p)
+        check("q", int, q)
         if p < 0 or q < 0 or p + q < 1:
             raise ValueError(
                 f"a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least, got p = {p} and q = {q}"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..protocols import Array, Retraction
+from ..settings import check
 from .j_orthogonal import JOrthogonal
 
 
@@ -30,9 +31,13 @@ class JOrthogonalStack:
     ------
     ValueError
         Unless there is a matrix and the number of free rows is not negative.
+    TypeError
+        For a number that is not whole.
     """
 
     def __init__(self, each: JOrthogonal, copies: int, free: int = 0) -> None:
+        check("copies", int, copies)
+        check("free", int, free)
         if copies < 1 or free < 0:
             raise ValueError(f"a stack needs copies >= 1 matrices and free >= 0 rows, got copies = {copies} and free = {free}")
         self.each, self.copies = each, copies

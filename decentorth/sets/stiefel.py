@@ -13,6 +13,7 @@ import numpy as np
 
 from ..numerics.ordered_sums import add_scaled, norms
 from ..protocols import Array, Index, Retraction
+from ..settings import check
 from .multipliers import AugmentedLagrangian
 from .retractions import Polar, factor, gap, gram, in_blocks, named, plus, qr, sym
 
@@ -32,12 +33,16 @@ class Stiefel(AugmentedLagrangian):
     ------
     ValueError
         Unless ``1 <= r <= d``.
+    TypeError
+        For a number that is not whole.
     """
 
     on_devices: ClassVar[bool] = True
     orthonormal: ClassVar[bool] = True
 
     def __init__(self, d: int, r: int) -> None:
+        check("dimension d", int, d)
+        check("rank r", int, r)
         if not 1 <= r <= d:
             raise ValueError(
                 f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}: "

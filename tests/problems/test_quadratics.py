@@ -306,10 +306,30 @@ def test_what_a_users_function_returns_is_checked_and_copied() -> None:
         FunctionProblem(lambda agent, x: 0.0, 1.0, Stiefel(4, 2), 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="n_agents must be at least 1, got 0"):
         FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(4, 2), 0)
+    with pytest.raises(TypeError, match=r"n_agents must be a whole number, got 3\.0"):
+        FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(4, 2), 3.0)  # type: ignore[arg-type]
+    for no_set in ((4, 2), Stiefel):
+        with pytest.raises(TypeError, match=r"constraint must be a set such as do\.sets\.Stiefel\(8, 2\), got "):
+            FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, no_set, 3)  # type: ignore[type-var]
     kept = np.zeros((4, 2))
     own = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: kept, Stiefel(4, 2), 1)
     own.gradient(gaussian(1, shape=(4, 2)))[...] = 7.0
     assert not kept.any()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (None, TypeError, "value of agent 0 must be of real numbers, got None: does the function end with `return`?"),
+        ("1.0", TypeError, "value of agent 0 must be of real numbers, got '1.0': does the function end with `return`?"),
+        (np.ones((1, 1)), ValueError, "value of agent 0 must be one number, got an array of shape (1, 1)"),
+    ],
+    ids=["None", "text", "a matrix"],
+)
+def test_an_objective_that_is_not_one_number_is_refused(answer: Any, kind: type[Exception], words: str) -> None:
+    problem = FunctionProblem(lambda agent, x: answer, lambda agent, x: x, Stiefel(4, 2), 3)
+    with pytest.raises(kind, match=f"^{re.escape(words)}$"):
+        problem.value(gaussian(3, shape=(4, 2)))
 
 
 @pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 1"), (True, "")])
@@ -400,6 +420,12 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "A must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got one matrix of shape "
         "(3, 4): np.array_split(np.asarray(A), n) gives each of n agents its rows",
     ),
+    "a name": (
+        lambda: PCA(cast(Any, "a.npy"), 2),
+        TypeError,
+        "A must be a list with one matrix for each agent, or a stack of them, got 'a.npy'",
+    ),
+    "rank 2.0": (lambda: PCA([ones(3, 4)], cast(Any, 2.0)), TypeError, "rank r must be a whole number, got 2.0"),
     "no agents": (lambda: PCA([], 2), ValueError, "A must hold at least one agent's matrix, got none"),
     "differing d": (
         lambda: PCA([ones(3, 4), ones(3, 4), ones(3, 5)], 2),

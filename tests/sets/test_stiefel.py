@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from decentorth.algorithms.common.fields import Penalised
 from decentorth.algorithms.decentralized.destiny import Dissolvable
 from decentorth.protocols import Array, ConstraintSet, Landing, Projection, Riemannian
-from decentorth.sets import Stiefel
+from decentorth.sets import Euclidean, GeneralizedStiefel, JOrthogonal, JOrthogonalStack, Stiefel
 from tests.reference import naive
 
 SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (50, 20), (70, 52)]
@@ -301,6 +302,21 @@ def test_random_points_follow_their_generator() -> None:
 def test_impossible_shapes_are_refused(d: int, r: int) -> None:
     with pytest.raises(ValueError, match=rf"St\(d, r\) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}"):
         Stiefel(d, r)
+
+
+@pytest.mark.parametrize("number", [2.0, True, "2", None])
+def test_sizes_of_sets_are_whole_numbers(number: Any) -> None:
+    makers: tuple[Callable[[Any], Any], ...] = (
+        lambda r: Stiefel(4, r),
+        lambda r: Euclidean(4, r),
+        lambda r: GeneralizedStiefel(np.eye(4), r),
+        lambda r: JOrthogonal(2, r),
+        lambda r: JOrthogonalStack(JOrthogonal(2, 2), r),
+    )
+    for make in makers:
+        with pytest.raises(TypeError, match="must be a whole number, got "):
+            make(number)
+        assert make(np.int64(2)).shape == make(2).shape
 
 
 @shapes

@@ -28,6 +28,8 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
             f"{name} must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got "
             f"{'one matrix' if split else 'an array'} of shape {shape}{split}"
         )
+    if values is None or np.isscalar(values):
+        raise TypeError(f"{name} must be a list with one matrix for each agent, or a stack of them, got {values!r:.80}")
     for i, value in enumerate(values):
         agent = first_agent + i
         raw = np.asarray(value)

@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Euclidean
+from ...settings import check
 from ..base import AgentProblem
 from ..common.checks import matrices
 
@@ -394,6 +395,6 @@ def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
 
 
 def check_rank(rank: int, features: int) -> None:
-    """Raise ValueError for more columns of x than features of all agents."""
-    if not 1 <= rank <= features:
+    """Raise ValueError for more columns of x than features of all agents, TypeError for a rank that is not a whole number."""
+    if not 1 <= check("rank", int, rank) <= features:
         raise ValueError(f"all agents together hold {features} features, so there are at most {features} components, got {rank}")

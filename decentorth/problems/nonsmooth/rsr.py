@@ -24,7 +24,7 @@ import numpy as np
 
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
-from ...settings import Count, Range
+from ...settings import Count, Range, check
 from ..base import Deferred, Loadable, on_each_rank
 from ..common.checks import agent_weights, samples
 from ..common.division import Divided, SampleFile, divided, idle_data
@@ -77,7 +77,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         first_agent: int = 0,
     ):
         rows, n = samples("A", A, first_agent)
-        if not 1 <= rank < n:
+        if not 1 <= check("rank", int, rank) < n:
             raise ValueError(
                 f"rank, the dimension of the subspace, must be from 1 to {n - 1} for samples of length {n}, got {rank}"
             )
