@@ -128,6 +128,8 @@ def solve(
     LostError
         On every rank that is left: the others fall apart.
     """
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of a row, such as print, got {callback!r}")
     run = Run(
         problem,
         algorithm,

@@ -37,15 +37,28 @@ class Rule(Settings):
         raise TypeError("a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in one & two | three")
 
 
+def ask(rule: StoppingRule, row: Row, collective: Collective) -> Stop | None:
+    """The reason of a rule to stop at this row; a TypeError for anything but a `Stop` or None."""
+    found = rule(row, collective)
+    if not isinstance(found, Stop | None):
+        raise TypeError(f"a stopping rule must return decentorth.protocols.Stop(status, converged, message) or None, got {found!r}")
+    return found
+
+
 @dataclass(frozen=True)
 class _Pair(Rule):
     first: StoppingRule
     second: StoppingRule
 
+    def __post_init__(self) -> None:
+        for rule in (self.first, self.second):
+            if isinstance(rule, type) or not callable(rule):
+                raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {rule!r}")
+
 
 class _Any(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = self.first(row, collective), self.second(row, collective)
+        one, two = ask(self.first, row, collective), ask(self.second, row, collective)
         if one is not None and two is not None:
             return one if one.converged else two
         return one or two
@@ -53,7 +66,7 @@ class _Any(_Pair):
 
 class _All(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = self.first(row, collective), self.second(row, collective)
+        one, two = ask(self.first, row, collective), ask(self.second, row, collective)
         if one is None or two is None:
             return None
         converged = one.converged and two.converged

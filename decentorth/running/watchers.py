@@ -33,7 +33,7 @@ from ..protocols import (
     Streams,
 )
 from ..settings import Count, Form, Natural, Positive, Range, Settings
-from ..stopping import Iterations, Time, as_rule, rules_of, since
+from ..stopping import Iterations, Time, as_rule, ask, rules_of, since
 from .checkpoint import LOOK_SECONDS, Checkpoints, Resumed, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
@@ -66,6 +66,13 @@ class Options(Settings):
     resume: str | os.PathLike[str] | Resumed | None = None
     compute_timeout: float = 0.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.checkpoints, Checkpoints | None):
+            raise TypeError(f'checkpoints must be such as do.Checkpoints("folder", every=1000), got {self.checkpoints!r}')
+        _check_listed("metrics", self.metrics, ("columns", "__call__"), "functions with columns, the names of their values")
+        _check_listed("recorders", self.recorders, ("record",), "objects with a function record(row)")
+
     def decide(self, row: Row, first: Row, collective: Collective) -> Stop | None:
         """The reason to stop at a row of a run with this first row."""
         if self.safety_region is not None and row.values["feasibility"] > self.safety_region:
@@ -76,8 +83,15 @@ class Options(Settings):
                 f"at iteration {row.iteration}; take a smaller step size, or a larger region",
             )
         rule = since(self.stopping, first)
-        found = None if rule is None else rule(row, collective)
+        found = None if rule is None else ask(rule, row, collective)
         return found or Iterations(self.iterations)(row, collective)
+
+
+def _check_listed(name: str, given: Any, needed: tuple[str, ...], words: str) -> None:
+    """Raise a TypeError for anything but a list of objects, and no classes, that have what is needed."""
+    listed = isinstance(given, list | tuple)
+    if not listed or any(isinstance(one, type) or not all(hasattr(one, need) for need in needed) for one in given):
+        raise TypeError(f"{name} must be a list of {words}, got {given!r:.80}")
 
 
 class Parts(NamedTuple):

@@ -19,6 +19,7 @@ from decentorth import CDADT, DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Res
 from decentorth.problems import CCASettings, Deferred, FunctionProblem
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.running.history import schedule
+from decentorth.running.metrics import AgentErrors
 from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.reference import naive
@@ -389,6 +390,14 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str | Non
         ({"stopping": True}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance"),
         ({"stopping": "gradient"}, "or a tolerance of the gradient norm such as 1e-6, got 'gradient'"),
         ({"stopping": Time}, "or a tolerance of the gradient norm such as 1e-6, got <class"),
+        ({"stopping": lambda row, collective: True}, "must return decentorth.protocols.Stop(status, converged, message) or None"),
+        ({"checkpoints": "folder"}, """checkpoints must be such as do.Checkpoints("folder", every=1000), got 'folder'"""),
+        ({"metrics": "error"}, "metrics must be a list of functions with columns, the names of their values, got 'error'"),
+        ({"metrics": ["error"]}, "metrics must be a list of functions with columns, the names of their values, got ['error']"),
+        ({"metrics": [AgentErrors]}, "metrics must be a list of functions with columns, the names of their values, got [<class"),
+        ({"metrics": AgentErrors(N)}, "metrics must be a list of functions with columns, the names of their values, got <"),
+        ({"recorders": [print]}, "recorders must be a list of objects with a function record(row), got [<built-in"),
+        ({"callback": "print"}, "callback must be a function of a row, such as print, got 'print'"),
     ],
 )
 def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:

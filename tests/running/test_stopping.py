@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +47,13 @@ def test_the_floor_of_an_objective() -> None:
     assert floor(row(objective=-1e3), ALONE) == Stop("objective_floor", False, "objective -1000 <= -1000")
     with pytest.raises(ValueError, match="floor must be finite, got nan"):
         ObjectiveBelow(np.nan)
+
+
+@pytest.mark.parametrize("other", [1e-3, True, None, Consensus])
+def test_what_is_no_rule_does_not_combine(other: Any) -> None:
+    for combine in (operator.and_, operator.or_):
+        with pytest.raises(TypeError, match=r"combine rules such as do\.stopping\.GradientNorm\(1e-6\), got "):
+            combine(GradientNorm(1e-6), other)
 
 
 @pytest.mark.parametrize(
