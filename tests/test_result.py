@@ -154,6 +154,12 @@ def test_a_damaged_folder_is_refused_and_nothing_in_it_runs(tmp_path: Path, file
     assert not trap.path.exists()
 
 
+def test_a_file_that_is_no_text_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"summary\.json: not a text file \(invalid start byte at byte 0\)$"):
+        do.load(tmp_path)
+
+
 def test_frames_have_what_the_history_has() -> None:
     frame = RESULT.to_pandas()
     assert list(frame) == list(RESULT.history)

@@ -76,8 +76,9 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The summary of a run."""
     path = Path(folder) / SUMMARY
+    text = _read(path)
     try:
-        summary = json.loads(_read(path))
+        summary = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not well-formed JSON: {error}") from None
     if not isinstance(summary, dict):
