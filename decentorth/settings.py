@@ -54,6 +54,8 @@ class Range:
     most: float | None = None
 
     def __contains__(self, value: Any) -> bool:
+        if hasattr(value, "item"):
+            value = value.item()  # NumPy would round the bounds to the precision of its number
         most = sys.float_info.max if self.most is None else self.most  # unlike inf, also above whole numbers of any size
         return bool(
             (-most if self.least is None else self.least) <= value <= most

@@ -92,6 +92,15 @@ def test_what_cannot_be_used_is_refused_with_what_to_type(case: str) -> None:
         call()
 
 
+def test_numbers_of_any_precision_are_compared_without_a_warning() -> None:
+    """With bounds that they cannot hold, and as the numbers that they are."""
+    numbers: tuple[Any, ...] = (np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5))
+    for number in numbers:
+        assert do.DRFGT(step_size=number).step_size == 0.5
+    with pytest.raises(ValueError, match="step_size must be positive and finite, got inf"):
+        do.DRFGT(step_size=np.float32(np.inf))  # type: ignore[arg-type]
+
+
 def test_settings_keep_their_signature() -> None:
     assert list(inspect.signature(GradientNorm).parameters) == ["tolerance", "relative"]
     assert list(inspect.signature(do.solve).parameters)[:3] == ["problem", "algorithm", "W"]
