@@ -93,10 +93,11 @@ def main(
         rule, W = case.weights(weights or "auto")
         if not rule.endswith("uniform"):
             _refuse({"self-weight": self_weight}, f"{rule} weights")
-        _say(_measures(case, rule, W))
+        measures = [*_measures(case, rule, W)]
         if plot is not None:
             _draw(graph_from_name(graph, agents, seed), W, plot)
-            _say([f"drawn into {plot}"])
+            measures.append(f"drawn into {plot}")
+        _say(measures)
     except (ValueError, TypeError, ImportError, OSError) as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 2
@@ -105,7 +106,7 @@ def main(
 
 def command(tokens: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of this process: 0, or 2 with the reason on standard error."""
-    from cyclopts import CycloptsError
+    from cyclopts import CycloptsError, MissingArgumentError
 
     try:
         code: int | None = app(
@@ -116,6 +117,9 @@ def command(tokens: Sequence[str] | None = None) -> int:
             verbose=False,
         )
     except CycloptsError as error:
+        if isinstance(error, MissingArgumentError) and error.argument is not None and error.argument.name == "GRAPH":
+            sys.stderr.write("error: give a graph, as in: decentorth graph ring:10\n")
+            return 2
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 2
     return code or 0
@@ -324,4 +328,7 @@ def _draw(graph: Any, W: Weights, path: Path) -> None:
     left, right = figure.subplots(1, 2)
     draw_graph(graph, W, quantity=W.diagonal(), label="own weight", axes=left)
     draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)
-    figure.savefig(path, dpi=150)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None

@@ -111,6 +111,22 @@ def test_options_without_an_effect_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_figure_that_cannot_be_written_is_refused_without_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = {"missing/x.png": "cannot write .*x.png: No such file or directory", "x.nothing": "Format 'nothing' is not supported"}
+    for place, words in places.items():
+        assert main("ring:6", plot=tmp_path / place) == 2
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err.count("\n")) == ("", 1)
+        assert re.search(words, printed.err)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [[], ["--weights", "uniform"]])
+def test_no_graph_is_answered_with_what_to_type(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(words) == 2
+    assert capsys.readouterr() == ("", "error: give a graph, as in: decentorth graph ring:10\n")
+
+
 def test_mistakes_end_with_status_2() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "topologies", "rng:4"], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)}
