@@ -57,6 +57,9 @@ def torch(path: str) -> float:
 
 
 if __name__ == "__main__":
+    libraries = {"autograd": autograd, "jax": jax, "torch": torch}
+    if len(sys.argv) != 3 or sys.argv[1] not in libraries:
+        sys.exit("give a library, autograd, jax or torch, and a figure: python examples/own_objective.py autograd figure.png")
     _, library, figure = sys.argv
-    share = {"autograd": autograd, "jax": jax, "torch": torch}[library](figure)
+    share = libraries[library](figure)
     print(f"{library}: the gradient norm falls to {share:.1e} of the start's")
