@@ -63,7 +63,7 @@ def resolved(kernel: Kernel) -> Literal["numba", "numpy"]:
     """The version that a setting selects on this machine; an ImportError says how to install numba where it is requested."""
     installed = importlib.util.find_spec("numba") is not None
     if kernel == "numba" and not installed:
-        raise ImportError('the compiled kernels need numba: pip install "decentorth[fast]", or kernel="numpy"')
+        raise ImportError('the compiled kernels need numba: pip install "decentorth[fast]", or take the kernel numpy')
     if kernel == "auto":
         return "numba" if installed else "numpy"
     return kernel

@@ -38,7 +38,7 @@ def own_options(options: Options, algorithm: Asynchronous, ranks: int, shrinking
         common iterations decide.
     """
     if shrinking and options.checkpoints is None:
-        raise ValueError("on_rank_loss='restart' needs the agents' checkpoints: give checkpoints, or leave it out")
+        raise ValueError("on_rank_loss restart needs the agents' checkpoints: give checkpoints, or leave it out")
     if algorithm.events is not None and (options.checkpoints is not None or options.resume is not None):
         raise ValueError("checkpoints are not for an asynchronous run with events: leave one of them out")
     if rules_of(LocalMaximum, options.stopping):

@@ -24,7 +24,7 @@ def check_method(algorithm: Any) -> None:
     if running(algorithm) is not algorithm:
         raise ValueError("safe and growing steps do not run on a device: take another step size, or leave device out")
     if declared.kernel == "numba":
-        raise ValueError("kernel='numba' is for arrays of NumPy, not of a device: leave kernel or device out")
+        raise ValueError("the kernel numba is for arrays of NumPy, not of a device: leave kernel or device out")
 
 
 def check_run(alone: bool, **given: bool) -> None:

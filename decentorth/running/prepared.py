@@ -84,7 +84,7 @@ class Run(Shown):
             raise ValueError(f"on_rank_loss must be 'abort', 'shrink' or 'restart', got {on_rank_loss!r}")
         if on_rank_loss == "restart":
             if not isinstance(algorithm, Asynchronous):
-                raise ValueError("on_rank_loss='restart' is for asynchronous agents: give 'shrink', or leave it out")
+                raise ValueError("on_rank_loss restart is for asynchronous agents: give shrink, or leave it out")
             comm = surviving(comm)
         if shrinks:
             comm = survivors(comm, channel, spread)
@@ -115,9 +115,9 @@ class Run(Shown):
         self._decide()
         if isinstance(self.algorithm, Asynchronous):
             if shrinks:
-                raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: give 'restart', or leave it out")
+                raise ValueError("on_rank_loss shrink is not for an asynchronous run: give restart, or leave it out")
             if on_rank_loss == "restart" and self.algorithm.log is not None:
-                raise ValueError("a log repeats a run from its start, which is lost with on_rank_loss='restart': drop one of them")
+                raise ValueError("a log repeats a run from its start, which is lost with on_rank_loss restart: drop one of them")
             asynchronous.prepare(self.algorithm, self.network, self._channel, self.collective)
         elif self._channel is not None:
             from ..network import check_method

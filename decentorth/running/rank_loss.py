@@ -70,19 +70,19 @@ def survivors(comm: Any, channel: object, spread: bool) -> Any:
     """
     if spread or channel is not None:
         what = "one agent whose samples are spread over the ranks" if spread else "a channel that is simulated"
-        raise ValueError(f"on_rank_loss='shrink' is not for {what}: leave it out")
+        raise ValueError(f"on_rank_loss shrink is not for {what}: leave it out")
     return surviving(comm)
 
 
 def check_graph(network: Any) -> None:
     """Raise ValueError for a network that agents cannot leave."""
     if network.sequence is not None:
-        raise ValueError("on_rank_loss='shrink' is for a W that stays: agents cannot leave a time-varying network")
+        raise ValueError("on_rank_loss shrink is for a W that stays: agents cannot leave a time-varying network")
     if network.directed:
-        raise ValueError("on_rank_loss='shrink' is for undirected graphs: agents cannot leave a directed network")
+        raise ValueError("on_rank_loss shrink is for undirected graphs: agents cannot leave a directed network")
 
 
-def check_leaving(problem: object, what: str = "on_rank_loss='shrink'") -> None:
+def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
     """Raise TypeError for a problem that agents cannot leave, which ``what`` asks for."""
     name = type(problem).__name__
     if not hasattr(problem, "without"):

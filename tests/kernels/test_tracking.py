@@ -109,5 +109,5 @@ def test_blocks_and_batches_agree_with_numpy() -> None:
 
 def test_the_compiled_pass_is_for_the_stiefel_manifold() -> None:
     problem = GEVP([np.eye(D)] * N, np.eye(D), R)
-    with pytest.raises(TypeError, match=r"kernel='numba' is for points on St\(d, r\), got St_B\(3, 7\): leave kernel out"):
+    with pytest.raises(TypeError, match=r"the kernel numba is for points on St\(d, r\), got St_B\(3, 7\): leave kernel out"):
         solve(problem, DRFGT(kernel="numba"), tp.uniform_weights(tp.ring(N)), iterations=1, comm="serial")

@@ -60,7 +60,7 @@ class DRFGT(SafeTracking):
     def suited(self, problem: Problem[Landing]) -> Self:
         """This method; a TypeError where the compiled pass does not have the landing field of the problem's set."""
         if self.kernel == "numba" and not isinstance(problem.constraint, OrthonormalLanding):
-            raise TypeError(f"kernel='numba' is for points on St(d, r), got {problem.constraint!r}: leave kernel out")
+            raise TypeError(f"the kernel numba is for points on St(d, r), got {problem.constraint!r}: leave kernel out")
         return self
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:

@@ -144,7 +144,7 @@ class Exact(Decentralized):
         if isinstance(self.step_size, GrowingStep) and (self.batch_size is not None or getattr(self, "safe", False)):
             raise ValueError(
                 "growing steps are judged by moves along exact gradients from one step to the next: leave out batch_size and safe, "
-                "or take step_size='auto'"
+                "or take step_size auto"
             )
 
     def resolved(self, network: Network) -> Self:

@@ -126,7 +126,7 @@ class Safe:
             bad = np.flatnonzero(~(distance <= eps))
             if len(bad):
                 raise ValueError(
-                    f"safe=True keeps every agent within eps = {eps:g} of the manifold, so it must start there: "
+                    f"safe steps keep every agent within eps = {eps:g} of the manifold, so it must start there: "
                     f"||x0^T x0 - I||_F is {distance[bad[0]]:.3g}; project x0 first, or enlarge eps (below 3/4)"
                 )
             outside = np.ones(len(x), dtype=np.bool_)
