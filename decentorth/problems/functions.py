@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocols import Array, ConstraintSet, Index
+from ..protocols import Array, Index
 from ..settings import Count, check
 from .base import AgentProblem, C, Selection
 from .common.columns import SeparateColumns
@@ -68,7 +68,7 @@ class FunctionProblem(AgentProblem[C]):
             if not callable(function) and not (function is None and name == "gradient_on"):
                 raise TypeError(f"{name} must be a function, got {type(function).__name__}")
         check("n_agents", Count, n_agents)
-        if not isinstance(constraint, ConstraintSet) or isinstance(constraint, type):
+        if isinstance(constraint, type) or not hasattr(constraint, "shape"):
             raise TypeError(f"constraint must be a set such as do.sets.Stiefel(8, 2), got {constraint!r:.80}")
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
