@@ -5,6 +5,7 @@ The others are copies to go back to (`rank_loss_rewind`), the agents' agreement 
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import time
@@ -38,6 +39,8 @@ from .checkpoint import LOOK_SECONDS, Checkpoints, Resumed, SharedLooks, Snapsho
 from .history import History, schedule
 from .local_stopping import Agreement
 from .metrics import RUNAWAY, StandardMetrics, first_runaway
+
+log = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
@@ -269,6 +272,18 @@ class Recording:
         stay = ~np.isin(np.arange(self._parts.problem.n_agents)[self._parts.problem.agents], absent)
         return self._problem, state._replace(x=state.x[stay], penalty=state.penalty[stay])
 
+    def _look_at_objective(self, state: Any, objective: float) -> None:
+        """Warn where the objective is no longer finite: it may be undefined there, or its function be wrong."""
+        before = 0.0 if self.row is None else self.row.values["objective"]
+        if math.isfinite(objective) or not math.isfinite(before):
+            return
+        agent = self._parts.runaway(self._parts.problem.value(state.x), np.finfo(np.float64).max)
+        if self._parts.collective.rank == 0:
+            whose = "" if agent is None else f" of agent {agent}"
+            log.warning(
+                "the objective%s is not finite at iteration %d (the mean is %s), and the run goes on", whose, state.k, objective
+            )
+
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Record a row and decide; a ValueError if the first state is not finite."""
         parts, state = self._parts, snapshot.state
@@ -283,6 +298,7 @@ class Recording:
         problem, seen = self._there(state)
         for metric in self._metrics:
             values |= zip(metric.columns, metric(problem, seen, parts.collective), strict=True)
+        self._look_at_objective(state, values.get("objective", 0.0))
         self.row = Row(state.k, *snapshot.counts, state.gradients, self._clock.iterating(), values, self._agreed(state.k))
         self._first = self._first or self.row
         self._history.record(self.row)

@@ -314,6 +314,24 @@ def test_an_objective_that_is_not_finite_is_named() -> None:
     )
 
 
+def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """And the run goes on, as an objective may be undefined; the same on ranks."""
+    x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
+    arguments: Any = {"x0": x0, "iterations": 200, "record_every": 1}
+    method, W = DPRGT(step_size=0.04), GRAPHS["ring"](3)
+    expected = solve(spoilt(""), method, W, **arguments).iterates_sha256
+    assert not caplog.records
+    result = solve(spoilt("value"), method, W, **arguments)
+    assert result.iterates_sha256 == expected
+    first = int(np.flatnonzero(np.isnan(result.history["objective"]))[0])
+    assert 5 < first < 150
+    words = f"the objective of agent 2 is not finite at iteration {first} (the mean is nan), and the run goes on"
+    assert [record.message for record in caplog.records] == [words]
+    caplog.clear()
+    on_ranks(3, lambda comm: solve(spoilt("value"), method, W, comm=comm, **arguments).status)
+    assert [record.message for record in caplog.records] == [words]
+
+
 def test_a_step_that_is_too_large_diverges_and_says_so() -> None:
     """What was recorded before stays, and is finite."""
     result = solve(procrustes().problem, DRFGT(step_size=1.0), RING, iterations=2000, record_every=1)
