@@ -69,7 +69,7 @@ def solve(
         ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`, or the name of a directed graph:
         ``"directed_ring:chords=3"``. May be left out for a single agent.
     x0
-        Common start of all agents, one point; by default random and feasible from the seed.
+        Common start of all agents, one point, feasible for methods that move along the set; by default random from the seed.
     iterations
         The most iterations.
     stopping

@@ -15,6 +15,7 @@ import decentorth as do
 import topologies as tp
 from decentorth import given
 from decentorth.stopping import GradientNorm
+from tests.support.j_orthogonal import hevp
 
 DATA = np.random.default_rng(0).standard_normal((6, 20, 8))
 PROBLEM = do.problems.PCA(DATA, 2)
@@ -99,6 +100,30 @@ def test_numbers_of_any_precision_are_compared_without_a_warning() -> None:
         assert do.DRFGT(step_size=number).step_size == 0.5
     with pytest.raises(ValueError, match="step_size must be positive and finite, got inf"):
         do.DRFGT(step_size=np.float32(np.inf))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["drgta", "drsgd", "rgd", "lbfgs"])
+def test_a_start_off_the_set_is_refused_where_a_method_moves_along_it(method: str) -> None:
+    """A start near the set is not: the end of a run of a method that approaches it."""
+    alone = method in ("rgd", "lbfgs")
+    problem, W = (PROBLEM.pooled(), None) if alone else (PROBLEM, "ring")
+    x0 = PROBLEM.start(0)
+    words = "with feasibility 0; that of x0 is 1.77: give problem.constraint.project(x0[None])[0], or leave x0 out (--start)"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        do.solve(problem, method, W, x0=1.5 * x0)
+    for near in (1.002 * x0, PROBLEM.constraint.project(1.5 * x0[None])[0]):
+        assert do.solve(problem, method, W, x0=near, iterations=30).row.values["feasibility"] < 1e-12
+    assert do.solve(PROBLEM, "drfgt", "ring", x0=1.5 * x0, iterations=500).row.values["feasibility"] < 1e-3
+
+
+@pytest.mark.parametrize("method", ["gs_jobcd", "hyperbolic_jacobi", "j_jobcd", "csdm", "rgd"])
+def test_a_start_that_is_not_j_orthogonal_is_refused_without_a_penalty(method: str) -> None:
+    """Which would keep its distance from the set to the end; a penalty brings it there."""
+    problem = hevp(6)
+    x0 = 1.5 * problem.start(0)
+    with pytest.raises(ValueError, match=r"that of x0 is 0\.208: leave x0 out \(--start\)$"):
+        do.solve(problem, method, x0=x0)
+    assert do.solve(problem, "umcm", x0=x0, iterations=200).row.values["feasibility"] < 1e-5
 
 
 def test_settings_keep_their_signature() -> None:

@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..protocols import Algorithm, Declared, LocalProducts, Nonsmooth, Problem, Resolved, SplitFeatures, Suited, Wrapped
+from ..protocols import (
+    Algorithm,
+    Array,
+    Declared,
+    LocalProducts,
+    Nonsmooth,
+    Problem,
+    Projection,
+    Resolved,
+    Retractable,
+    Signature,
+    Signatures,
+    SplitFeatures,
+    Suited,
+    Wrapped,
+)
+
+FAR_OFF = 1e-2
+"""The feasibility up to which a start is taken to be on the set; methods that approach the set end nearer."""
 
 
 def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
@@ -30,6 +48,18 @@ def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) ->
         raise ValueError(
             f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
             f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
+        )
+
+
+def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:
+    """Raise ValueError for a start off the set, from which a method without a penalty would not come to the set, or not move."""
+    along = {Retractable, Signature, Signatures} & {*algorithm.requires_set} and Declared.of(algorithm).penalty is None
+    constraint: Any = problem.constraint
+    if along and not (off := float(constraint.feasibility(x0[None])[0])) <= FAR_OFF:
+        project = "give problem.constraint.project(x0[None])[0], or " if isinstance(constraint, Projection) else ""
+        raise ValueError(
+            f"{type(algorithm).__name__} moves along {constraint!r}, so it must start there, with feasibility 0; that of x0 is "
+            f"{off:.3g}: {project}leave x0 out (--start)"
         )
 
 

@@ -28,7 +28,7 @@ from ..process.abort import RANK_TIMEOUT, patience
 from ..protocols import SETUP, Array, Asynchronous, Declared, Index, Problem, StoppingRule
 from ..result import Result
 from . import asynchronous, loop, on_device
-from .capabilities import check_capabilities, check_network, resolved, running, suited
+from .capabilities import check_capabilities, check_network, check_start, resolved, running, suited
 from .checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from .local_stopping import Agreement
 from .rank_loss import Loss, check_graph, check_leaving, continued, divided_anew, survivors
@@ -128,6 +128,8 @@ class Run(Shown):
             self.problem = self._prepare(problem, shrinks)
             with self.collective.together():
                 start = given.start(x0, self.problem, seed)
+                if x0 is not None:
+                    check_start(self.problem, self.algorithm, start)
         self.algorithm = suited(self.algorithm, self.problem)
         if self._device is not None:
             self._placed = self.problem.on(self._device.put)

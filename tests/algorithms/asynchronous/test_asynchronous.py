@@ -454,7 +454,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
         "--agents 1": "at least two agents",
         "--topology random_matching --step-size 0.1": "a graph that stays",
         "--local-tolerance 1e-3": "give end_tolerance",
-        "--on-rank-loss shrink": "give 'restart'",
+        "--on-rank-loss shrink": "give restart",
         "--on-rank-loss restart": "needs the agents' checkpoints",
         f"--on-rank-loss restart --checkpoint-every 5 --out {tmp_path / 'x'} --log {tmp_path / 'y'}": "drop one of them",
     }.items():
