@@ -36,13 +36,15 @@ class Rule(Settings):
         """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the other."""
         raise TypeError("a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in one & two | three")
 
-
-def ask(rule: StoppingRule, row: Row, collective: Collective) -> Stop | None:
-    """The reason of a rule to stop at this row; a TypeError for anything but a `Stop` or None."""
-    found = rule(row, collective)
-    if not isinstance(found, Stop | None):
-        raise TypeError(f"a stopping rule must return decentorth.protocols.Stop(status, converged, message) or None, got {found!r}")
-    return found
+    @staticmethod
+    def ask(rule: StoppingRule, row: Row, collective: Collective) -> Stop | None:
+        """The reason of any rule to stop at this row; a TypeError for an answer that is neither a `Stop` nor None."""
+        found = rule(row, collective)
+        if not isinstance(found, Stop | None):
+            raise TypeError(
+                f"a stopping rule must return decentorth.protocols.Stop(status, converged, message) or None, got {found!r}"
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class _Pair(Rule):
 
 class _Any(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = ask(self.first, row, collective), ask(self.second, row, collective)
+        one, two = self.ask(self.first, row, collective), self.ask(self.second, row, collective)
         if one is not None and two is not None:
             return one if one.converged else two
         return one or two
@@ -66,7 +68,7 @@ class _Any(_Pair):
 
 class _All(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = ask(self.first, row, collective), ask(self.second, row, collective)
+        one, two = self.ask(self.first, row, collective), self.ask(self.second, row, collective)
         if one is None or two is None:
             return None
         converged = one.converged and two.converged

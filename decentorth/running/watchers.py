@@ -34,7 +34,7 @@ from ..protocols import (
     Streams,
 )
 from ..settings import Count, Form, Natural, Positive, Range, Settings
-from ..stopping import Iterations, Time, as_rule, ask, rules_of, since
+from ..stopping import Iterations, Rule, Time, as_rule, rules_of, since
 from .checkpoint import LOOK_SECONDS, Checkpoints, Resumed, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
@@ -86,7 +86,7 @@ class Options(Settings):
                 f"at iteration {row.iteration}; take a smaller step size, or a larger region",
             )
         rule = since(self.stopping, first)
-        found = None if rule is None else ask(rule, row, collective)
+        found = None if rule is None else Rule.ask(rule, row, collective)
         return found or Iterations(self.iterations)(row, collective)
 
 

@@ -56,6 +56,13 @@ def test_what_is_no_rule_does_not_combine(other: Any) -> None:
             combine(GradientNorm(1e-6), other)
 
 
+def test_a_rule_in_a_combination_does_not_answer_true_or_false() -> None:
+    answers: Any = lambda row, collective: row.iteration > 10  # noqa: E731
+    for rule in (GradientNorm(1e-6) | answers | Iterations(99), GradientNorm(1e-6) & answers):
+        with pytest.raises(TypeError, match=r"must return decentorth\.protocols\.Stop\(.*\) or None, got False$"):
+            rule(row(gradient_norm=1.0), ALONE)
+
+
 @pytest.mark.parametrize(
     ("one", "two", "expected"),
     [
