@@ -94,7 +94,7 @@ def sequence_from_name(
     if n is None:
         raise ValueError(f"{specification!r} leaves the number of agents open: write '{name}:16', or give n_agents in Python")
     if n_agents not in (None, n):
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents (--agents) is {n_agents}; leave one of the two out")
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
     return OnePeerExponential(n) if name == "one_peer_exponential" else RandomMatching(n, own_seed)
 
 
