@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +191,44 @@ def test_sparse_mat_files_whose_places_are_damaged_are_refused(
         load_matrix(tmp_path / "a.mat")
 
 
+def test_sparse_logical_mat_files_are_sparse(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    entries = (np.ones(3, dtype=bool), ([0, 1, 2], [0, 5, 29999]))
+    scipy.io.savemat(path, {"A": scipy.sparse.csc_array(entries, shape=(30000, 30000))})
+    assert np.flatnonzero(MatrixFile(path).rows([2])[0]).tolist() == [29999]
+    scipy.io.savemat(path, {"A": scipy.sparse.csc_array(np.array([[True, False, True], [False, True, False]]))})
+    whole = path.read_bytes()
+    starts, spoilt = (np.array(numbers, "<i4").tobytes() for numbers in ([0, 1, 2, 3], [0, 50_000_000, 100_000_000, 3]))
+    assert whole.count(starts) == 1
+    path.write_bytes(whole.replace(starts, spoilt))
+    end = "import sys\nfrom decentorth.data import load_matrix\nload_matrix(sys.argv[1])"
+    ended = subprocess.run([sys.executable, "-c", end, path], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "a.mat:A is damaged: the starts of its columns must rise" in ended.stderr
+    values, as_matlab = (struct.pack("<2H3B", kind, 3, 1, 1, 1) for kind in (2, 9))  # a byte for each value, the type of doubles
+    assert whole.count(values) == 1
+    path.write_bytes(whole.replace(values, as_matlab))
+    assert np.array_equal(load_matrix(path), [[1, 0, 1], [0, 1, 0]])
+
+
+def mat_element(kind: int, content: bytes) -> bytes:
+    return struct.pack("<2I", kind, len(content)) + content + bytes(-len(content) % 8)
+
+
+@pytest.mark.parametrize(("name", "zeros"), [(b"A", 10**8), (bytes(10**8), 32)])
+def test_a_compressed_mat_variable_is_not_unpacked_beyond_its_dimensions(name: bytes, zeros: int, tmp_path: Path) -> None:
+    parts = [(6, struct.pack("<2I", 6, 0)), (5, struct.pack("<2i", 2, 2)), (1, name), (9, bytes(zeros))]
+    packed = zlib.compress(mat_element(14, b"".join(mat_element(*part) for part in parts)), 1)
+    path = tmp_path / "a.mat"
+    path.write_bytes(b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + struct.pack("<2I", 15, len(packed)) + packed)
+    del parts, packed
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"a\.mat cannot be read as a \.mat file: (a compressed variable is cut off|it ends in)"):
+        load_matrix(path)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+
+
 def test_mat_files_of_version_7_3_and_damaged_ones_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.mat"
     path.write_bytes(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + bytes(512))
@@ -193,7 +236,8 @@ def test_mat_files_of_version_7_3_and_damaged_ones_are_refused(tmp_path: Path) -
         load_matrix(path)
     scipy.io.savemat(path, {"A": np.eye(9)})
     whole = path.read_bytes()
-    for spoilt in (whole[:200], whole[:128] + b"\xff" * 40 + whole[168:], b"nothing"):
+    cut = whole[:132] + struct.pack("<I", 40) + whole[136:176]  # the variable ends before its numbers
+    for spoilt in (whole[:200], cut, whole[:128] + b"\xff" * 40 + whole[168:], b"nothing"):
         path.write_bytes(spoilt)
         with pytest.raises(ValueError, match=r"new\.mat"):
             load_matrix(path)
