@@ -90,6 +90,8 @@ def read_graph(path: Path, directed: bool = False) -> nx.Graph[Any]:
         found: nx.Graph[Any] = read(path, directed)
     except OSError:
         raise
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: it is not in UTF-8; save it as UTF-8") from error
     except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
         why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
         raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
@@ -131,7 +133,7 @@ def _edge_list(path: Path, directed: bool) -> nx.Graph[Any]:
     import networkx as nx
 
     delimiter = "," if path.suffix.lower() == ".csv" else None
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8-sig") as lines:
         graph: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
         for number, line in enumerate(lines, 1):
             fields = [field.strip() for field in line.partition("#")[0].split(delimiter) if field.strip()]

@@ -84,7 +84,7 @@ def test_loops_and_parallel_edges_are_dropped(tmp_path: Path) -> None:
 
 def test_text_labels_are_sorted(tmp_path: Path) -> None:
     path = tmp_path / "graph.csv"
-    path.write_text("Paris, Lyon\nLyon, Nice\n")
+    path.write_text("Paris, Lyon\nLyon, Nice\n", encoding="utf-8-sig")
     graph = topologies.graph_from_file(path)
     assert [graph.nodes[i]["label"] for i in graph] == ["Lyon", "Nice", "Paris"]
 
@@ -102,7 +102,7 @@ GRAPHML = b"""<?xml version="1.0"%s?><graphml xmlns="http://graphml.graphdrawing
         ("graph", b"", "got 'no suffix'"),
         ("graph.txt", b"1 2\n3\n", r"graph\.txt: cannot be read as \.txt: line 2 must name two agents, got '3'"),
         ("graph.txt", b"1 2\n3 4\n", r"graph\.txt: the graph must be connected, but it has 2 components"),
-        ("graph.txt", b"\xff\xfe", r"graph\.txt: cannot be read as \.txt"),
+        ("graph.txt", b"\xff\xfe", r"graph\.txt: cannot be read as \.txt: it is not in UTF-8; save it as UTF-8"),
         ("graph.gml", b"graph [ node [", r"graph\.gml: cannot be read as \.gml"),
         ("graph.graphml", b"<graphml", r"graph\.graphml: cannot be read as \.graphml"),
         (
