@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from decentorth.protocols import Array, Index
+
+LEAVE_OUT = "Remove such rows or fill in the values"
+DROP = "Fill in the values, or leave out the rows with missing cells (drop_missing)"
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
@@ -21,19 +26,23 @@ def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
     return given.astype(np.int64)
 
 
-def require_finite(block: Array, rows: Index | None, what: str, missing: bool = False) -> None:
+def require_finite(
+    block: Array, rows: Index | None, what: str, missing: bool = False, table: Callable[[int, int], str] | None = None
+) -> None:
     """Raise unless all values are finite, or NaN where values may be ``missing``; the message has the place of the first wrong one.
 
-    ``rows`` are the numbers of the block's rows in the file (None: all of them).
+    ``rows`` are the numbers of the block's rows in the matrix (None: all of them). ``table`` says where an entry of a matrix stands
+    in a table, whose rows with missing cells can be dropped.
     """
     bad = np.isinf(block) if missing else ~np.isfinite(block)
     count = int(np.count_nonzero(bad))
     if not count:
         return
     row, column = (int(i) for i in np.argwhere(bad)[0])
+    at = row if rows is None else int(rows[row])
     nans = int(np.count_nonzero(np.isnan(block[bad])))
     raise ValueError(
         f"{what}: {count} of the {block.size} values read are not finite ({nans} NaN, {count - nans} infinite); "
-        f"the first is {block[row, column]} at row {row if rows is None else rows[row]}, column {column} (counted from 0). "
-        "Remove those rows or fill in the values (drop_missing leaves out the rows of a table with missing cells)"
+        f"the first is {block[row, column]} at {table(at, column) if table else f'row {at}, column {column} (counted from 0)'}. "
+        f"{DROP if table and nans == count else LEAVE_OUT}"
     )

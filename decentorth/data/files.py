@@ -171,7 +171,7 @@ class MatrixFile:
         rows = require_rows(index, self.shape[0], self.name)
         wanted, places = np.unique(rows, return_inverse=True)
         block = self._read(wanted, np.nan if missing else 0.0)
-        require_finite(block, wanted, self.name, missing)
+        self._check(block, wanted, missing)
         return block if np.array_equal(wanted, rows) else block[places]
 
     def _read(self, wanted: Index | None, unstored: float = 0.0) -> Array:
@@ -182,10 +182,14 @@ class MatrixFile:
                 f"{self.name} does not fit into memory ({error}): read fewer rows in each process (more ranks)"
             ) from error
 
+    def _check(self, block: Array, rows: Index | None, missing: bool = False) -> None:
+        place = self._reader.place if isinstance(self._reader, TableReader) else None
+        require_finite(block, rows, self.name, missing, place)
+
     def matrix(self) -> Array:
         """``(m, d)``: all rows; float64, C-contiguous, fresh."""
         block = self._read(None)
-        require_finite(block, None, self.name)
+        self._check(block, None)
         return block
 
     def stored(self) -> Any:

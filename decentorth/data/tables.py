@@ -1,7 +1,8 @@
 """Tables with named columns: delimited text with a line of names, and Parquet (needs the extra ``tables``).
 
-Without a line of names the columns of text are called 1, 2 and so on. A cell of text that is empty, NA, N/A, null or none is
-missing, and so is NaN. Text is read as a stream, Parquet by row groups, of which those without a wanted row are skipped.
+Without a line of names the columns of text are called 1, 2 and so on. A cell of text that is empty, NA, N/A, NaN, null or none is
+missing; in Parquet null, NaN and an empty text are. Text is read as a stream, Parquet by row groups, of which those without a
+wanted row are skipped.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from decentorth.data.checks import DROP, LEAVE_OUT
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.sparse import StoredReader
 from decentorth.data.text import INTEGER, delimiter_of, is_number, shown
@@ -24,7 +27,7 @@ from decentorth.protocols import Array, Index
 from topologies.matrix_files import Stored, require_unpacked
 from topologies.text import suggestion
 
-_MISSING = frozenset(("", "na", "n/a", "null", "none"))
+_MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _BATCH = 1 << 12
 """Rows that are held at a time, besides the wanted ones."""
 _LISTED = 20
@@ -113,6 +116,14 @@ class TableReader(ABC):
             raise ValueError(f"{self.path} has no row without a missing cell")
         return rows
 
+    def _place_of(self, row: int, name: str) -> str:
+        """The words for a cell of the row that has this number, counted from 0."""
+        return f"row {row} (counted from 0), column {name!r}"
+
+    def place(self, row: int, column: int) -> str:
+        """The words for the place in the file of an entry of the matrix."""
+        return self._place_of(int(self._kept[row]), self._samples[column])
+
     @cached_property
     def shape(self) -> tuple[int, int]:
         return len(self._kept), len(self._samples)
@@ -139,16 +150,15 @@ class TableReader(ABC):
         self._place(name)
         cells = [cell for _, _, texts in self._batches((), (name,)) for cell in texts[0]]
         kept = np.array(cells, dtype=object)[self._kept] if self.columns.label is not None else cells
-        return categories(list(kept), f"{self.path}, column {name!r}")
+        return self._categories(list(kept), name, LEAVE_OUT if self.columns.label is None else DROP)
 
-
-def categories(cells: Sequence[str], what: str) -> Labels:
-    """``(m,)``: the cells of a column as integers if all are, else as strings; none may be missing."""
-    if "" in cells:
-        raise ValueError(f"{what}: row {cells.index('')} (counted from 0) is missing; drop such rows (drop_missing)")
-    if all(map(INTEGER.fullmatch, cells)):
-        return np.array([int(cell) for cell in cells], dtype=np.int64)
-    return as_labels(np.array(cells, dtype=np.str_), what)
+    def _categories(self, cells: Sequence[str], name: str, repair: str) -> Labels:
+        """``(m,)``: all cells of a column as integers if all are, else as strings; none may be missing."""
+        if "" in cells:
+            raise ValueError(f"{self.path}: {self._place_of(cells.index(''), name)}: the cell is missing. {repair}")
+        if all(map(INTEGER.fullmatch, cells)):
+            return np.array([int(cell) for cell in cells], dtype=np.int64)
+        return as_labels(np.array(cells, dtype=np.str_), f"{self.path}, column {name!r}")
 
 
 class TextTable(TableReader):
@@ -211,6 +221,10 @@ class TextTable(TableReader):
             except csv.Error as error:
                 raise ValueError(f"{self.path}: line {before + headed + reader.line_num}: {error}") from error
 
+    def _place_of(self, row: int, name: str) -> str:
+        line, _ = next(islice(self._data(), row, None))
+        return f"line {line}, column {name!r}"
+
     def _number(self, cell: str, line: int, place: int) -> float:
         text = cell.strip()
         if text.lower() in _MISSING:
@@ -267,10 +281,14 @@ class ParquetTable(TableReader):
                         numbers = np.empty((batch.num_rows, len(columns)))
                         for place, column in enumerate(columns):
                             numbers[:, place] = column.to_numpy(zero_copy_only=False)
-                        texts = [["" if cell is None else str(cell) for cell in batch.column(name).to_pylist()] for name in text]
+                        texts = [[_text(cell) for cell in batch.column(name).to_pylist()] for name in text]
                         yield _Batch(at, numbers, texts)
                         at += batch.num_rows
                 first = end
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None or cell != cell else str(cell)
 
 
 @contextmanager
@@ -305,15 +323,14 @@ class TripletReader(StoredReader):
         values = np.concatenate([batch.numbers[:, 0] for batch in batches])
         codes, sizes = [], []
         for place, name in enumerate(names[:2]):
-            cells = categories([cell for batch in batches for cell in batch.texts[place]], f"{self.path}, column {name!r}")
+            cells = self._table._categories([cell for batch in batches for cell in batch.texts[place]], name, LEAVE_OUT)
             known, code = np.unique(cells, return_inverse=True)
             codes.append(code)
             sizes.append(len(known))
         wrong = np.flatnonzero(~np.isfinite(values))
         if wrong.size:
-            raise ValueError(
-                f"{self.path}: the value of row {wrong[0]} (counted from 0) is {values[wrong[0]]}; leave such rows out"
-            )
+            where = self._table._place_of(int(wrong[0]), names[2])
+            raise ValueError(f"{self.path}: {where}: the value is {values[wrong[0]]}. {LEAVE_OUT}")
         pairs, counts = np.unique(codes[0] * sizes[1] + codes[1], return_counts=True)
         if len(pairs) < len(values):
             twice = int(np.flatnonzero(codes[0] * sizes[1] + codes[1] == pairs[counts.argmax()])[1])

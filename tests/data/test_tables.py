@@ -65,8 +65,43 @@ def test_rows_with_missing_cells_are_left_out_on_request_alone(kind: str, tmp_pa
     assert whole.labels is not None
     assert whole.labels.tolist() == STATIONS[kept].tolist()
     assert np.isnan(MatrixFile(path, Columns(NUMBERS)).observed([2])[0, 0])
-    with pytest.raises(ValueError, match=r"not finite \(1 NaN, 0 infinite\); the first is nan at row 2, column 0.*drop_missing"):
+    place = {"csv": "line 4, column 'rain'", "parquet": r"row 2 \(counted from 0\), column 'rain'"}[kind]
+    with pytest.raises(ValueError, match=rf"not finite \(1 NaN, 0 infinite\); the first is nan at {place}\. .*drop_missing"):
         MatrixFile(path, Columns(NUMBERS)).matrix()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("whole", [[7.5, 2.5], ["a", "b"]])
+def test_a_missing_label_is_no_label(kind: str, whole: list[Any], tmp_path: Path) -> None:
+    path = saved(pd.DataFrame({"label": [whole[0], np.nan, whole[1], None], "x": 1.0}), kind, tmp_path)
+    place = {"csv": "line 3, column 'label'", "parquet": r"row 1 \(counted from 0\), column 'label'"}[kind]
+    with pytest.raises(ValueError, match=rf"{place}: the cell is missing\. .*drop_missing"):
+        _ = MatrixFile(path, Columns(("x",), "label")).labels
+    labels = MatrixFile(path, Columns(("x",), "label", drop_missing=True)).labels
+    assert labels is not None
+    assert labels.tolist() == list(map(str, whole))
+
+
+@pytest.mark.parametrize("content", ["label,x\na,1\nNaN,2\n", "label;x\na;1\n nan ;2\n"])
+def test_a_label_that_is_nan_in_text_is_missing(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(ValueError, match=r"a\.csv: line 3, column 'label': the cell is missing"):
+        _ = MatrixFile(tmp_path / "a.csv", Columns(("x",), "label")).labels
+
+
+def test_a_nan_of_parquet_that_is_not_null_is_missing(tmp_path: Path) -> None:
+    arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    parquet.write_table(arrow.table({"label": arrow.array([1.0, np.nan]), "x": [1.0, 2.0]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"row 1 \(counted from 0\), column 'label': the cell is missing"):
+        _ = MatrixFile(tmp_path / "a.parquet", Columns(("x",), "label")).labels
+
+
+def test_dropping_is_proposed_only_where_it_helps(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", [[1.0, np.nan]])
+    (tmp_path / "a.csv").write_text("x,y\n1,inf\n2,\n")
+    for path, columns in ((tmp_path / "a.npy", Columns()), (tmp_path / "a.csv", Columns(("x", "y")))):
+        with pytest.raises(ValueError, match=r"not finite.*Remove such rows or fill in the values$"):
+            MatrixFile(path, columns).matrix()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -263,8 +298,8 @@ def test_triplets_that_are_none_are_refused(tmp_path: Path) -> None:
     for text, message in (
         (RATINGS + "2,10,4,9\n", r"row 6 \(counted from 0\) has a user and an item that an earlier row has"),
         ("a,b\n1,2\n", "must have three columns, of users, items and values, but has a, b"),
-        (RATINGS + ",10,4,9\n", r"column 'userId': row 6 \(counted from 0\) is missing"),
-        (RATINGS + "3,10,,9\n", r"the value of row 6 \(counted from 0\) is nan"),
+        (RATINGS + ",10,4,9\n", r"line 8, column 'userId': the cell is missing\. Remove such rows or fill in the values$"),
+        (RATINGS + "3,10,,9\n", r"line 8, column 'rating': the value is nan\. Remove such rows"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
