@@ -20,9 +20,9 @@ import numpy as np
 from scipy import sparse
 
 from decentorth.data.checks import DROP, LEAVE_OUT
-from decentorth.data.labels import Labels, as_labels
+from decentorth.data.labels import Labels
 from decentorth.data.sparse import StoredReader
-from decentorth.data.text import INTEGER, delimiter_of, is_number, shown
+from decentorth.data.text import INTEGER, delimiter_of, is_number, shown, text_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import Stored, require_unpacked
 from topologies.text import suggestion
@@ -158,7 +158,7 @@ class TableReader(ABC):
             raise ValueError(f"{self.path}: {self._place_of(cells.index(''), name)}: the cell is missing. {repair}")
         if all(map(INTEGER.fullmatch, cells)):
             return np.array([int(cell) for cell in cells], dtype=np.int64)
-        return as_labels(np.array(cells, dtype=np.str_), f"{self.path}, column {name!r}")
+        return text_labels(cells, self.path)
 
 
 class TextTable(TableReader):
@@ -207,7 +207,7 @@ class TextTable(TableReader):
     def _data(self) -> Iterator[tuple[int, list[str]]]:
         """The number of the last line of each row, counted from 1, and its cells."""
         before, mark, names, headed = self._start
-        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for _ in range(before + headed):
                 next(file)
             reader = csv.reader(file, delimiter=mark, strict=True)
@@ -261,34 +261,55 @@ class ParquetTable(TableReader):
 
     def _batches(self, numeric: Sequence[str], text: Sequence[str], wanted: Index | None = None) -> Iterator[_Batch]:
         import pyarrow as arrow
+        import pyarrow.parquet as parquet
 
+        strings = []
         for name in (*numeric, *text):
             kind = self._file.schema_arrow.types[self._place(name)]
-            known = arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_boolean, arrow.types.is_decimal
-            if name in numeric and not any(fits(kind) for fits in known):
+            numbers_of = arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_boolean, arrow.types.is_decimal
+            if name in numeric and not any(fits(kind) for fits in numbers_of):
                 raise ValueError(f"{self.path}: column {name!r} holds {kind}, not numbers; {_CHOOSE}")
+            if name in text and arrow.types.is_nested(kind):
+                raise ValueError(f"{self.path}: column {name!r} holds {kind}, not labels: name another one (label_column)")
+            if name in text and str(kind) in ("string", "large_string", "binary", "large_binary"):
+                strings.append(name)
         about = self._file.metadata
-        require_unpacked(about.num_rows * max(len(numeric), 1), self.path.stat().st_size, str(self.path))
+        groups = [about.row_group(number) for number in range(about.num_row_groups)]
+        places = [at for at in range(about.num_columns) if about.schema.column(at).path in text]
+        held = sum(group.column(at).total_uncompressed_size for group in groups for at in places)
+        require_unpacked(max(about.num_rows * max(len(numeric), 1), held // 8), self.path.stat().st_size, str(self.path))
         first = 0
+        known: dict[str, str] = {}
         with _reading(self.path):
-            for group in range(about.num_row_groups):
-                end = first + about.row_group(group).num_rows
+            file = parquet.ParquetFile(self.path, metadata=about, read_dictionary=strings)  # a string that repeats is held once
+            for number, group in enumerate(groups):
+                end = first + group.num_rows
                 if wanted is None or np.diff(np.searchsorted(wanted, [first, end]))[0]:
                     at = first
                     both = list(dict.fromkeys([*numeric, *text]))
-                    for batch in self._file.iter_batches(_BATCH, row_groups=[group], columns=both, use_threads=False):
+                    for batch in file.iter_batches(_BATCH, row_groups=[number], columns=both, use_threads=False):
                         columns = [batch.column(name).cast(arrow.float64(), safe=False) for name in numeric]
                         numbers = np.empty((batch.num_rows, len(columns)))
                         for place, column in enumerate(columns):
                             numbers[:, place] = column.to_numpy(zero_copy_only=False)
-                        texts = [[_text(cell) for cell in batch.column(name).to_pylist()] for name in text]
-                        yield _Batch(at, numbers, texts)
+                        yield _Batch(at, numbers, [_texts(batch.column(name), known) for name in text])
                         at += batch.num_rows
                 first = end
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None or cell != cell else str(cell)
+    return "" if cell is None or cell != cell else cell.decode() if isinstance(cell, bytes) else str(cell)
+
+
+def _texts(column: Any, known: dict[str, str]) -> list[str]:
+    """The cells of a column as text, empty where they are missing; equal strings of dictionaries are one string of ``known``."""
+    if not hasattr(column, "dictionary"):
+        return list(map(_text, column.to_pylist()))
+    codes, places = np.unique(column.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)
+    cells = column.dictionary.take(codes[codes >= 0]).to_pylist() if codes[-1] >= 0 else []
+    words = [known.setdefault(word, word) for word in map(_text, cells)]
+    words = [""] * (len(codes) - len(words)) + words
+    return [words[place] for place in places.tolist()]
 
 
 @contextmanager
@@ -298,6 +319,8 @@ def _reading(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} holds text that is not in UTF-8: save it as UTF-8") from error
     except (arrow.ArrowException, OSError, MemoryError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {' '.join(str(error).split())[:200]}") from error
 

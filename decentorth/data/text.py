@@ -9,7 +9,7 @@ float64.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +18,12 @@ import numpy as np
 
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import UNPACKED_LIMIT
+from topologies.matrix_files import EXPANSION, UNPACKED_LIMIT
 
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer label."""
+_UNDECODED = re.compile(r"[\udc80-\udcff]")
+"""A byte that is not UTF-8, as the error handler "surrogateescape" gives it."""
 _SHOWN = 40
 
 
@@ -35,7 +37,7 @@ class _Layout(NamedTuple):
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The pairs ``(number counted from 1, text)`` of the lines that are not blank, after the leading comments."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
         leading = True
         for number, line in enumerate(file, 1):
             text = line.rstrip("\n")
@@ -61,6 +63,21 @@ def is_number(text: str) -> bool:
 def shown(text: str) -> str:
     """The first 40 characters of ``text`` at most, for messages."""
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+
+
+def text_labels(texts: Sequence[str], path: Path) -> Labels:
+    """``(m,)``: the labels in a file as strings; ValueError where one is not in UTF-8, or they would take too much memory."""
+    for text in texts:
+        if not text.isascii() and _UNDECODED.search(text):
+            raise ValueError(f"{path}: the label {shown(text)} is not in UTF-8: save the file as UTF-8")
+    longest = max(texts, key=len, default="")
+    most = max(UNPACKED_LIMIT, EXPANSION * path.stat().st_size)
+    if 4 * len(texts) * len(longest) > most:
+        raise ValueError(
+            f"{path}: {len(texts)} labels with room for the longest, {shown(longest)} of {len(longest)} characters, "
+            f"would take more than {most / 2**30:.3g} GiB: shorten it"
+        )
+    return as_labels(np.array(texts, dtype=np.str_), str(path))
 
 
 class TextReader:
@@ -153,10 +170,4 @@ class TextReader:
             return np.array([int(text) for text in texts], dtype=np.int64)
         if all(map(is_number, texts)):
             return as_labels(np.array([float(text) for text in texts]), str(self.path))
-        longest = max(texts, key=len)
-        if 4 * len(texts) * len(longest) > UNPACKED_LIMIT:
-            raise ValueError(
-                f"{self.path}: {len(texts)} labels with room for the longest, {shown(longest)} of {len(longest)} characters, "
-                f"would take more than {UNPACKED_LIMIT / 2**30:g} GiB: shorten it"
-            )
-        return np.array(texts, dtype=np.str_)
+        return text_labels(texts, self.path)

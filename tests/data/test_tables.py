@@ -89,6 +89,50 @@ def test_a_label_that_is_nan_in_text_is_missing(content: str, tmp_path: Path) ->
         _ = MatrixFile(tmp_path / "a.csv", Columns(("x",), "label")).labels
 
 
+def test_labels_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    path, named = tmp_path / "a.csv", Columns(("x",), "label")
+    path.write_bytes("label,x,note\né,1,é\nè,2,è\n".encode("latin-1"))
+    assert MatrixFile(path, Columns(("x",))).matrix().tolist() == [[1], [2]]
+    with pytest.raises(ValueError, match=r"a\.csv: the label '\\udce9' is not in UTF-8: save the file as UTF-8"):
+        _ = MatrixFile(path, named).labels
+    path.write_bytes("label,x\né,1\n\ufffd,2\n".encode())
+    assert (labels := MatrixFile(path, named).labels) is not None
+    assert labels.tolist() == ["é", "\ufffd"]
+    (tmp_path / "a.txt").write_bytes("é\nè\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"a\.txt: the label .* is not in UTF-8: save the file as UTF-8"):
+        load_labels(tmp_path / "a.txt")
+    arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    for codec in ("utf-8", "latin-1"):
+        cells = arrow.array([text.encode(codec) for text in ("é", "è")], arrow.binary())
+        parquet.write_table(arrow.table({"label": cells, "x": [1.0, 2.0]}), tmp_path / f"{codec}.parquet")
+    assert (labels := MatrixFile(tmp_path / "utf-8.parquet", named).labels) is not None
+    assert labels.tolist() == ["é", "è"]
+    with pytest.raises(ValueError, match=r"latin-1\.parquet holds text that is not in UTF-8: save it as UTF-8"):
+        _ = MatrixFile(tmp_path / "latin-1.parquet", named).labels
+
+
+@pytest.mark.parametrize(("kind", "distinct"), [("csv", False), ("parquet", False), ("parquet", True)])
+def test_long_labels_are_refused_before_they_fill_the_memory(kind: str, distinct: bool, tmp_path: Path) -> None:
+    long, path = "x" * 10**5, tmp_path / f"a.{kind}"
+    if kind == "csv":
+        path.write_text("label,x\n" + "a,1\n" * 10**4 + f"{long},1\n")
+    else:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+        schema = arrow.schema({"label": arrow.string(), "x": arrow.float64()})
+        with parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=not distinct) as file:
+            for group in range(11):
+                cells = [f"{group}.{row}{long}" for row in range(1000)] if distinct else [long] * 1000
+                file.write_table(arrow.table({"label": cells, "x": [1.0] * len(cells)}))
+        del cells
+    tracemalloc.start()
+    with pytest.raises(
+        ValueError, match="would unpack from" if distinct else "labels with room for the longest, .* would take more"
+    ):
+        _ = MatrixFile(path, Columns(("x",), "label")).labels
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+
+
 def test_a_nan_of_parquet_that_is_not_null_is_missing(tmp_path: Path) -> None:
     arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     parquet.write_table(arrow.table({"label": arrow.array([1.0, np.nan]), "x": [1.0, 2.0]}), tmp_path / "a.parquet")
