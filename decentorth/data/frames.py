@@ -6,7 +6,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from decentorth.data.checks import LEAVE_OUT
 from decentorth.protocols import Array
 
 
@@ -33,7 +35,7 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
     Raises
     ------
     ValueError, TypeError
-        There is no such column, one does not hold real numbers, a value is missing, or no row is left.
+        There is no such column, one does not hold real numbers, a value is missing or infinite, or no row is left.
     """
     known = list(frame.columns)
     chosen = [name for name in known if name != by] if not columns else list(columns)
@@ -46,16 +48,26 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
         if column.dtype.kind not in "fiubO":
             raise TypeError(f"column {name!r} must hold real numbers, got dtype {column.dtype}: choose the columns of numbers")
         try:
-            values[:, place] = [np.nan if cell is None else cell for cell in column] if column.dtype.kind == "O" else column
+            values[:, place] = np.where(_missing(column), np.nan, column) if column.dtype.kind == "O" else column
         except (TypeError, ValueError):
             raise TypeError(f"column {name!r} must hold real numbers: choose the columns of numbers") from None
     agents = frame[by].to_numpy()
-    unnamed = np.array([agent is None or agent != agent for agent in agents], dtype=bool)
-    missing = ~np.isfinite(values).all(-1) | unnamed
+    missing = np.isnan(values).any(-1) | _missing(agents)
     if missing.any() and not drop_missing:
-        raise ValueError(f"{int(missing.sum())} rows have a missing value, the first is row {missing.argmax()}: drop_missing=True")
+        where = f"the first is row {missing.argmax()} (counted from 0)"
+        raise ValueError(f"{int(missing.sum())} rows have a missing value, {where}: drop_missing=True")
     if missing.all():
         raise ValueError("the frame has no row without a missing value")
+    infinite = np.isinf(values).any(-1) & ~missing
+    if infinite.any():
+        where = f"the first is row {infinite.argmax()} (counted from 0)"
+        raise ValueError(f"{int(infinite.sum())} rows have an infinite value, {where}. {LEAVE_OUT}")
     agents, values = agents[~missing], values[~missing]
     names, owner = np.unique(agents, return_inverse=True)
     return {name: np.ascontiguousarray(values[owner == number]) for number, name in enumerate(names.tolist())}
+
+
+def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """True for each cell of a frame's column that is None, NaN, NaT or pandas.NA, whose comparison is neither true nor false."""
+    same = [cell is not None and cell == cell for cell in column]
+    return np.array([not isinstance(known, (bool, np.bool_)) or not known for known in same], dtype=bool)

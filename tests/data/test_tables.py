@@ -101,6 +101,10 @@ def test_labels_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("é\nè\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"a\.txt: the label .* is not in UTF-8: save the file as UTF-8"):
         load_labels(tmp_path / "a.txt")
+
+
+def test_labels_in_parquet_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    named = Columns(("x",), "label")
     arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     for codec in ("utf-8", "latin-1"):
         cells = arrow.array([text.encode(codec) for text in ("é", "è")], arrow.binary())
@@ -125,9 +129,8 @@ def test_long_labels_are_refused_before_they_fill_the_memory(kind: str, distinct
                 file.write_table(arrow.table({"label": cells, "x": [1.0] * len(cells)}))
         del cells
     tracemalloc.start()
-    with pytest.raises(
-        ValueError, match="would unpack from" if distinct else "labels with room for the longest, .* would take more"
-    ):
+    message = "would unpack from" if distinct else "labels with room for the longest, .* would take more"
+    with pytest.raises(ValueError, match=message):
         _ = MatrixFile(path, Columns(("x",), "label")).labels
     assert tracemalloc.get_traced_memory()[1] < 10**7
     tracemalloc.stop()
@@ -221,6 +224,22 @@ def test_a_frame_becomes_the_data_of_its_agents(library: str) -> None:
         split_frame(frame, "station")
     with pytest.raises(ValueError, match="no column 'stations'"):
         split_frame(frame, "stations")
+
+
+@pytest.mark.parametrize("absent", [None, np.nan, pd.NaT, pd.NA])
+def test_a_missing_cell_of_a_frame_is_one_line(absent: Any) -> None:
+    for by, x in ((["a", absent, "b"], [1.0, 2.0, 3.0]), (["a", "b", "b"], [1, absent, 3])):
+        frame = pd.DataFrame({"by": pd.Series(by, dtype=object), "x": pd.Series(x, dtype=object)})
+        with pytest.raises(ValueError, match=r"1 rows have a missing value, the first is row 1 \(counted from 0\): drop_missing"):
+            split_frame(frame, "by")
+        parts = split_frame(frame, "by", drop_missing=True)
+        assert {agent: part.tolist() for agent, part in parts.items()} == {"a": [[1]], "b": [[3]]}
+
+
+def test_an_infinite_value_of_a_frame_is_not_dropped() -> None:
+    frame = pd.DataFrame({"by": ["a", "a", "b"], "x": [1.0, np.nan, np.inf]})
+    with pytest.raises(ValueError, match=r"1 rows have an infinite value, the first is row 2 \(counted from 0\)\. Remove such rows"):
+        split_frame(frame, "by", drop_missing=True)
 
 
 def test_mat_files_hold_dense_and_sparse_matrices_and_labels(tmp_path: Path) -> None:
