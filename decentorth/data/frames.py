@@ -68,6 +68,6 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
 
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """True for each cell of a frame's column that is None, NaN, NaT or pandas.NA, whose comparison is neither true nor false."""
+    """True for each missing cell of a frame's column: None, and NaN, NaT and pandas.NA, which do not equal themselves."""
     same = [cell is not None and cell == cell for cell in column]
     return np.array([not isinstance(known, (bool, np.bool_)) or not known for known in same], dtype=bool)
