@@ -95,7 +95,8 @@ class Jax(Library):
 
         one = jax.grad(at, argnums=1) if gradient else at
         if self.batched:
-            return jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
+            each_agent: Callable[..., Any] = jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
+            return each_agent
         by_number, by_data = jax.jit(one, static_argnums=0), jax.jit(one)
         return lambda own, *given: (by_number if isinstance(own, int) else by_data)(own, *given)
 
