@@ -83,6 +83,7 @@ class Measured:
                 except Exception as error:
                     del found[name]
                     self._fail(section, case, name, error)
+        del works  # Python drops a Ctrl-C that comes while a generator is deleted: they are deleted before a row is printed
         for ours in names[: case.own]:
             for other in names[case.own :]:
                 if ours in found and other in found:
