@@ -185,8 +185,8 @@ ITEMS = (
         "Figures 2 and 5: the generalized eigenvalue problem, gap and feasibility.",
         f"{GENERALIZED}/figure2.py figure2.png",
         "",
-        "--published --seeds 3",
-        "about 1 min; 54 min",
+        "--published --seeds 10",
+        "about 1 min; 1 h 51 min",
     ),
     Item(
         "003",
@@ -239,8 +239,8 @@ ITEMS = (
         "Figure 9: the safe step along a run.",
         f"{GENERALIZED}/figure9.py figure9.png",
         "",
-        "--published --seeds 3",
-        "about 10 s; 14 min",
+        "--published --seeds 10",
+        "about 10 s; 40 min",
     ),
     Item(
         "003",
