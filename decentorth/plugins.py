@@ -23,12 +23,14 @@ def load(path: str | os.PathLike[str]) -> ModuleType:
     Raises
     ------
     ValueError
-        It is no Python file, or its code fails; the message has the line.
+        It does not exist or is no Python file, or its code fails; the message has the line.
     """
     place = Path(path).expanduser().resolve()
     if place in _LOADED:
         return _LOADED[place]
-    if place.suffix != ".py" or not place.is_file():
+    if not place.is_file():
+        raise ValueError(f"there is no file {path}: name a plugin's file, or make one with decentorth new")
+    if place.suffix != ".py":
         raise ValueError(f"{path} is no Python file: a plugin is a file that ends in .py; make one with decentorth new")
     name = f"decentorth_plugin_{re.sub('[^0-9A-Za-z_]', '_', place.stem)}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, place)

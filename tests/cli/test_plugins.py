@@ -101,7 +101,7 @@ def test_a_file_that_is_read_executes_nothing() -> None:
         ("\n\nimport nothing_like_it\n", r"bad\.py, line 3: ModuleNotFoundError: No module named 'nothing_like_it'"),
         ("def f():\n    raise ValueError('no')\nf()\n", r"bad\.py, line 2: ValueError: no"),
         ("raise SystemExit(3)\n", r"bad\.py, line 1: SystemExit: 3"),
-        (None, r"bad\.py is no Python file"),
+        (None, r"there is no file .*bad\.py: name a plugin's file, or make one with decentorth new"),
     ],
 )
 def test_a_plugin_that_fails_is_refused_with_its_line(code: str | None, message: str, capsys: pytest.CaptureFixture[str]) -> None:
