@@ -154,7 +154,7 @@ def _smallest(W: Weights, depth: Depths) -> float:
         least = _smallest_by_multigrid(W, depth)
         if least is not None:
             return least
-    estimate = -_lanczos_to_the_end(lambda v: -np.asarray(W @ v), n, tolerance=1e-3)
+    estimate = 1 - _lanczos_to_the_end(lambda v: v - np.asarray(W @ v), n, tolerance=1e-3)  # relative: 0 may be an eigenvalue
     margin = 1e-6
     identity = sparse.eye_array(n, format="csr")
     while (solve := _positive_definite_solver(W - (estimate - margin) * identity)) is None:

@@ -121,6 +121,15 @@ def test_large_path() -> None:
     assert found.lambda_min == pytest.approx((1 - 2 * np.cos(np.pi / n)) / 3, abs=1e-12)
 
 
+def test_best_constant_weights_of_a_long_path() -> None:
+    """Their Laplacian, divided by the bound of its eigenvalues, leaves W = I - L / 4 with an eigenvalue that is almost 0."""
+    n = 16_384
+    least = 2 * two_sines(np.pi / n)  # and the largest eigenvalue of L is 4 - least
+    found = topologies.spectrum(topologies.best_constant_weights(topologies.path(n)))
+    assert found.gap == pytest.approx(least / 2, rel=1e-8)
+    assert found.lambda_min == pytest.approx(-found.lambda_2, abs=1e-12)
+
+
 @pytest.mark.parametrize("sides", [(100, 100), (41, 43), (5, 1001), (13, 14, 15)])
 def test_large_torus(sides: tuple[int, ...]) -> None:
     found = topologies.spectrum(topologies.uniform_weights(topologies.torus(*sides), 0.2))
