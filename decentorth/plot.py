@@ -19,7 +19,7 @@ from .cli.outputs import COMPARISON, CONFIG, CURVES
 from .cli.report import write_comparison, write_report
 from .cli.saved_runs import read_history
 from .cli.settings import RECORDING, RunSettings
-from .cli.shell import REFUSALS, one_line
+from .cli.shell import REFUSALS, alone, say
 from .settings import settings
 
 __all__ = ["PANELS", "draw", "figure", "labels_of", "main", "plot_histories", "read_configuration"]
@@ -195,14 +195,15 @@ def main(tokens: Sequence[str] | None = None) -> int:
         exit_on_error=False,
         verbose=False,
     )
-    try:
-        path = app(list(sys.argv[1:] if tokens is None else tokens))
-    except (*REFUSALS, CycloptsError) as error:
-        sys.stderr.write(f"decentorth.plot: {one_line(error)}\n")
-        return 2
-    if path is not None:
-        sys.stdout.write(f"{path}\n")
-    return 0
+
+    def work(words: list[str]) -> int:
+        try:
+            path = app(words)
+        except SystemExit:  # rich, which prints the help, ends the process where nobody reads
+            raise BrokenPipeError from None
+        return 0 if path is None else say(path)
+
+    return alone(tokens, work, name="decentorth.plot", refused=(*REFUSALS, CycloptsError))
 
 
 if __name__ == "__main__":

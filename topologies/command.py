@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -98,6 +99,8 @@ def main(
             _draw(graph_from_name(graph, agents, seed), W, plot)
             measures.append(f"drawn into {plot}")
         _say(measures)
+    except BrokenPipeError:
+        raise
     except (ValueError, TypeError, ImportError, OSError) as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 2
@@ -105,7 +108,8 @@ def main(
 
 
 def command(tokens: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of this process: 0, or 2 with the reason on standard error."""
+    """Run the command with these arguments, by default those of this process, and return the exit code: 0, 2 with the reason on
+    standard error, or 141 where the reader of the output has closed it."""
     from cyclopts import CycloptsError, MissingArgumentError
 
     try:
@@ -122,11 +126,15 @@ def command(tokens: Sequence[str] | None = None) -> int:
             return 2
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 2
+    except (BrokenPipeError, SystemExit):  # the latter by rich, which prints the help
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return code or 0
 
 
 def _say(lines: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def _refuse(given: Mapping[str, object], what: str) -> None:

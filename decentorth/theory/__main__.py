@@ -16,9 +16,8 @@ from ..cli.config import Command, Configuration
 from ..cli.flags import InputError, take_flags
 from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK
-from ..cli.shell import HELP, read_configuration, show_help
+from ..cli.shell import HELP, REFUSALS, alone, read_configuration, say, show_help
 from ..network.transport.communicator import SerialCommunicator
-from ..process import environment as _mpienv
 from ..settings import Count, Settings, settings
 
 
@@ -55,20 +54,15 @@ class TheoryForm(Command):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, or 2 with the reason on standard error."""
-    words = list(sys.argv[1:] if tokens is None else tokens)
-    if _mpienv.rank() > 0:
-        return 0
-    try:
-        asked, rest = take_flags([word for word in words if word not in HELP], TheorySettings)
-        if HELP & set(words):
-            return show_help(TheoryForm, rest)
-        lines = report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked)
-        for line in lines:
-            sys.stdout.write(line.rstrip() + "\n")
-            sys.stdout.flush()
-    except (InputError, ValueError, TypeError, OSError) as error:
-        sys.stderr.write(f"decentorth.theory: {' '.join(str(error).split())}\n")
-        return 2
+    return alone(tokens, _print, name="decentorth.theory", refused=REFUSALS)
+
+
+def _print(words: Sequence[str]) -> int:
+    asked, rest = take_flags([word for word in words if word not in HELP], TheorySettings)
+    if HELP & set(words):
+        return show_help(TheoryForm, rest)
+    for line in report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked):
+        say(line)
     return 0
 
 
