@@ -40,8 +40,8 @@ class TheoryForm(Command):
 
     program = "decentorth theory"
     summary = (
-        "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
-        "auto); the settings are those of decentorth.run."
+        "Print the constants and guaranteed steps of paper 004 for a smooth problem on the Stiefel manifold, a network and a step "
+        "of DRFGT (published, given, or auto); the settings are those of decentorth.run."
     )
     own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")}
     output = ("config",)
@@ -67,13 +67,18 @@ def _print(words: Sequence[str]) -> int:
 
 
 def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]:
-    """The lines for one configuration; InputError for an algorithm other than DRFGT."""
+    """The lines for one configuration; ValueError for an algorithm other than DRFGT, and a problem that is not the paper's."""
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
     from topologies import WeightSequence
 
     from ..algorithms import DRFGT
     from ..api import Run
     from ..cli import wiring
-    from .constants import constants
+    from ..network.collective import AgentCollective
+    from ..problems import Deferred
+    from .constants import check_problem, constants
     from .measured import measure
     from .report import beside, table
 
@@ -84,10 +89,14 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
         raise InputError("paper 004 is about a fixed W, not a time-varying network")
 
     def run(algorithm: Any) -> Run:
-        problem = configuration.problem.problem(configuration.run.agents, configuration.run.seed)
         return Run(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())
 
     with SettingUp(True):
+        problem, n = configuration.problem.problem(configuration.run.agents, configuration.run.seed), configuration.run.agents
+        if isinstance(problem, Deferred):
+            with threadpool_limits(1):
+                problem = problem.build(slice(0, n), AgentCollective(SerialCommunicator(), np.array([0, n])))
+        check_problem(problem)
         practical = run(configuration.algorithm)
         state = next(itertools.islice(practical.states(), 1))
         step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
