@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cli.figures import save
+from ..cli.figures import check_matplotlib, save
 from ..cli.flags import InputError, help_text, take_flags, unknown
 from ..cli.progress import trial_progress
 from ..cli.shell import HELP, alone, say
@@ -63,6 +63,7 @@ def _study(words: Sequence[str]) -> int:
 
 
 def _make(study: Study, asked: StudySettings) -> None:
+    check_matplotlib()
     workers = processes(asked.workers)
     folder = Path(asked.out)
     try:

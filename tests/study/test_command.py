@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -54,6 +55,15 @@ def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_missing_matplotlib_is_named_before_the_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["spectral", "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
+    assert capsys.readouterr() == ("", 'decentorth.study: figures need matplotlib: pip install "decentorth[plot]"\n')
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
