@@ -63,8 +63,8 @@ def _study(words: Sequence[str]) -> int:
 
 
 def _make(study: Study, asked: StudySettings) -> None:
-    check_matplotlib()
     workers = processes(asked.workers)
+    check_matplotlib()
     folder = Path(asked.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
