@@ -67,7 +67,8 @@ class Registry:
         if key in self._entries:
             return self._entries[key]()
         hint = text.suggestion(key, self.names()) or "."
-        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+        known = ", ".join(self.names())
+        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known}; and your own, by --plugin FILE.py (in Python: register)")
 
     def defaults(self) -> dict[str, Any]:
         """Every entry that can be had with its default settings, by name."""

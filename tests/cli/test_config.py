@@ -178,6 +178,8 @@ def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
 
 FLAG_ERRORS = [
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
+    ("--problem xyzzy", "--problem: unknown problem 'xyzzy'. Known: cca, "),
+    ("--algorithm xyzzy", "vr_j_jobcd; and your own, by --plugin FILE.py"),
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
