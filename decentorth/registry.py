@@ -68,7 +68,9 @@ class Registry:
             return self._entries[key]()
         hint = text.suggestion(key, self.names()) or "."
         known = ", ".join(self.names())
-        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known}; and your own, by --plugin FILE.py (in Python: register)")
+        raise ValueError(
+            f"unknown {self.kind} {name!r}{hint} Known: {known}; and your own, by --plugin FILE.py (in Python: register)"
+        )
 
     def defaults(self) -> dict[str, Any]:
         """Every entry that can be had with its default settings, by name."""
