@@ -126,7 +126,8 @@ def command(tokens: Sequence[str] | None = None) -> int:
         if isinstance(error, MissingArgumentError) and error.argument is not None and error.argument.name == "GRAPH":
             sys.stderr.write("error: give a graph, as in: decentorth graph ring:10\n")
             return 2
-        return _refused(error)
+        text = str(error)
+        return _refused(ValueError(text if text.endswith("?") else f"{text.rstrip('.')}; see decentorth graph --help"))
     except (BrokenPipeError, SystemExit):  # the latter by rich, which prints the help
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

@@ -161,7 +161,7 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
 
 def _check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents} (--agents); leave one of the two out")
 
 
 def _is_file(specification: str) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import _version
-from ..cli.flags import InputError, help_text, take_flags, unknown
+from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
 from ..cli.outputs import replacing
 from ..cli.shell import FAULT, HELP, alone, say
 from ..settings import Settings, settings
@@ -75,8 +75,7 @@ def chosen(named: Sequence[str]) -> list[Item]:
     if not named:
         raise InputError(f"say which paper: {', '.join(PAPERS)} or all; --list shows what there is")
     paper, *names = named
-    if flags := [word for word in named if word.startswith("-")]:
-        raise unknown(f"unknown flag {flags[0]}", flags[0].lstrip("-"), settings(ReproduceSettings), "", "--")
+    refuse_others([word for word in named if word.startswith("-")], [*settings(ReproduceSettings)])
     if paper not in (*PAPERS, "all"):
         raise unknown(f"no paper is called {paper!r} (there are {', '.join(PAPERS)}, and all)", paper, PAPERS, "")
     found = [item for item in ITEMS if paper in (item.paper, "all")]

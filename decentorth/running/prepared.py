@@ -68,6 +68,7 @@ class Run(Shown):
         on_rank_loss: OnRankLoss = "abort",
         device: str | None = None,
     ) -> None:
+        given.check_problem(problem)
         algorithm = given.method(algorithm)
         settings: dict[str, Any] = {"x0": x0, "seed": seed, "placement": placement, "channel": channel}
         self.again = partial(Run, problem, algorithm, W, **settings, rank_timeout=rank_timeout, on_rank_loss=on_rank_loss)

@@ -43,7 +43,9 @@ def _written(words: Sequence[str]) -> str:
         The words are no kind and name, or there is a file, a module or an entry of that name.
     """
     if len(words) != 2 or words[0] not in _KINDS:
-        raise InputError("say what is to be written: algorithm NAME, or problem NAME")
+        raise InputError(
+            "say what is to be written, as in: decentorth new algorithm heavy_ball, or decentorth new problem trace_sum"
+        )
     kind, name = words
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower() or not name[0].isalpha():
         raise InputError(f"NAME must be a Python name in lower case, as heavy_ball, got {name!r}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..cli.figures import check_matplotlib, save
-from ..cli.flags import InputError, help_text, take_flags, unknown
+from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
 from ..cli.progress import trial_progress
 from ..cli.shell import HELP, alone, say
 from ..cli.trials import leave, processes
@@ -52,10 +52,11 @@ def _study(words: Sequence[str]) -> int:
     if not words or HELP & set(words):
         lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
         return say(help_text({"Settings": settings(StudySettings)}, f"decentorth study {'|'.join(STUDIES)}", lines))
-    asked, rest = take_flags(words[1:], StudySettings)
-    if rest:
-        raise InputError(f"unexpected {rest[0]!r}; see --help")
-    name = words[0]
+    name, *flags = words
+    if name.startswith("-"):
+        raise InputError(f"name a study first, as in: decentorth study spectral {name}")
+    asked, rest = take_flags(flags, StudySettings)
+    refuse_others(rest, [*settings(StudySettings)])
     if name not in STUDIES:
         raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
     _make(STUDIES[name], asked)

@@ -86,7 +86,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
         raise InputError(f"paper 004 is about drfgt, not {configuration.run.algorithm}; leave --algorithm out")
     W, origin = wiring.make(configuration.run)
     if isinstance(W, WeightSequence):
-        raise InputError("paper 004 is about a fixed W, not a time-varying network")
+        raise InputError("paper 004 is about a fixed W, not a time-varying network: take a graph, such as --topology ring")
 
     def run(algorithm: Any) -> Run:
         return Run(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())

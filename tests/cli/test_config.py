@@ -188,7 +188,7 @@ FLAG_ERRORS = [
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
     ),
-    ("word", "unexpected 'word'"),
+    ("word", "unexpected 'word'; settings are flags, as --problem VALUE, and several values are joined by commas"),
     ("--agents", "--agents requires an argument"),
     ("--agents 3 --agents 4", "--agents specified multiple times"),
     ("--agents 2.5", "--agents: agents must be a whole number, got '2.5'"),

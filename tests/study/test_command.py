@@ -48,7 +48,9 @@ def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
         (["spectrl"], "no study is called 'spectrl' (there are spectral, consensus, drfgt); did you mean spectral?"),
         (["spectral", "--workers", "0"], "workers must be at least 1, got 0"),
         (["spectral", "--seed", "-1"], "seed must be at least 0, got -1"),
-        (["spectral", "--fulll"], "unexpected '--fulll'"),
+        (["spectral", "--fulll"], "unknown flag --fulll; did you mean --full?"),
+        (["spectral", "consensus"], "unexpected 'consensus'; settings are flags, as --out VALUE, and"),
+        (["--full"], "name a study first, as in: decentorth study spectral --full"),
         (["spectral", "--out", "/dev/null/x"], "cannot use /dev/null/x"),
     ],
 )

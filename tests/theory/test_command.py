@@ -63,6 +63,7 @@ def test_bounds_beside_a_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["--algorithm", "landing", "--agents", "1"], "paper 004 is about drfgt, not landing"),
         (["--topolgy", "ring"], "did you mean --topology?"),
         (["--config", "missing.yaml"], "missing.yaml"),
+        (["--topology", "one_peer_exponential", "--agents", "8"], "a time-varying network: take a graph, such as --topology ring"),
         (["--iterations", "5"], "unknown flag --iterations"),
         (["--channel", "loss:p=0.1"], "unknown flag --channel"),
         (["--problem", "rsr", "--dimension", "9", "--rank", "3", "--inliers", "60", "--outliers", "40"], "is not smooth: take the"),
