@@ -35,6 +35,18 @@ _BAD_INPUT, _INTERRUPTED, _NO_READER = 2, 130, 141
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name, by default those of this process, and return its exit code."""
+    try:
+        code = _command(tokens)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NO_READER
+    if code == _INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption no longer changes the exit code
+    return code
+
+
+def _command(tokens: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if tokens is None else tokens)
     root = _mpienv.rank() == 0
     if not words or words[0] in ("--help", "-h"):
@@ -59,20 +71,12 @@ def main(tokens: Sequence[str] | None = None) -> int:
         command: Callable[[Sequence[str] | None], int] = getattr(import_module(module), function)
         if tokens is None:
             sys.argv = [f"decentorth {name}", *words[1:]]
-            code = command(None)
-        else:
-            code = command(words[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _NO_READER
+            return command(None)
+        return command(words[1:])
     except KeyboardInterrupt:  # while the command was imported; later ones are its own affair
         if root:
             sys.stderr.write("decentorth: interrupted\n")
-        code = _INTERRUPTED
-    if code == _INTERRUPTED:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption no longer changes the exit code
-    return code
+        return _INTERRUPTED
 
 
 def _help() -> str:

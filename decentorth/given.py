@@ -67,6 +67,15 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     return W, None
 
 
+def check_problem(problem: Any) -> None:
+    """Raise TypeError for what is no problem, such as the name of one or its settings."""
+    if not hasattr(problem, "n_agents"):
+        raise TypeError(
+            "the problem must be an object such as do.problems.Procrustes(A, B), or of settings "
+            f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {problem!r:.200}"
+        )
+
+
 def channel(faults: Channel | str | None) -> Channel | None:
     """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for an unknown fault."""
     if faults is None:

@@ -19,7 +19,7 @@ from .cli.outputs import COMPARISON, CONFIG, CURVES
 from .cli.report import write_comparison, write_report
 from .cli.saved_runs import read_history
 from .cli.settings import RECORDING, RunSettings
-from .cli.shell import REFUSALS, one_line
+from .cli.shell import REFUSALS, alone, say
 from .settings import settings
 
 __all__ = ["PANELS", "draw", "figure", "labels_of", "main", "plot_histories", "read_configuration"]
@@ -52,7 +52,7 @@ def figure(histories: Sequence[History], labels: Sequence[str] | None = None, **
 def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
     """The labels, if there is one for each run and none twice."""
     if len(names) != runs or len(set(names)) != runs:
-        raise InputError(f"give {runs} different labels, one for each run; got {', '.join(names) or 'none'}")
+        raise InputError(f"give one label for each run, all different, {runs} in all; got {', '.join(names) or 'none'}")
     return names
 
 
@@ -144,7 +144,7 @@ def draw(
         The name of the file written.
     """
     if not folders:
-        raise InputError("give the folder of at least one run, as in: python -m decentorth.plot runs/a")
+        raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
     names, shown = (None if words is None else [name for word in words for name in word.split(",")] for words in (labels, metrics))
     curves = {"against": against != "iterations", "metrics": metrics, "x": x != "linear", "y": y != "log", "guide": guide}
     curves["width"] = width != "column"
@@ -195,14 +195,18 @@ def main(tokens: Sequence[str] | None = None) -> int:
         exit_on_error=False,
         verbose=False,
     )
-    try:
-        path = app(list(sys.argv[1:] if tokens is None else tokens))
-    except (*REFUSALS, CycloptsError) as error:
-        sys.stderr.write(f"decentorth.plot: {one_line(error)}\n")
-        return 2
-    if path is not None:
-        sys.stdout.write(f"{path}\n")
-    return 0
+
+    def work(words: list[str]) -> int:
+        try:
+            path = app(words)
+        except CycloptsError as error:
+            text = str(error)
+            raise InputError(text if text.endswith("?") else f"{text.rstrip('.')}; see decentorth plot --help") from None
+        except SystemExit:  # rich, which prints the help, ends the process where nobody reads
+            raise BrokenPipeError from None
+        return 0 if path is None else say(path)
+
+    return alone(tokens, work, name="decentorth.plot", refused=REFUSALS)
 
 
 if __name__ == "__main__":

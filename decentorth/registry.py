@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -66,7 +67,18 @@ class Registry:
         if key in self._entries:
             return self._entries[key]()
         hint = text.suggestion(key, self.names()) or "."
-        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+        known = ", ".join(self.names())
+        raise ValueError(
+            f"unknown {self.kind} {name!r}{hint} Known: {known}; and your own, by --plugin FILE.py (in Python: register)"
+        )
+
+    def defaults(self) -> dict[str, Any]:
+        """Every entry that can be had with its default settings, by name."""
+        found = {}
+        for name in self.names():
+            with suppress(TypeError, ValueError):  # it needs settings, or its package cannot be imported
+                found[name] = self.get(name)()
+        return found
 
     def read(self, specification: str) -> Any:
         """The object that text such as ``"drfgt:penalty=10"`` describes.

@@ -8,7 +8,6 @@ the safety region, 4 not converged with ``--require-converged``, 130 interrupted
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import math
 import shlex
 import signal
@@ -269,8 +268,10 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
 
         for place in settings.record:
             recorder(place)
-    if settings.plot and importlib.util.find_spec("matplotlib") is None:
-        raise InputError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
+    if settings.plot:
+        from .cli.figures import check_matplotlib
+
+        check_matplotlib(", or leave --plot out")
 
 
 def _problem(configuration: Configuration) -> Any:

@@ -63,6 +63,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "several": (lambda: do.solve(PROBLEM, "drfgt", [np.eye(6)] * 2), TypeError, "topologies.PeriodicSequence([W0, W1])"),
     "function": (lambda: do.solve(PROBLEM, "drfgt", lambda k: np.eye(6)), TypeError, "topologies.PeriodicSequence([W0, W1])"),
     "directed": (lambda: do.solve(PROBLEM, "drfgt", CITIES.to_directed()), ValueError, "this graph is directed: take push_pull"),
+    "name as a problem": (
+        lambda: do.solve("pca", "drfgt", "ring"),  # type: ignore[arg-type]
+        TypeError,
+        "the problem must be an object such as do.problems.",
+    ),
     "unknown method": (lambda: do.solve(PROBLEM, "drfg", "ring"), ValueError, "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     "no method": (lambda: do.solve(PROBLEM, 3, "ring"), TypeError, "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),  # type: ignore[arg-type]
     "parameter": (

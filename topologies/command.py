@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -72,6 +74,8 @@ def main(
     from topologies.sequences.names import is_sequence_name
 
     try:
+        if plot is not None and importlib.util.find_spec("matplotlib") is None:
+            raise ImportError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
         scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
         if is_digraph_name(graph):
             _refuse({**scored, "weights": weights, "compare": compare or None, "plot": plot}, "a directed graph")
@@ -98,14 +102,16 @@ def main(
             _draw(graph_from_name(graph, agents, seed), W, plot)
             measures.append(f"drawn into {plot}")
         _say(measures)
+    except BrokenPipeError:
+        raise
     except (ValueError, TypeError, ImportError, OSError) as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        return 2
+        return _refused(error)
     return 0
 
 
 def command(tokens: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of this process: 0, or 2 with the reason on standard error."""
+    """Run the command with these arguments, by default those of this process, and return the exit code: 0, 2 with the reason on
+    standard error, or 141 where the reader of the output has closed it."""
     from cyclopts import CycloptsError, MissingArgumentError
 
     try:
@@ -120,13 +126,26 @@ def command(tokens: Sequence[str] | None = None) -> int:
         if isinstance(error, MissingArgumentError) and error.argument is not None and error.argument.name == "GRAPH":
             sys.stderr.write("error: give a graph, as in: decentorth graph ring:10\n")
             return 2
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        return 2
+        text = str(error)
+        return _refused(ValueError(text if text.endswith("?") else f"{text.rstrip('.')}; see decentorth graph --help"))
+    except (BrokenPipeError, SystemExit):  # the latter by rich, which prints the help
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return code or 0
 
 
 def _say(lines: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _refused(error: Exception) -> int:
+    """Print an error in one line and return the exit code of bad input."""
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"cannot use {error.filename}: {error.strerror}"
+    sys.stderr.write(f"error: {' '.join(text.split())}\n")
+    return 2
 
 
 def _refuse(given: Mapping[str, object], what: str) -> None:

@@ -125,6 +125,9 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
         path, option, kept = specification.partition(":")[2].strip().partition(",largest_component=")
         if option and kept not in ("true", "false"):
             raise ValueError(f"largest_component must be true or false, got {kept!r}")
+        if not path:
+            kind = _DIGRAPH if is_digraph_name(specification) else _FILE
+            raise ValueError(f"{specification!r} names no file: write {kind}:PATH, as {kind}:my/graph.txt")
         if is_digraph_name(specification):
             if option:
                 raise ValueError(f"largest_component is for undirected graphs, not for {_DIGRAPH}:PATH: leave it out")
@@ -158,7 +161,7 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
 
 def _check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents} (--agents); leave one of the two out")
 
 
 def _is_file(specification: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,15 @@ ABREAST = 3
 """The number of panels beside each other across a page."""
 
 
+NEEDED = 'figures need matplotlib: pip install "decentorth[plot]"'
+
+
+def check_matplotlib(otherwise: str = "") -> None:
+    """Raise InputError where matplotlib is missing; for commands that draw at their end, before they work."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InputError(f"{NEEDED}{otherwise}")
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """A context, or a decorator, in which matplotlib has the package's style."""
@@ -58,7 +68,7 @@ def style() -> Iterator[None]:
 
         from .paper import STYLE
     except ImportError:
-        raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
+        raise InputError(NEEDED) from None
     with matplotlib.style.context(STYLE):
         yield
 

@@ -209,14 +209,21 @@ def read_flags(
         Says where an unknown name belongs; without it unknown flags are passed over.
     """
     given, rest = _parsed(tokens, groups)
-    if owner is None or not rest:
-        return given
-    if not rest[0].startswith("-"):
-        raise InputError(f"unexpected {rest[0]!r}; settings are flags, as --agents 10")
-    flag = rest[0].split("=")[0]
-    key = flag.lstrip("-").replace("-", "_")
-    known = [name for group in groups.values() for name in group]
-    raise unknown(f"unknown flag {flag}", key, known, owner(key), "--")
+    if owner is not None:
+        refuse_others(rest, [name for group in groups.values() for name in group], owner)
+    return given
+
+
+def refuse_others(words: Sequence[str], known: Sequence[str], owner: Callable[[str], str] = lambda key: "") -> None:
+    """Raise InputError for the first word, which is no flag of the ``known`` settings; ``owner`` is that of `read_flags`."""
+    for word in words[:1]:
+        if not word.startswith("-"):
+            raise InputError(
+                f"unexpected {word!r}; settings are flags, as --{spelled(known[0])} VALUE, and several values are joined by commas"
+            )
+        flag = word.split("=")[0]
+        key = flag.lstrip("-").replace("-", "_")
+        raise unknown(f"unknown flag {flag}", key, known, owner(key), "--")
 
 
 def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) -> tuple[dict[str, Any], list[str]]:

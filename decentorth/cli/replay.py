@@ -34,6 +34,8 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     from ..run import made
 
     path, *flags = words
+    if path.startswith("-"):
+        raise InputError("give the log first, as in: decentorth replay run.log --plugin FILE.py")
     if flags and not flags[0].startswith("--plugin"):
         raise InputError(f"replay takes a log and --plugin alone, since the log has the run's settings, got {flags[0]!r:.80}")
     header = together(communicator, lambda: _header(path))

@@ -1,4 +1,4 @@
-"""The frame of commands that may run on ranks: arguments in, an exit code out, an error that all ranks meet printed once.
+"""The frames of commands, on ranks (`serve`) and in one process (`alone`): arguments in, an exit code out, an error printed once.
 
 Exit codes: 2 bad input, 130 interrupted, 141 the reader of the output has closed it; other codes belong to each command.
 """
@@ -85,6 +85,51 @@ def serve(
         return _stopped(NO_READER, "")
 
 
+def alone(
+    tokens: Sequence[str] | None,
+    work: Callable[[list[str]], int],
+    *,
+    name: str,
+    refused: tuple[type[Exception], ...] = (InputError,),
+    failed: tuple[type[Exception], ...] = (),
+    left: str = "",
+) -> int:
+    """Run a command of one process with these arguments and return the exit code; started on ranks, rank 0 alone works.
+
+    Parameters
+    ----------
+    tokens
+        The arguments; None for those of this process.
+    work
+        The command's work, a function of its arguments that returns the exit code.
+    name
+        The first word of error messages.
+    refused, failed
+        Exceptions whose message is the whole answer: bad input, and a fault.
+    left
+        A clause on what an interruption leaves.
+    """
+    _mpienv.prepare()
+    if _mpienv.rank() > 0:
+        return 0
+    try:
+        code = work(list(sys.argv[1:] if tokens is None else tokens))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has closed it
+        _discard(sys.stdout)
+        return NO_READER
+    except refused as error:
+        complain(f"{name}: {one_line(error)}")
+        return BAD_INPUT
+    except failed as error:
+        complain(f"{name}: {one_line(error)}")
+        return FAULT
+    except KeyboardInterrupt:
+        complain(f"{name}: interrupted{left}")
+        return INTERRUPTED
+
+
 def _stopped(code: int, words: str) -> int:
     """End the other ranks too, and return the exit code of work that is stopped from outside."""
     if words:
@@ -98,9 +143,10 @@ def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
     """Print the help of a command and return the exit code 0."""
     path = config_flag(words)
     try:
-        return say(form(words, path, b"" if path is None else config_bytes(path)).help())
+        raw = b"" if path is None else config_bytes(path)
     except OSError as error:
         raise InputError(one_line(error)) from None
+    return say(form(words, path, raw).help())
 
 
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:

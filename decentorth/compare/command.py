@@ -6,7 +6,6 @@ Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interr
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
-from ..cli.figures import check_metrics
+from ..cli.figures import check_matplotlib, check_metrics
 from ..cli.flags import InputError
 from ..cli.outputs import COMPARISON, replacing
 from ..cli.progress import SettingUp, trial_progress
@@ -214,8 +213,8 @@ def _check_early(configuration: Configuration, communicator: Communicator) -> in
         path = Path(asked.out) / COMPARISON
         if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
             raise InputError(f"{asked.out} holds another comparison ({COMPARISON}): choose another --out, or give --overwrite")
-        if asked.plot and importlib.util.find_spec("matplotlib") is None:
-            raise InputError('figures need matplotlib: pip install "decentorth[plot]", or give --no-plot')
+        if asked.plot:
+            check_matplotlib(", or give --no-plot")
     return workers
 
 

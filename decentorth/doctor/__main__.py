@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from ..cli.flags import InputError, help_text, take_flags
+from ..cli.flags import InputError, help_text, refuse_others, take_flags
 from ..cli.shell import BAD_INPUT, INTERRUPTED, say
 from ..process import environment as _mpienv
 from ..settings import Range, Settings, settings
@@ -45,8 +45,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
             summary = "Say what works here, with a remedy for what does not: packages, MPI, cores, speed, and the main job itself."
             return say(help_text({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary), root)
         asked, rest = take_flags(words, DoctorSettings)
-        if rest:
-            raise InputError(f"unexpected {rest[0]!r}; see --help")
+        refuse_others(rest, [*settings(DoctorSettings)])
         ranks, variable = _mpienv.expected_ranks()
         findings: dict[str, Finding] = {}
         for finding in _launched() if variable else _alone(asked.ranks):

@@ -154,6 +154,8 @@ class Declared(NamedTuple):
     """True if its iterations can be made on a device."""
     every_message: bool = False
     """True if it cannot bear that messages are lost or changed."""
+    nonsmooth: bool = False
+    """True if it is for problems that need not be differentiable."""
     resumable: tuple[str, ...] = ()
     """The settings that may change when a run is resumed."""
     safe: bool = False

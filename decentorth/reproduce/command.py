@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import _version
-from ..cli.flags import InputError, help_text, take_flags, unknown
+from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
 from ..cli.outputs import replacing
-from ..cli.trials import INTERRUPTED
-from ..process import environment as _mpienv
+from ..cli.shell import FAULT, HELP, alone, say
 from ..settings import Settings, settings
 from .items import ITEMS, PAPERS, Item
 
@@ -52,35 +51,23 @@ class ReproduceSettings(Settings):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    words = [*(sys.argv[1:] if arguments is None else arguments)]
-    _mpienv.prepare()
-    if _mpienv.rank() > 0:
-        return 0
-    try:
-        if not words or {"--help", "-h"} & set(words):
-            sys.stdout.write(help_text({"Settings": settings(ReproduceSettings)}, "decentorth reproduce PAPER [ITEM]", SUMMARY))
-            return 0
-        asked, named = take_flags(words, ReproduceSettings)
-        items = chosen(named or ["all"] if asked.list else named)
-        if asked.list:
-            sys.stdout.write("\n".join(map(described, items)))
-            return 0
-        if asked.fast == asked.full:
-            raise InputError("give --fast (short runs) or --full (published sizes, more seeds); --list tells how long each takes")
-        root = checkout((Path(_version.__file__).parents[1], Path.cwd()))
-        form = "full" if asked.full else "fast"
-        folder = Path(asked.out or f"reproduced-{form}")
-        failed = [item for item in items if not make(item, form, root, folder)]
-    except InputError as error:
-        sys.stderr.write(f"decentorth.reproduce: {error}\n")
-        return 2
-    except OSError as error:
-        sys.stderr.write(f"decentorth.reproduce: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("decentorth.reproduce: interrupted; items that are complete stay where they are\n")
-        return INTERRUPTED
-    return 1 if failed else 0
+    left = "; items that are complete stay where they are"
+    return alone(arguments, _reproduce, name="decentorth.reproduce", failed=(OSError,), left=left)
+
+
+def _reproduce(words: Sequence[str]) -> int:
+    if not words or HELP & set(words):
+        return say(help_text({"Settings": settings(ReproduceSettings)}, "decentorth reproduce PAPER [ITEM]", SUMMARY))
+    asked, named = take_flags(words, ReproduceSettings)
+    items = chosen(named or ["all"] if asked.list else named)
+    if asked.list:
+        return say("\n".join(map(described, items)))
+    if asked.fast == asked.full:
+        raise InputError("give --fast (short runs) or --full (published sizes, more seeds); --list tells how long each takes")
+    root = checkout((Path(_version.__file__).parents[1], Path.cwd()))
+    form = "full" if asked.full else "fast"
+    folder = Path(asked.out or f"reproduced-{form}")
+    return FAULT if [item for item in items if not make(item, form, root, folder)] else 0
 
 
 def chosen(named: Sequence[str]) -> list[Item]:
@@ -88,8 +75,7 @@ def chosen(named: Sequence[str]) -> list[Item]:
     if not named:
         raise InputError(f"say which paper: {', '.join(PAPERS)} or all; --list shows what there is")
     paper, *names = named
-    if flags := [word for word in named if word.startswith("-")]:
-        raise unknown(f"unknown flag {flags[0]}", flags[0].lstrip("-"), settings(ReproduceSettings), "", "--")
+    refuse_others([word for word in named if word.startswith("-")], [*settings(ReproduceSettings)])
     if paper not in (*PAPERS, "all"):
         raise unknown(f"no paper is called {paper!r} (there are {', '.join(PAPERS)}, and all)", paper, PAPERS, "")
     found = [item for item in ITEMS if paper in (item.paper, "all")]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..protocols import (
     Algorithm,
     Array,
+    Asynchronous,
     Declared,
-    LocalProducts,
     Nonsmooth,
     Problem,
     Projection,
@@ -39,16 +40,43 @@ def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) ->
     if isinstance(problem, SplitFeatures) and SplitFeatures not in algorithm.requires:
         raise ValueError(
             f"{name} is for agents that each hold a whole point, but those of {type(problem).__name__} hold features, rows of one "
-            "point: take LOBPCG or TrackedLanding"
+            "point"
         )
     if algorithm.network == "single-agent" and problem.n_agents > 1:
-        method = "DRSM" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "DRFGT"
-        if isinstance(problem, LocalProducts):
-            method = "CDADT, which needs no pooled constraint, or DRFGT"
         raise ValueError(
             f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
+            "use a decentralized method, or one agent (--agents 1, problem.pooled())"
         )
+
+
+def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[str, Any]) -> list[str]:
+    """The names of the ``known`` methods that fit the problem and the network, those nearest to ``algorithm`` first.
+
+    Before them come, for a single agent, its own methods, and methods that need what few problems have. Controls without a
+    constraint, which require nothing, do not count as fitting.
+    """
+    alone, nonsmooth = problem.n_agents == 1, isinstance(problem, Nonsmooth) and problem.nonsmooth
+
+    def fits(method: Any) -> bool:
+        try:
+            check_capabilities(problem, method)
+            check_network(method, network)
+        except (TypeError, ValueError):
+            return False
+        return bool(method.requires or method.requires_set) and Declared.of(method).nonsmooth == nonsmooth
+
+    def distance(name: str) -> tuple[Any, ...]:
+        method = known[name]
+        common = {*type(method).__mro__} & {*type(algorithm).__mro__}
+        return (
+            (method.network == "single-agent") != alone,
+            isinstance(method, Asynchronous) != isinstance(algorithm, Asynchronous),
+            -len(method.requires),
+            -len(common),
+            name,
+        )
+
+    return sorted((name for name, method in known.items() if fits(method)), key=distance)
 
 
 def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .. import given
+from .. import given, registry
 from ..display import Shown
 from ..network import Network, Shrinking, connect, even_bounds, surviving
 from ..network.collective import AgentCollective, ReplicaCollective
@@ -28,7 +28,7 @@ from ..process.abort import RANK_TIMEOUT, patience
 from ..protocols import SETUP, Array, Asynchronous, Declared, Index, Problem, StoppingRule
 from ..result import Result
 from . import asynchronous, loop, on_device
-from .capabilities import check_capabilities, check_network, check_start, resolved, running, suited
+from .capabilities import check_capabilities, check_network, check_start, fitting, resolved, running, suited
 from .checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from .local_stopping import Agreement
 from .rank_loss import Loss, check_graph, check_leaving, continued, divided_anew, survivors
@@ -38,6 +38,8 @@ from .watchers import Options, Parts
 if TYPE_CHECKING:
     from ..network import Channel, Placement
 
+NAMED = 6
+"""The most methods that a refusal names."""
 OnRankLoss = Literal["abort", "shrink", "restart"]
 
 
@@ -66,6 +68,7 @@ class Run(Shown):
         on_rank_loss: OnRankLoss = "abort",
         device: str | None = None,
     ) -> None:
+        given.check_problem(problem)
         algorithm = given.method(algorithm)
         settings: dict[str, Any] = {"x0": x0, "seed": seed, "placement": placement, "channel": channel}
         self.again = partial(Run, problem, algorithm, W, **settings, rank_timeout=rank_timeout, on_rank_loss=on_rank_loss)
@@ -169,7 +172,7 @@ class Run(Shown):
         SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
         own = self._build(problem)
         with self.collective.together():
-            check_capabilities(own, self._given)
+            self._check_capabilities(own)
             if shrinks:
                 check_leaving(own)
             if isinstance(self.algorithm, Asynchronous) and self.algorithm.events is not None:
@@ -177,6 +180,15 @@ class Run(Shown):
         SETUP.info("the problem: what needs the data of all agents")
         own.prepare(self.collective)
         return own
+
+    def _check_capabilities(self, problem: Any) -> None:
+        """Raise the TypeError or ValueError about a method that does not fit the problem, with the names of methods that do."""
+        try:
+            check_capabilities(problem, self._given)
+        except (TypeError, ValueError) as error:
+            names = fitting(problem, self.network, self._given, registry.algorithms.defaults())[:NAMED]
+            fit = f". Algorithms that fit with their default settings: {', '.join(names)}" if names else ""
+            raise type(error)(f"{str(error).rstrip('.')}{fit}") from None
 
     def _same(self, what: str, *values: Any) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import registry
 from ..cli.flags import InputError
-from ..cli.shell import BAD_INPUT, HELP, complain, one_line, say
+from ..cli.shell import HELP, alone, say
 
 USAGE = """Usage: decentorth new algorithm NAME
        decentorth new problem NAME
@@ -26,14 +26,12 @@ _KINDS = ("algorithm", "problem")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files that the arguments name, by default those of this process, and return the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if HELP & set(words):
-        return say(USAGE)
-    try:
-        return say(_written(words))
-    except (InputError, OSError) as error:
-        complain(f"decentorth.scaffold: {one_line(error)}")
-        return BAD_INPUT
+    return alone(
+        arguments,
+        lambda words: say(USAGE if HELP & set(words) else _written(words)),
+        name="decentorth.scaffold",
+        refused=(InputError, OSError),
+    )
 
 
 def _written(words: Sequence[str]) -> str:
@@ -45,7 +43,9 @@ def _written(words: Sequence[str]) -> str:
         The words are no kind and name, or there is a file, a module or an entry of that name.
     """
     if len(words) != 2 or words[0] not in _KINDS:
-        raise InputError("say what is to be written: algorithm NAME, or problem NAME")
+        raise InputError(
+            "say what is to be written, as in: decentorth new algorithm heavy_ball, or decentorth new problem trace_sum"
+        )
     kind, name = words
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower() or not name[0].isalpha():
         raise InputError(f"NAME must be a Python name in lower case, as heavy_ball, got {name!r}")

@@ -5,16 +5,15 @@ Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it aga
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cli.figures import save
-from ..cli.flags import InputError, help_text, take_flags, unknown
+from ..cli.figures import check_matplotlib, save
+from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
 from ..cli.progress import trial_progress
-from ..cli.trials import INTERRUPTED, leave, processes
-from ..process import environment as _mpienv
+from ..cli.shell import HELP, alone, say
+from ..cli.trials import leave, processes
 from ..settings import Count, Quiet, Seed, Settings, settings
 from . import consensus, drfgt, spectral
 from .sweep import Study, sweep
@@ -45,37 +44,28 @@ class StudySettings(Settings):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    words = list(sys.argv[1:] if tokens is None else tokens)
-    _mpienv.prepare()
-    if _mpienv.rank() > 0:
-        return 0
-    try:
-        if not words or {"--help", "-h"} & set(words):
-            lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
-            program = f"decentorth study {'|'.join(STUDIES)}"
-            sys.stdout.write(help_text({"Settings": settings(StudySettings)}, program, lines))
-            return 0
-        asked, rest = take_flags(words[1:], StudySettings)
-        if rest:
-            raise InputError(f"unexpected {rest[0]!r}; see --help")
-        name = words[0]
-        if name not in STUDIES:
-            raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
-        _make(STUDIES[name], asked)
-    except InputError as error:
-        sys.stderr.write(f"decentorth.study: {error}\n")
-        return 2
-    except (RuntimeError, OSError) as error:
-        sys.stderr.write(f"decentorth.study: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("decentorth.study: interrupted; the same command goes on where it stopped\n")
-        return INTERRUPTED
+    left = "; the same command goes on where it stopped"
+    return alone(tokens, _study, name="decentorth.study", failed=(RuntimeError, OSError), left=left)
+
+
+def _study(words: Sequence[str]) -> int:
+    if not words or HELP & set(words):
+        lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
+        return say(help_text({"Settings": settings(StudySettings)}, f"decentorth study {'|'.join(STUDIES)}", lines))
+    name, *flags = words
+    if name.startswith("-"):
+        raise InputError(f"name a study first, as in: decentorth study spectral {name}")
+    asked, rest = take_flags(flags, StudySettings)
+    refuse_others(rest, [*settings(StudySettings)])
+    if name not in STUDIES:
+        raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
+    _make(STUDIES[name], asked)
     return 0
 
 
 def _make(study: Study, asked: StudySettings) -> None:
     workers = processes(asked.workers)
+    check_matplotlib()
     folder = Path(asked.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,13 +75,13 @@ def _make(study: Study, asked: StudySettings) -> None:
     trials = study.trials(asked.full, asked.seed)
     done = len(study.kept(path))
     if done and not asked.quiet:
-        sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
+        say(f"{path} holds {done} of {len(trials)} trials already")
     with trial_progress(len(trials), done, asked.quiet) as advance:
         rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
     picture = path.with_suffix(".png")
     save(study.figure(rows), picture)
     if not asked.quiet:
-        sys.stdout.write("".join(f"{line}\n" for line in study.conclusions(rows)) + f"{path}\n{picture}\n")
+        say("\n".join([*study.conclusions(rows), str(path), str(picture)]))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,8 @@ from ..cli.config import Command, Configuration
 from ..cli.flags import InputError, take_flags
 from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK
-from ..cli.shell import HELP, read_configuration, show_help
+from ..cli.shell import HELP, REFUSALS, alone, read_configuration, say, show_help
 from ..network.transport.communicator import SerialCommunicator
-from ..process import environment as _mpienv
 from ..settings import Count, Settings, settings
 
 
@@ -41,8 +40,8 @@ class TheoryForm(Command):
 
     program = "decentorth theory"
     summary = (
-        "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
-        "auto); the settings are those of decentorth.run."
+        "Print the constants and guaranteed steps of paper 004 for a smooth problem on the Stiefel manifold, a network and a step "
+        "of DRFGT (published, given, or auto); the settings are those of decentorth.run."
     )
     own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")}
     output = ("config",)
@@ -55,31 +54,31 @@ class TheoryForm(Command):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, or 2 with the reason on standard error."""
-    words = list(sys.argv[1:] if tokens is None else tokens)
-    if _mpienv.rank() > 0:
-        return 0
-    try:
-        asked, rest = take_flags([word for word in words if word not in HELP], TheorySettings)
-        if HELP & set(words):
-            return show_help(TheoryForm, rest)
-        lines = report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked)
-        for line in lines:
-            sys.stdout.write(line.rstrip() + "\n")
-            sys.stdout.flush()
-    except (InputError, ValueError, TypeError, OSError) as error:
-        sys.stderr.write(f"decentorth.theory: {' '.join(str(error).split())}\n")
-        return 2
+    return alone(tokens, _print, name="decentorth.theory", refused=REFUSALS)
+
+
+def _print(words: Sequence[str]) -> int:
+    asked, rest = take_flags([word for word in words if word not in HELP], TheorySettings)
+    if HELP & set(words):
+        return show_help(TheoryForm, rest)
+    for line in report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked):
+        say(line)
     return 0
 
 
 def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]:
-    """The lines for one configuration; InputError for an algorithm other than DRFGT."""
+    """The lines for one configuration; ValueError for an algorithm other than DRFGT, and a problem that is not the paper's."""
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
     from topologies import WeightSequence
 
     from ..algorithms import DRFGT
     from ..api import Run
     from ..cli import wiring
-    from .constants import constants
+    from ..network.collective import AgentCollective
+    from ..problems import Deferred
+    from .constants import check_problem, constants
     from .measured import measure
     from .report import beside, table
 
@@ -87,13 +86,17 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
         raise InputError(f"paper 004 is about drfgt, not {configuration.run.algorithm}; leave --algorithm out")
     W, origin = wiring.make(configuration.run)
     if isinstance(W, WeightSequence):
-        raise InputError("paper 004 is about a fixed W, not a time-varying network")
+        raise InputError("paper 004 is about a fixed W, not a time-varying network: take a graph, such as --topology ring")
 
     def run(algorithm: Any) -> Run:
-        problem = configuration.problem.problem(configuration.run.agents, configuration.run.seed)
         return Run(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())
 
     with SettingUp(True):
+        problem, n = configuration.problem.problem(configuration.run.agents, configuration.run.seed), configuration.run.agents
+        if isinstance(problem, Deferred):
+            with threadpool_limits(1):
+                problem = problem.build(slice(0, n), AgentCollective(SerialCommunicator(), np.array([0, n])))
+        check_problem(problem)
         practical = run(configuration.algorithm)
         state = next(itertools.islice(practical.states(), 1))
         step, penalty = float(state.step_size.mean()), float(state.penalty.mean())

@@ -18,12 +18,12 @@ Where a printed statement fails, a repaired form is given beside it:
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..algorithms.decentralized.safe import Eps
-from ..protocols import Array, Problem
+from ..protocols import Array, Nonsmooth, OrthonormalLanding, Problem
 from ..settings import check
 from .region import suprema
 
@@ -182,14 +182,30 @@ MEANINGS = {
 """The symbol and the meaning of each constant."""
 
 
+def check_problem(problem: Problem[Any]) -> None:
+    """Raise ValueError for a problem to which the paper does not apply: it is about smooth objectives on the Stiefel manifold."""
+    name, constraint = type(problem).__name__, problem.constraint
+    if isinstance(problem, Nonsmooth) and problem.nonsmooth:
+        fault = f"{name} is not smooth"
+    elif not isinstance(constraint, OrthonormalLanding):
+        fault = f"{name} is on {constraint!r}"
+    else:
+        return
+    raise ValueError(
+        f"paper 004 guarantees steps for smooth objectives on the Stiefel manifold, and {fault}: take the problem procrustes, pca, "
+        "ica, matrix_completion, or one of your own of this kind"
+    )
+
+
 def constants(
     problem: Problem[object], sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0
 ) -> Constants:
     """All constants for a problem whose agents are all in this process; L and the suprema are the largest over them.
 
     ``sigma`` and ``lambda_min`` are the second largest singular value and the smallest eigenvalue of W; ``seed`` is that of sampled
-    suprema, see `suprema`. Raises ValueError unless 0 <= sigma < 1, lam > 0 and 0 < eps < 3/4.
+    suprema, see `suprema`. Raises ValueError unless 0 <= sigma < 1, lam > 0 and 0 < eps < 3/4, and as `check_problem`.
     """
+    check_problem(problem)
     check("eps", Eps, eps)
     if not penalty > 0.0:
         raise ValueError(f"the penalty must be positive, got {penalty}")

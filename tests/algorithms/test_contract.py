@@ -718,7 +718,7 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
 def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
     name, problem = type(method.algorithm()).__name__, method.problem()
     problem.n_agents = 5
-    message = f"{name} is a centralized method for one agent, but the problem has 5: .* DRFGT, or one agent"
+    message = f"{name} is a centralized method for one agent, but the problem has 5: use a decentralized method, or one agent"
     with pytest.raises(ValueError, match=message):
         check_capabilities(problem, method.algorithm())
 

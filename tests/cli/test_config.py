@@ -178,6 +178,8 @@ def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
 
 FLAG_ERRORS = [
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
+    ("--problem xyzzy", "--problem: unknown problem 'xyzzy'. Known: cca, "),
+    ("--algorithm xyzzy", "vr_j_jobcd; and your own, by --plugin FILE.py"),
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
@@ -186,7 +188,7 @@ FLAG_ERRORS = [
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
     ),
-    ("word", "unexpected 'word'"),
+    ("word", "unexpected 'word'; settings are flags, as --problem VALUE, and several values are joined by commas"),
     ("--agents", "--agents requires an argument"),
     ("--agents 3 --agents 4", "--agents specified multiple times"),
     ("--agents 2.5", "--agents: agents must be a whole number, got '2.5'"),

@@ -45,6 +45,10 @@ def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str])
         (["plot"], "decentorth.plot: give the folder of at least one run"),
         (["graph", "rng:4"], "error: unknown graph 'rng'; did you mean 'ring'?"),
         (["graph", "ring:4", "--plto", "x"], "error: Unknown option: "),
+        (["graph", "ring:4", "word"], "error: Unused Tokens: ['word']; see decentorth graph --help"),
+        (["doctor", "--rank", "3"], "decentorth.doctor: unknown flag --rank; did you mean --ranks?"),
+        (["new", "algorithm"], "decentorth.scaffold: say what is to be written, as in: decentorth new algorithm heavy_ball"),
+        (["replay", "--plugin", "x.py"], "decentorth: give the log first, as in: decentorth replay run.log --plugin FILE.py"),
         (["list", "problem"], "decentorth list: unexpected 'problem'; did you mean problems?"),
         (["list", "faults", "loss"], "decentorth list: unexpected 'loss'; give one kind"),
         (["--install-completion", "tcsh"], "decentorth: --install-completion takes one of bash, zsh, fish, powershell"),
@@ -138,15 +142,34 @@ def test_completion_knows_the_flags_of_every_problem_and_method(tmp_path: Path) 
     assert offered("list", "fa") == {"faults"}
 
 
-def test_a_reader_that_leaves_ends_the_command() -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"'{sys.executable}' -m decentorth list algorithms | true; echo ${{PIPESTATUS[0]}}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert (done.stdout, done.stderr) == ("141\n", "")
+def left_by_its_reader(words: str) -> tuple[str, str]:
+    """The exit code that bash reports of the command, and its standard error."""
+    pipe = f"'{sys.executable}' -m {words} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", pipe], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "decentorth",
+        "decentorth list algorithms",
+        "decentorth theory --dimension 6 --rank 2 --rows 4 --agents 4",
+        "decentorth graph ring:10",
+        "decentorth graph --help",
+        "decentorth plot --help",
+        "decentorth.study --help",
+        "decentorth.reproduce --list",
+    ],
+)
+def test_a_reader_that_leaves_ends_the_command(words: str) -> None:
+    assert left_by_its_reader(words) == ("141", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", top.COMMANDS)
+def test_a_reader_that_leaves_ends_the_help_of_every_command(command: str) -> None:
+    assert left_by_its_reader(f"decentorth {command} --help") == ("141", "")
 
 
 def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:

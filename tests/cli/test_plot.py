@@ -200,7 +200,7 @@ def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path, ending: str)
 def test_a_figure_of_histories_has_the_labels_that_are_given() -> None:
     drawn = figure([history(1.0), history(2.0)], ["DRFGT", "DRGTA"], metrics=["gradient_norm"])
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["DRFGT", "DRGTA"]
-    with pytest.raises(InputError, match="give 2 different labels, one for each run; got a, a"):
+    with pytest.raises(InputError, match="give one label for each run, all different, 2 in all; got a, a"):
         figure([history(1.0), history(2.0)], ["a", "a"])
 
 
@@ -262,7 +262,8 @@ def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["a", "--agents", "consensus", "--guide"], "--guide has no effect with --agents"),
         (["a", "--html", "r.html", "--x", "log"], "--x has no effect with --html"),
         (["a", "--html", "r.txt"], "r.txt: a report must end in .html"),
-        (["a", "--labels", "x,y"], "give 1 different labels, one for each run; got x, y"),
+        (["a", "--folder", "x"], "Unknown option: --folder; see decentorth plot --help"),
+        (["a", "--labels", "x,y"], "give one label for each run, all different, 1 in all; got x, y"),
         (["a", "--guide"], "give --x log"),
         (["a", "--agents", "consensus", "--against", "bytes"], "--against has no effect with --agents"),
         (["nowhere"], "is nowhere the folder of a run?"),

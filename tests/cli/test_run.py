@@ -237,6 +237,7 @@ BAD = [
     ("--topology star --weights uniform", "uniform weights need a graph whose agents have equally many neighbours"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     ("--algorithm landing", "Landing is a centralized method for one agent, but the problem has 10"),
+    ("--problem gevp --algorithm destiny", "Algorithms that fit with their default settings: drfgt, dprgt"),
     (
         "--problem lda --agents 1 --algorithm rgd --spread-samples 3",
         "lda cannot be had in 3 blocks, as if of 3 agents: the scatter",

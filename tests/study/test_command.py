@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -47,13 +48,24 @@ def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
         (["spectrl"], "no study is called 'spectrl' (there are spectral, consensus, drfgt); did you mean spectral?"),
         (["spectral", "--workers", "0"], "workers must be at least 1, got 0"),
         (["spectral", "--seed", "-1"], "seed must be at least 0, got -1"),
-        (["spectral", "--fulll"], "unexpected '--fulll'"),
+        (["spectral", "--fulll"], "unknown flag --fulll; did you mean --full?"),
+        (["spectral", "consensus"], "unexpected 'consensus'; settings are flags, as --out VALUE, and"),
+        (["--full"], "name a study first, as in: decentorth study spectral --full"),
         (["spectral", "--out", "/dev/null/x"], "cannot use /dev/null/x"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_missing_matplotlib_is_named_before_the_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["spectral", "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
+    assert capsys.readouterr() == ("", 'decentorth.study: figures need matplotlib: pip install "decentorth[plot]"\n')
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

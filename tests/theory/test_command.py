@@ -6,8 +6,11 @@ import math
 
 import pytest
 
+from decentorth import registry
 from decentorth.theory import contraction_limit, stable_step
 from decentorth.theory.__main__ import main
+from decentorth.theory.constants import check_problem
+from tests.support.building import built
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--agents", "4"]
 
@@ -60,8 +63,15 @@ def test_bounds_beside_a_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["--algorithm", "landing", "--agents", "1"], "paper 004 is about drfgt, not landing"),
         (["--topolgy", "ring"], "did you mean --topology?"),
         (["--config", "missing.yaml"], "missing.yaml"),
+        (["--topology", "one_peer_exponential", "--agents", "8"], "a time-varying network: take a graph, such as --topology ring"),
         (["--iterations", "5"], "unknown flag --iterations"),
         (["--channel", "loss:p=0.1"], "unknown flag --channel"),
+        (["--problem", "rsr", "--dimension", "9", "--rank", "3", "--inliers", "60", "--outliers", "40"], "is not smooth: take the"),
+        (
+            ["--problem", "gevp", "--dimension", "12", "--rank", "2"],
+            "GEVP is on St_B(2, 12): take the problem procrustes, pca,",
+        ),
+        (["--problem", "hevp", "--agents", "1"], "smooth objectives on the Stiefel manifold, and HEVP is on J("),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,3 +79,15 @@ def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, ca
     printed = capsys.readouterr()
     assert printed.out == ""
     assert message in printed.err
+
+
+@pytest.mark.parametrize("name", registry.problems.names())
+def test_a_problem_is_taken_if_it_is_smooth_and_on_the_stiefel_manifold(name: str) -> None:
+    """Those that are taken are those that the message names."""
+    single = name in ("lda", "hevp", "hspp", "ultrae")
+    problem = built(registry.problems.get(name)().problem(1 if single else 2, 0))
+    if name in ("procrustes", "pca", "ica", "matrix_completion"):
+        check_problem(problem)
+    else:
+        with pytest.raises(ValueError, match="take the problem procrustes, pca, ica, matrix_completion, or one of your own"):
+            check_problem(problem)

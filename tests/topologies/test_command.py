@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -118,6 +119,21 @@ def test_a_figure_that_cannot_be_written_is_refused_without_a_table(tmp_path: Pa
         printed = capsys.readouterr()
         assert (printed.out, printed.err.count("\n")) == ("", 1)
         assert re.search(words, printed.err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["file:no/such.txt"]) == 2
+    assert capsys.readouterr() == ("", "error: cannot use no/such.txt: No such file or directory\n")
+
+
+def test_missing_matplotlib_is_named_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main("no_graph:6", plot=tmp_path / "x.png") == 2
+    said = 'error: figures need matplotlib: pip install "decentorth[plot]", or leave --plot out\n'
+    assert capsys.readouterr() == ("", said)
     assert not list(tmp_path.iterdir())
 
 

@@ -21,6 +21,7 @@ start, do not reach a minimiser. Where no minimum is sharp, geometric steps stop
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class DRSM(DRSGD):
         gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a schedule: geometric,
         diminishing, square-summable, annealed, piecewise, horizon.
     """
+
+    nonsmooth: ClassVar[bool] = True
 
     step_size: StepSize = "auto"
 

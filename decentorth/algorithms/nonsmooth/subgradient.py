@@ -28,6 +28,7 @@ class Subgradient(SingleAgentMethod):
         horizon, piecewise.
     """
 
+    nonsmooth: ClassVar[bool] = True
     auto: ClassVar[tuple[str, ...]] = ("step_size",)
     """The settings that a problem can recommend."""
 

@@ -273,7 +273,7 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
         (lambda: do.problems.SplitCCA([A[:, :3]], [A[:, 3:]], 4), "the smaller view has 3 features"),
         (lambda: do.solve(problem, "lobpcg", nx.empty_graph(N)), "the graph must be connected"),
         (lambda: do.solve(problem, "lobpcg", "directed_ring"), "needs an undirected graph: take ring"),
-        (lambda: do.solve(problem, "drfgt", W), "take LOBPCG or TrackedLanding"),
+        (lambda: do.solve(problem, "drfgt", W), "Algorithms that fit with their default settings: lobpcg, tracked_landing"),
         (lambda: do.solve(problem, "lobpcg", W, channel="loss:p=0.1"), "LOBPCG needs exact sums"),
         (
             lambda: do.solve(problem, do.TrackedLanding(rows_per_message=5), W, channel="loss:p=0.1"),
