@@ -4,7 +4,7 @@ An objective of your own
 
 Your own objective on your own graph, to a figure: autograd, JAX and PyTorch find the gradients. ::
 
-    pip install "decentorth[plot,autograd,jax]"     (and "decentorth[torch]" for the third)
+    pip install ".[plot,autograd,jax]"     (and ".[torch]" for the third), in a checkout
     python examples/own_objective.py autograd figure.png
 """
 
