@@ -73,7 +73,7 @@ RUNS = {
         link-failures --topology link_failures:p=0.2@ring:10 --channel loss:p=0.1 --step-size 2e-3
         periodic --topology periodic@ring:10|star:10 --algorithm destiny --step-size 2e-3 --local-tolerance 20 --local-every 7
         fewer-cuts --topology erdos_renyi:p=0.4 --agents 13 --weights metropolis --placement fewer-cuts --seed 3
-        starts-from-another --start {folder}/drfgt --algorithm drgta
+        starts-from-another --start {folder}/drfgt --algorithm destiny
     """,
     "--problem pca --dimension 8 --rank 3 --samples 20 --heterogeneity 0.5 --checkpoint-every 7": """
         batches-* --data synthetic --algorithm * --batch-size 5 for destiny gradient_tracking drgta dprgt dgd dprgd drsgd

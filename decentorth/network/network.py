@@ -35,16 +35,19 @@ class Plan:
     def __init__(self, W: Csr, bounds: Index, communicator: Communicator) -> None:
         self.halo = plan(W, bounds, communicator.rank)
         self.directed_edges = len(W.data) - W.rows
-        self._communicator = communicator
-        self._traffic: dict[tuple[int, ...], Traffic] = {}
+        self.traffic = Traffics(self, communicator)
         self.compiled = False
         """True if arrays are mixed by compiled loops."""
 
-    def traffic(self, widths: tuple[int, ...]) -> Traffic:
-        """The exchange of arrays of these widths."""
-        found = self._traffic.get(widths)
-        if found is None:
-            found = self._traffic[widths] = Traffic(self.halo, self._communicator, widths, self.compiled)
+
+class Traffics(dict[tuple[int, ...], Traffic]):
+    """The exchanges of a plan, by the widths of the arrays, each made when it is first asked for."""
+
+    def __init__(self, plan: Plan, communicator: Communicator) -> None:
+        self._plan, self._communicator = plan, communicator
+
+    def __missing__(self, widths: tuple[int, ...]) -> Traffic:
+        found = self[widths] = Traffic(self._plan.halo, self._communicator, widths, self._plan.compiled)
         return found
 
 
@@ -303,7 +306,7 @@ class Network(Shown):
         messages as W x for each of the others."""
         widths = tuple([one.size // self.n_local for one in (x, *xs)])
         plan = self._plan()
-        traffic = plan.traffic(widths)
+        traffic = plan.traffic[widths]
         out = traffic.mix_and_max((x, *xs))
         self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
@@ -317,7 +320,7 @@ class Network(Shown):
         width = x.size // self.n_local
         for _ in range(rounds):
             plan = self._plan()
-            traffic = plan.traffic((width,))
+            traffic = plan.traffic[(width,)]
             x = traffic.max(x)
             self._count(traffic, plan.directed_edges, 8 * width)
         return x
@@ -374,8 +377,8 @@ class Network(Shown):
 
     def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
         widths = tuple([x.size // self.n_local for x in xs])
-        plan = self._plan()
-        traffic = plan.traffic(widths)
+        plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
+        traffic = plan.traffic[widths]
         out = traffic.mix_alike(xs) if alike else traffic.mix(xs, pushed)
         self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out

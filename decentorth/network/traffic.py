@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.ordered_sums import Csr, accumulate
+from ..numerics.ordered_sums import ROWS, Csr, accumulate
 from ..protocols import Array, Index
 from .halo import Halo
 from .transport.communicator import Communicator
@@ -50,17 +50,18 @@ class Traffic:
         self._received: list[list[Array] | None] = [None] * len(self._blocks)
         """The factors of each block of W; None for the own agents."""
         self._packs: list[tuple[slice | Index, list[Array]]] = []
-        self._row: Csr | None = None
-        """The own agent's row of W, where this rank and its neighbours have one agent each: then `_table` has one row for each."""
+        self._table = np.empty((0, sum(widths)))
+        """Where this rank and its neighbours have one agent each, a row for each of them."""
+        self._add_row: Callable[[Array], None] | None = None
+        """The function that adds the product of the own agent's row of W with `_table` to an array."""
         self.messages, self.bytes, self.waited = 0, 0, 0.0
         self.agent_bytes = 8 * sum(widths)
-        self._accumulate: Callable[..., None] = accumulate
-        self._product: Any = None
+        self._loop, self._product = ROWS, None
         if compiled:
             from ..kernels import compiled_tracking
 
             loops = compiled_tracking()
-            self._accumulate, self._product = partial(accumulate, loop=loops.accumulate), loops.product
+            self._loop, self._product = loops.accumulate, loops.product
         if halo.sends:
             self._connect(communicator)
 
@@ -70,23 +71,24 @@ class Traffic:
         one = self._push_blocks is self._blocks and self._n_local == 1
         if one and all(block.data.size == 1 for block in self._blocks):
             weights = np.concatenate([block.data for block in self._blocks])
-            self._row = Csr(1, count, np.array([0, count]), np.arange(count), weights)
+            self._table = np.empty((count, total))
+            row = (1, count, total, np.array([0, count]), np.arange(count), weights, self._table.reshape(-1))
+            self._add_row = partial(self._loop, *row)
             ends = np.cumsum(self._widths).tolist()
             self._parts = [slice(end - width, end) for end, width in zip(ends, self._widths, strict=True)]
-        self._table = np.empty((count, total)) if self._row else np.empty((0, total))
         packed: dict[bytes, Array] = {}  # ranks that need the same agents get the same buffer
         sends, receives = [], []
         for send in halo.sends:
             key = send.rows.tobytes()
             if key not in packed:
-                packed[key] = self._table[halo.own] if self._row else np.empty(len(send.rows) * total)
+                packed[key] = self._table[halo.own] if self._add_row else np.empty(len(send.rows) * total)
                 first, last = int(send.rows[0]), int(send.rows[-1])
                 rows = slice(first, last + 1) if last - first + 1 == len(send.rows) else send.rows
                 self._packs.append((rows, self._segments(packed[key])))
             sends.append((send.target, packed[key]))
         for number, piece in enumerate(halo.pieces):
             if number != halo.own:
-                buffer = self._table[number] if self._row else np.empty(piece.block.columns * total)
+                buffer = self._table[number] if self._add_row else np.empty(piece.block.columns * total)
                 receives.append((piece.source, buffer))
                 self._received[number] = [segment.reshape(-1) for segment in self._segments(buffer)]
         self._exchange = communicator.exchange(sends, receives)
@@ -117,15 +119,15 @@ class Traffic:
         """``out``, to which the products of ``blocks``, one for each piece, with the pieces' arrays of this number are added."""
         width, flat = self._widths[number], out.reshape(-1)
         for block, arrays in zip(blocks, gathered, strict=False):
-            self._accumulate(block, width, arrays[number].reshape(-1), flat)
+            accumulate(block, width, arrays[number].reshape(-1), flat, self._loop)
         return out
 
     def mix(self, xs: tuple[Array, ...], pushed: int = 0) -> tuple[Array, ...]:
         """W x for each array, and B x for the last ``pushed``; fresh, C-contiguous."""
-        if self._row is not None:
+        if self._add_row is not None:
             self._swap(xs)
             mixed = np.zeros(self._table.shape[1])
-            self._accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
+            self._add_row(mixed)
             return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
         pulled = len(xs) - pushed
         if self._product is not None and not self.messages:

@@ -44,6 +44,8 @@ def _loops() -> Any:
 
 
 _sparsetools = _loops()
+ROWS: Callable[..., None] = _sparsetools.csr_matvecs
+"""The loop of `accumulate`: its arguments are rows, columns, width, indptr, indices, data, x and out."""
 
 _SMALL, _LARGE = 2.0**-450, 2.0**500
 """Norms between these are the root of the sum of squares; outside, squares underflow or overflow."""
@@ -83,10 +85,10 @@ def plain(W: csr_array) -> Csr:
     return Csr(*W.shape, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data)
 
 
-def accumulate(block: Csr, width: int, x: Array, out: Array, loop: Callable[..., None] = _sparsetools.csr_matvecs) -> None:
+def accumulate(block: Csr, width: int, x: Array, out: Array, loop: Callable[..., None] = ROWS) -> None:
     """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row.
 
-    ``loop`` may be another function with the arguments and the bits of ``csr_matvecs``.
+    ``loop`` may be another function with the arguments and the bits of `ROWS`.
     """
     loop(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
 
@@ -99,11 +101,11 @@ def _diagonal(n: int) -> tuple[Index, Index]:
 def add_scaled(scale: Array, x: Array, out: Array) -> None:
     """Compute ``out[i] += scale[i] * x[i]`` for each agent i, in one pass; both are C-contiguous."""
     n = len(scale)
-    if n == 1:  # the same bits, with less to prepare
-        out += scale[0] * x
-        return
     if type(x) is not np.ndarray:  # on a device
         out += scale.reshape(-1, *(1,) * (x.ndim - 1)) * x
+        return
+    if n == 1:  # the same bits, with less to prepare
+        out += scale.item() * x
         return
     accumulate(Csr(n, n, *_diagonal(n), scale), x.size // n, x.reshape(-1), out.reshape(-1))
 

@@ -55,13 +55,11 @@ class OnSamples(Generic[C]):
         return [(block, OnSamples(part, self._batch[block])) for block, part in self._problem.blocks()]
 
 
-def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int | None) -> Oracle[C]:
-    """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent.
+def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int) -> Oracle[C]:
+    """The problem with the gradients of iteration ``k`` from ``batch_size`` samples of each agent.
 
     Samples are drawn with replacement from each agent's own stream, so a batch does not depend on the other agents in the process.
     """
-    if batch_size is None:
-        return problem
     means = cast(SampledProblem[C], problem)
     return OnSamples(means, streams.integers("batch", k, batch_size, means.n_samples))
 

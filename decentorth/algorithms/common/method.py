@@ -49,8 +49,8 @@ class Sampling(Method):
         return () if self.batch_size is None else (Sampled,)
 
     def oracle(self, problem: Problem[C], streams: Streams, k: int) -> Oracle[C]:
-        """The problem with the gradients of iteration ``k``."""
-        return on_samples(problem, streams, k, self.batch_size)
+        """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent."""
+        return problem if self.batch_size is None else on_samples(problem, streams, k, self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)

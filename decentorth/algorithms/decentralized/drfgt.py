@@ -73,13 +73,7 @@ class DRFGT(SafeTracking):
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, alpha, penalty = state.k + 1, state.step_size, state.penalty
         f = self.oracle(problem, streams, k)
-
-        def moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
-            add_scaled(-alpha, tracker, x)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
-            return add_change(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
-
-        if self.kernel == "numba":
-            moved = compiled_tracking().landing_change
+        moved = _moved if self.kernel == "numpy" else compiled_tracking().landing_change
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
             field = blockwise(moved, f, x, y, state.field, penalty, alpha, state.tracker, out=state.field)
@@ -89,3 +83,12 @@ class DRFGT(SafeTracking):
             field = blockwise(tracked, f, x, state.tracker, state.field, penalty, out=state.field)
             (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
         return PenalisedState(x, y, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
+
+
+def _moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
+    """Equations (10) for x and y that are mixed, in place; return the new fields."""
+    add_scaled(-alpha, tracker, x)  # x_i <- sum_j W_ij x_j - alpha y_i
+    new = landing(f, x, penalty)
+    y += new  # y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+    y -= old
+    return new

@@ -52,8 +52,10 @@ if finalizing:
 _EXCHANGE, _MESSAGE, _GOODBYE, _POST = 1, 2, 3, 4
 _CLOSED = -1
 """The first word of the last message over a link of a `_Post`."""
-_SPINS = 1 if local_ranks() > len(cores()) else 20
-"""The number of tests of a request before the core is yielded: 1 if there are more ranks than cores."""
+_SPINS = 0 if local_ranks() > len(cores()) else 20
+"""The number of further tests of a request before the core is yielded: none if there are more ranks than cores."""
+_TESTS = 8
+"""The number of tests of a request between two looks at the clock."""
 _yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))  # macOS and Windows lack it
 _LOOK_EVERY = 0.25
 _LONG = 0.02
@@ -163,23 +165,27 @@ class MpiCommunicator:
     def wait(self, requests: Sequence[MPI.Request]) -> None:
         """Return when all requests are complete; RuntimeError if they do not complete and a rank has left the job for good."""
         _pulse.count += 1
-        done = MPI.Request.Testall
+        for request in requests:
+            if not request.Test():
+                self._wait(request)
+
+    def _wait(self, request: MPI.Request) -> None:
         for _ in range(_SPINS):
-            if done(requests):
+            if request.Test():
                 return
         now = time.monotonic()
         long, look = now + _LONG, now + _LOOK_EVERY
         patience = float("inf")
         gone: set[int] = set()
         while True:
-            if now > long:
-                time.sleep(0.001)
-            else:
+            for _ in range(_TESTS):
                 _yield_core()
-            if done(requests):
-                return
+                if request.Test():
+                    return
             _pulse.count += 1
             now = time.monotonic()
+            if now > long:
+                time.sleep(0.001)
             if now > look:
                 look = now + _LOOK_EVERY
                 if found := self.departed():

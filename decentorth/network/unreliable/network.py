@@ -189,7 +189,7 @@ class UnreliableNetwork(Network):
         """
         plan = self._plan()
         width = x.size // self.n_local
-        traffic = plan.traffic((width,))
+        traffic = plan.traffic[(width,)]
         sent = senders[plan.directed.lower] & receivers[plan.directed.upper]
         gathered = traffic.gather((x,))
         blocks = [
@@ -216,7 +216,7 @@ class UnreliableNetwork(Network):
         lost = plan.lost(t, asleep | struck if self.channel.repair else asleep, asleep)
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], struck[here], self._back[here])
 
-        traffic = plan.traffic(tuple([x.size // self.n_local for x in (*labels, *xs)]))
+        traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
         gathered = traffic.gather((*labels, *messages.arrays))
         used = plan.used(lost)
         heard: tuple[Array, ...] = ()

@@ -26,16 +26,11 @@ def _stacked(arrays: Sequence[Array]) -> Array:
     return np.ascontiguousarray(np.stack(arrays))
 
 
-def _residual(a: Array, b: Array | None, x: Array) -> Array:
+def _gradient(a: Array, b: Array | None, twice: Array, x: Array) -> Array:
+    """The gradient 2 w a^T (a x - b) of each agent, with ``twice`` = 2 w, ``(n, 1, 1)``."""
     residual: Array = a @ x
     if b is not None:
         residual -= b
-    return residual
-
-
-def _gradient(a: Array, b: Array | None, twice: Array, x: Array) -> Array:
-    """The gradient 2 w a^T (a x - b) of each agent, with ``twice`` = 2 w, ``(n, 1, 1)``."""
-    residual = _residual(a, b, x)
     residual *= twice
     gradient: Array = a.swapaxes(-1, -2) @ residual
     return gradient
@@ -49,7 +44,9 @@ class _Rows(NamedTuple):
     twice: Array
 
     def value(self, x: Array) -> Array:
-        residual = _residual(self.a, self.b, x)
+        residual: Array = self.a @ x
+        if self.b is not None:
+            residual -= self.b
         return 0.5 * self.twice[:, 0, 0] * sums(residual * residual)
 
     def gradient(self, x: Array) -> Array:
@@ -240,6 +237,9 @@ class SumsOfSquares:
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh: the gradients at x_i."""
+        members, form = self._parts[0]
+        if members is None:  # in every iteration: without the calls of `_each`
+            return form.gradient(x)
         gradient: Array = self._each(lambda form, x: form.gradient(x), x)
         return gradient
 
