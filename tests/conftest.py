@@ -1,12 +1,14 @@
 """What every test may count on, and what keeps the collection of ten thousand tests short."""
 
 import gc
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy; threads of as many processes as cores would wait busily
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and so would be our children
 settings.register_profile("tests", deadline=None, derandomize=True)  # the same examples everywhere, however busy the machine is
 settings.load_profile("tests")

@@ -123,7 +123,7 @@ def test_large_path() -> None:
 
 def test_best_constant_weights_of_a_long_path() -> None:
     """Their Laplacian, divided by the bound of its eigenvalues, leaves W = I - L / 4 with an eigenvalue that is almost 0."""
-    n = 16_384
+    n = 4_096
     least = 2 * two_sines(np.pi / n)  # and the largest eigenvalue of L is 4 - least
     found = topologies.spectrum(topologies.best_constant_weights(topologies.path(n)))
     assert found.gap == pytest.approx(least / 2, rel=1e-8)
