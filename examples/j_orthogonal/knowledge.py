@@ -19,11 +19,15 @@ falls linearly to 0; with --shared Adagrad moves entities and biases, those of t
 UltraE's score is --score signed, which goes beyond the paper, or printed. Its relations are ::
 
     angles    R = U(theta) H(mu) U(phi), rotations of two successive rows of equal sign, H of the hyperbolic CS decomposition: n/2 +
-              n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are; mu = 0 at the start, the other
-              angles uniform up to --turned. A query costs O(n), no matrix is formed
-    cayley    R = I at the start, R <- cay(A J) R, A Adam's step for the skew slopes
+              n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are; mu = 0 at the start. A query
+              costs O(n), no matrix is formed
+    cayley    R <- cay(A J) R, A Adam's step for the skew slopes
     pairs     the pairs of rows of J-JOBCD, with varsigma such that a typical rotation is --turn
-    fixed     R = I
+    fixed     R stays as it begins
+
+They begin with half turns of random planes (--turned half), a plane being two successive rows of equal sign. Then R = R^-1, so a
+triple has the score of its mirror image, and two relations differ in about half of the planes. With --turned any all planes are
+turned by any angles, with --turned none R = I.
 
 Several models are trained in turns, so that all see the same load of the machine. Seconds are of the processor, without ranking.
 Arrays of entities are float32, those of relations under J-orthogonality float64.
@@ -196,7 +200,7 @@ class UltraE:
         self.relations: Any = (
             Angles(rng, n_relations, self.p, n, given.turned)
             if given.by == "angles"
-            else Matrices(rng, n_relations, each, given.by, given.turn)
+            else Matrices(rng, n_relations, each, given.by, given.turn, given.turned)
         )
         self.begin, self.move = self.relations.begin, self.relations.move
 
@@ -234,15 +238,25 @@ class UltraE:
         return True
 
 
+def turns(rng: Any, kind: str, copies: int, planes: int) -> Any:
+    """``(copies, planes)``: the angles by which relations turn planes at the start.
+
+    They are 0 or pi with equal probabilities for the kind ``half``, uniform for ``any`` and 0 for ``none``.
+    """
+    if kind == "half":
+        return np.pi * rng.integers(0, 2, (copies, planes))
+    return rng.uniform(-np.pi, np.pi, (copies, planes)) if kind == "any" else np.zeros((copies, planes))
+
+
 class Angles:
     """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and n even."""
 
-    def __init__(self, rng: Any, copies: int, p: int, n: int, turned: float) -> None:
-        self.p, shape = p, (copies, n // 2)
+    def __init__(self, rng: Any, copies: int, p: int, n: int, turned: str) -> None:
+        self.p = p
         self.angles = {
-            "phi": rng.uniform(-turned, turned, shape),
+            "phi": turns(rng, turned, copies, n // 2),
             "mu": np.zeros((copies, p)),
-            "theta": rng.uniform(-turned, turned, shape),
+            "theta": turns(rng, turned, copies, n // 2),
         }
         self.slopes = {name: np.zeros_like(x) for name, x in self.angles.items()}
 
@@ -285,9 +299,13 @@ class Angles:
 class Matrices:
     """R as matrices, moved by Cayley steps, by pairs of rows, or not at all."""
 
-    def __init__(self, rng: Any, copies: int, each: JOrthogonal, kind: str, turn: float) -> None:
-        self.rng, self.each, self.kind, self.turn = rng, each, kind, turn
-        self.x = np.tile(np.eye(len(each.signs)), (copies, 1, 1))
+    def __init__(self, rng: Any, copies: int, each: JOrthogonal, kind: str, turn: float, turned: str) -> None:
+        self.rng, self.each, self.kind, self.turn, n = rng, each, kind, turn, len(each.signs)
+        angles, one = turns(rng, turned, copies, n // 2), np.arange(0, n - 1, 2)
+        self.x = np.tile(np.eye(n), (copies, 1, 1))
+        self.x[:, one, one] = self.x[:, one + 1, one + 1] = np.cos(angles)
+        self.x[:, one + 1, one] = np.sin(angles)
+        self.x[:, one, one + 1] = -np.sin(angles)
         self.slopes = np.zeros_like(self.x)
 
     def begin(self) -> None:
@@ -543,12 +561,14 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
     "full batch": {"batch": 10**9},
     "constant rate": {"falling": False},
     "inverse relations": {"inverse": True},
-    "relations start at I": {"turned": 0.0},
+    "relations start at any angles": {"turned": "any"},
+    "relations start at I": {"turned": "none"},
     "50 shared entities": {"shared": 50},
     "Gaussian start": {"start": "gaussian"},
     "relations by Cayley steps": {"by": "cayley"},
     "relations by pairs": {"by": "pairs"},
-    "relations fixed at I": {"by": "fixed"},
+    "relations fixed at half turns": {"by": "fixed"},
+    "relations fixed at I": {"by": "fixed", "turned": "none"},
     "printed score and cross-entropy, full batch": {"score": "printed", "loss": "cross-entropy", "batch": 10**9},
 }
 """UltraE with one ingredient changed, or as far as possible as printed."""
@@ -565,7 +585,7 @@ def main() -> None:
     parser.add_argument("--by", default="angles", choices=["angles", "cayley", "pairs", "fixed"], help="relations of UltraE")
     parser.add_argument("--start", default="pole", choices=["pole", "gaussian"])
     parser.add_argument("--spread", type=float, default=0.1, help="of entities around the pole")
-    parser.add_argument("--turned", type=float, default=np.pi, help="the largest angle of a rotation at the start")
+    parser.add_argument("--turned", default="half", choices=["half", "any", "none"], help="relations of UltraE at the start")
     parser.add_argument("--turn", type=float, default=1.0, help="a typical rotation by pairs, in learning rates")
     parser.add_argument("--delta", type=float, default=0.0, help="of the cross-entropy")
     parser.add_argument("--inverse", action="store_true", help="heads by relations of their own, not by the same transposed")
