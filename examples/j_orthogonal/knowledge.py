@@ -27,7 +27,7 @@ UltraE's score is --score signed, which goes beyond the paper, or printed. Its r
 
 They begin with half turns of random planes (--turned half), a plane being two successive rows of equal sign. Then R = R^-1, so a
 triple has the score of its mirror image, and two relations differ in about half of the planes. With --turned any all planes are
-turned by any angles, with --turned none R = I.
+turned by any angles, with --turned none R = I. The relations of --inverse begin as the inverses.
 
 Several models are trained in turns, so that all see the same load of the machine. Seconds are of the processor, without ranking.
 Arrays of entities are float32, those of relations under J-orthogonality float64.
@@ -197,10 +197,12 @@ class UltraE:
             else rng.standard_normal((n_entities, n))
         )
         self.entities, self.biases = start.astype(np.float32), np.zeros(n_entities, dtype=np.float32)
+
+        def angles() -> Any:
+            return turns(rng, given.turned, n_relations, n // 2, given.inverse)
+
         self.relations: Any = (
-            Angles(rng, n_relations, self.p, n, given.turned)
-            if given.by == "angles"
-            else Matrices(rng, n_relations, each, given.by, given.turn, given.turned)
+            Angles(angles(), angles(), self.p) if given.by == "angles" else Matrices(rng, angles(), each, given.by, given.turn)
         )
         self.begin, self.move = self.relations.begin, self.relations.move
 
@@ -238,26 +240,25 @@ class UltraE:
         return True
 
 
-def turns(rng: Any, kind: str, copies: int, planes: int) -> Any:
+def turns(rng: Any, kind: str, copies: int, planes: int, inverse: bool) -> Any:
     """``(copies, planes)``: the angles by which relations turn planes at the start.
 
-    They are 0 or pi with equal probabilities for the kind ``half``, uniform for ``any`` and 0 for ``none``.
+    They are 0 or pi with equal probabilities for the kind ``half``, uniform for ``any`` and 0 for ``none``. With ``inverse`` the
+    second half of the relations turns back what the first half turns.
     """
-    if kind == "half":
-        return np.pi * rng.integers(0, 2, (copies, planes))
-    return rng.uniform(-np.pi, np.pi, (copies, planes)) if kind == "any" else np.zeros((copies, planes))
+    shape = (copies // (1 + inverse), planes)
+    if kind == "none":
+        drawn = np.zeros(shape)
+    else:
+        drawn = np.pi * rng.integers(0, 2, shape) if kind == "half" else rng.uniform(-np.pi, np.pi, shape)
+    return np.concatenate((drawn, -drawn)) if inverse else drawn
 
 
 class Angles:
-    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and n even."""
+    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and n even; phi and theta are ``(copies, n / 2)``."""
 
-    def __init__(self, rng: Any, copies: int, p: int, n: int, turned: str) -> None:
-        self.p = p
-        self.angles = {
-            "phi": turns(rng, turned, copies, n // 2),
-            "mu": np.zeros((copies, p)),
-            "theta": turns(rng, turned, copies, n // 2),
-        }
+    def __init__(self, phi: Any, theta: Any, p: int) -> None:
+        self.p, self.angles = p, {"phi": phi, "mu": np.zeros((len(phi), p)), "theta": theta}
         self.slopes = {name: np.zeros_like(x) for name, x in self.angles.items()}
 
     def begin(self) -> None:
@@ -297,12 +298,11 @@ class Angles:
 
 
 class Matrices:
-    """R as matrices, moved by Cayley steps, by pairs of rows, or not at all."""
+    """R as matrices, moved by Cayley steps, by pairs of rows, or not at all; they begin as rotations by ``(copies, n // 2)`` angles."""
 
-    def __init__(self, rng: Any, copies: int, each: JOrthogonal, kind: str, turn: float, turned: str) -> None:
+    def __init__(self, rng: Any, angles: Any, each: JOrthogonal, kind: str, turn: float) -> None:
         self.rng, self.each, self.kind, self.turn, n = rng, each, kind, turn, len(each.signs)
-        angles, one = turns(rng, turned, copies, n // 2), np.arange(0, n - 1, 2)
-        self.x = np.tile(np.eye(n), (copies, 1, 1))
+        self.x, one = np.tile(np.eye(n), (len(angles), 1, 1)), np.arange(0, n - 1, 2)
         self.x[:, one, one] = self.x[:, one + 1, one + 1] = np.cos(angles)
         self.x[:, one + 1, one] = np.sin(angles)
         self.x[:, one, one + 1] = -np.sin(angles)
@@ -389,7 +389,8 @@ class Training:
         y, bias = model.entities[rows], model.biases[rows]
         e, to_entities = model.points(y)
         model.begin()
-        queries, backs, mine, answers, known = [], [], [], [], []
+        queries: list[Any] = []
+        backs, mine, answers, known = [], [], [], []
         for own, r, answer, side, transposed in self.sides(triples):
             at = self.place[own]
             query, back = model.queries(e[at], r, transposed)
@@ -536,7 +537,12 @@ def train(trainings: dict[str, Training], verbose: bool) -> None:
     """Train models in turns, always the one that is furthest from its end, so that all see the same load of the machine."""
     running = {}
     for name, one in trainings.items():
-        running[name] = one.run(lambda words, name=name: print(f"{name}: {words}", flush=True) if verbose else None)
+
+        def tell(words: str, name: str = name) -> None:
+            if verbose:
+                print(f"{name}: {words}", flush=True)
+
+        running[name] = one.run(tell)
     while running:
         name = min(running, key=lambda one: trainings[one].done)
         if next(running[name], "end") == "end":

@@ -132,22 +132,24 @@ def test_relations_begin_as_half_turns_that_are_their_own_inverses(by: str) -> N
     """Each is diagonal with +-1, equal in a plane; a triple has its mirror image's score; no two relations are alike."""
     n, copies = 36, 20
 
-    def relations(seed: int, turned: str) -> Array:
-        given = argparse.Namespace(**(OPTIONS | {"by": by, "turned": turned}))
-        model = EXAMPLE["UltraE"](np.random.default_rng(seed), 12, copies, n, given)
-        return relations_of(model, n, copies)
+    def relations(seed: int, turned: str, inverse: bool = False) -> Array:
+        given = argparse.Namespace(**(OPTIONS | {"by": by, "turned": turned, "inverse": inverse}))
+        return relations_of(EXAMPLE["UltraE"](np.random.default_rng(seed), 12, copies, n, given), n, copies)
 
-    made, J = relations(3, "half"), JOrthogonal(18, 18).signs
+    made, J, one = relations(3, "half"), JOrthogonal(18, 18).signs, np.broadcast_to(np.eye(n), (copies, n, n))
     diagonal = np.diagonal(made, axis1=1, axis2=2)
-    np.testing.assert_allclose(np.abs(made), np.broadcast_to(np.eye(n), made.shape), atol=1e-12)
+    np.testing.assert_allclose(np.abs(made), one, atol=1e-12)
     np.testing.assert_allclose(diagonal[:, ::2], diagonal[:, 1::2], atol=1e-12)
     np.testing.assert_allclose(J[:, None] * made, (J[:, None] * made).swapaxes(1, 2), atol=1e-12)
     differing = (np.sign(diagonal[:, None]) != np.sign(diagonal[None])).mean(-1)[np.triu_indices(copies, 1)]
     assert differing.min() > 0.0
     assert abs(differing.mean() - 0.5) < 0.05
     np.testing.assert_array_equal(made, relations(3, "half"))
-    np.testing.assert_array_equal(relations(3, "none"), np.broadcast_to(np.eye(n), made.shape))
-    assert JOrthogonal(18, 18).violation(relations(3, "any")).max() < 1e-12
+    np.testing.assert_array_equal(relations(3, "none"), one)
+    for turned in ("half", "any"):
+        first, last = np.split(relations(3, turned, inverse=True), 2)
+        np.testing.assert_allclose(first @ last, one[: copies // 2], atol=1e-12)
+        assert JOrthogonal(18, 18).violation(first).max() < 1e-12
 
 
 def test_as_many_shared_entities_as_reach_all_give_the_loss_over_all() -> None:
