@@ -298,7 +298,7 @@ class Angles:
 
 
 class Matrices:
-    """R as matrices, moved by Cayley steps, by pairs of rows, or not at all; they begin as rotations by ``(copies, n // 2)`` angles."""
+    """R as matrices, moved by Cayley steps, by pairs of rows or not at all, from rotations by angles ``(copies, n // 2)``."""
 
     def __init__(self, rng: Any, angles: Any, each: JOrthogonal, kind: str, turn: float) -> None:
         self.rng, self.each, self.kind, self.turn, n = rng, each, kind, turn, len(each.signs)
