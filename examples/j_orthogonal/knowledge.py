@@ -78,7 +78,7 @@ class Adam:
         self.k = 0
 
     def step(self, name: str, x: Any, slope: Any) -> Any:
-        """What to subtract from x, for a rate of 1."""
+        """The array to subtract from x, for a rate of 1."""
         if name not in self.moments:
             self.moments[name] = np.zeros_like(x), np.zeros_like(x)
         mean, square = self.moments[name]
@@ -101,7 +101,7 @@ class Adagrad:
         self.squares: dict[str, Any] = {}
 
     def step(self, name: str, x: Any, slope: Any, rows: Any) -> Any:
-        """What to subtract from ``x[rows]``, for a rate of 1."""
+        """The array to subtract from ``x[rows]``, for a rate of 1."""
         if name not in self.squares:
             self.squares[name] = np.zeros_like(x)
         root = self.squares[name][rows]
