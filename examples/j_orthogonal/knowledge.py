@@ -19,11 +19,15 @@ falls linearly to 0; with --shared Adagrad moves entities and biases, those of t
 UltraE's score is --score signed, which goes beyond the paper, or printed. Its relations are ::
 
     angles    R = U(theta) H(mu) U(phi), rotations of two successive rows of equal sign, H of the hyperbolic CS decomposition: n/2 +
-              n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are; mu = 0 at the start, the other
-              angles uniform up to --turned. A query costs O(n), no matrix is formed
-    cayley    R = I at the start, R <- cay(A J) R, A Adam's step for the skew slopes
+              n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are; mu = 0 at the start. A query
+              costs O(n), no matrix is formed
+    cayley    R <- cay(A J) R, A Adam's step for the skew slopes
     pairs     the pairs of rows of J-JOBCD, with varsigma such that a typical rotation is --turn
-    fixed     R = I
+    fixed     R stays as it begins
+
+They begin with half turns of random planes (--turned half), a plane being two successive rows of equal sign. Then R = R^-1, so a
+triple has the score of its mirror image, and two relations differ in about half of the planes. With --turned any all planes are
+turned by any angles, with --turned none R = I. The relations of --inverse begin as the inverses.
 
 Several models are trained in turns, so that all see the same load of the machine. Seconds are of the processor, without ranking.
 Arrays of entities are float32, those of relations under J-orthogonality float64.
@@ -74,7 +78,7 @@ class Adam:
         self.k = 0
 
     def step(self, name: str, x: Any, slope: Any) -> Any:
-        """What to subtract from x, for a rate of 1."""
+        """The array to subtract from x, for a rate of 1."""
         if name not in self.moments:
             self.moments[name] = np.zeros_like(x), np.zeros_like(x)
         mean, square = self.moments[name]
@@ -97,7 +101,7 @@ class Adagrad:
         self.squares: dict[str, Any] = {}
 
     def step(self, name: str, x: Any, slope: Any, rows: Any) -> Any:
-        """What to subtract from ``x[rows]``, for a rate of 1."""
+        """The array to subtract from ``x[rows]``, for a rate of 1."""
         if name not in self.squares:
             self.squares[name] = np.zeros_like(x)
         root = self.squares[name][rows]
@@ -193,10 +197,12 @@ class UltraE:
             else rng.standard_normal((n_entities, n))
         )
         self.entities, self.biases = start.astype(np.float32), np.zeros(n_entities, dtype=np.float32)
+
+        def angles() -> Any:
+            return turns(rng, given.turned, n_relations, n // 2, given.inverse)
+
         self.relations: Any = (
-            Angles(rng, n_relations, self.p, n, given.turned)
-            if given.by == "angles"
-            else Matrices(rng, n_relations, each, given.by, given.turn)
+            Angles(angles(), angles(), self.p) if given.by == "angles" else Matrices(rng, angles(), each, given.by, given.turn)
         )
         self.begin, self.move = self.relations.begin, self.relations.move
 
@@ -234,16 +240,25 @@ class UltraE:
         return True
 
 
-class Angles:
-    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and n even."""
+def turns(rng: Any, kind: str, copies: int, planes: int, inverse: bool) -> Any:
+    """``(copies, planes)``: the angles by which relations turn planes at the start.
 
-    def __init__(self, rng: Any, copies: int, p: int, n: int, turned: float) -> None:
-        self.p, shape = p, (copies, n // 2)
-        self.angles = {
-            "phi": rng.uniform(-turned, turned, shape),
-            "mu": np.zeros((copies, p)),
-            "theta": rng.uniform(-turned, turned, shape),
-        }
+    They are 0 or pi with equal probabilities for the kind ``half``, uniform for ``any`` and 0 for ``none``. With ``inverse`` the
+    second half of the relations turns back what the first half turns.
+    """
+    shape = (copies // (1 + inverse), planes)
+    if kind == "none":
+        drawn = np.zeros(shape)
+    else:
+        drawn = np.pi * rng.integers(0, 2, shape) if kind == "half" else rng.uniform(-np.pi, np.pi, shape)
+    return np.concatenate((drawn, -drawn)) if inverse else drawn
+
+
+class Angles:
+    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and n even; phi and theta are ``(copies, n / 2)``."""
+
+    def __init__(self, phi: Any, theta: Any, p: int) -> None:
+        self.p, self.angles = p, {"phi": phi, "mu": np.zeros((len(phi), p)), "theta": theta}
         self.slopes = {name: np.zeros_like(x) for name, x in self.angles.items()}
 
     def begin(self) -> None:
@@ -283,11 +298,14 @@ class Angles:
 
 
 class Matrices:
-    """R as matrices, moved by Cayley steps, by pairs of rows, or not at all."""
+    """R as matrices, moved by Cayley steps, by pairs of rows or not at all, from rotations by angles ``(copies, n // 2)``."""
 
-    def __init__(self, rng: Any, copies: int, each: JOrthogonal, kind: str, turn: float) -> None:
-        self.rng, self.each, self.kind, self.turn = rng, each, kind, turn
-        self.x = np.tile(np.eye(len(each.signs)), (copies, 1, 1))
+    def __init__(self, rng: Any, angles: Any, each: JOrthogonal, kind: str, turn: float) -> None:
+        self.rng, self.each, self.kind, self.turn, n = rng, each, kind, turn, len(each.signs)
+        self.x, one = np.tile(np.eye(n), (len(angles), 1, 1)), np.arange(0, n - 1, 2)
+        self.x[:, one, one] = self.x[:, one + 1, one + 1] = np.cos(angles)
+        self.x[:, one + 1, one] = np.sin(angles)
+        self.x[:, one, one + 1] = -np.sin(angles)
         self.slopes = np.zeros_like(self.x)
 
     def begin(self) -> None:
@@ -371,7 +389,8 @@ class Training:
         y, bias = model.entities[rows], model.biases[rows]
         e, to_entities = model.points(y)
         model.begin()
-        queries, backs, mine, answers, known = [], [], [], [], []
+        queries: list[Any] = []
+        backs, mine, answers, known = [], [], [], []
         for own, r, answer, side, transposed in self.sides(triples):
             at = self.place[own]
             query, back = model.queries(e[at], r, transposed)
@@ -518,7 +537,12 @@ def train(trainings: dict[str, Training], verbose: bool) -> None:
     """Train models in turns, always the one that is furthest from its end, so that all see the same load of the machine."""
     running = {}
     for name, one in trainings.items():
-        running[name] = one.run(lambda words, name=name: print(f"{name}: {words}", flush=True) if verbose else None)
+
+        def tell(words: str, name: str = name) -> None:
+            if verbose:
+                print(f"{name}: {words}", flush=True)
+
+        running[name] = one.run(tell)
     while running:
         name = min(running, key=lambda one: trainings[one].done)
         if next(running[name], "end") == "end":
@@ -543,12 +567,14 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
     "full batch": {"batch": 10**9},
     "constant rate": {"falling": False},
     "inverse relations": {"inverse": True},
-    "relations start at I": {"turned": 0.0},
+    "relations start at any angles": {"turned": "any"},
+    "relations start at I": {"turned": "none"},
     "50 shared entities": {"shared": 50},
     "Gaussian start": {"start": "gaussian"},
     "relations by Cayley steps": {"by": "cayley"},
     "relations by pairs": {"by": "pairs"},
-    "relations fixed at I": {"by": "fixed"},
+    "relations fixed at half turns": {"by": "fixed"},
+    "relations fixed at I": {"by": "fixed", "turned": "none"},
     "printed score and cross-entropy, full batch": {"score": "printed", "loss": "cross-entropy", "batch": 10**9},
 }
 """UltraE with one ingredient changed, or as far as possible as printed."""
@@ -565,7 +591,7 @@ def main() -> None:
     parser.add_argument("--by", default="angles", choices=["angles", "cayley", "pairs", "fixed"], help="relations of UltraE")
     parser.add_argument("--start", default="pole", choices=["pole", "gaussian"])
     parser.add_argument("--spread", type=float, default=0.1, help="of entities around the pole")
-    parser.add_argument("--turned", type=float, default=np.pi, help="the largest angle of a rotation at the start")
+    parser.add_argument("--turned", default="half", choices=["half", "any", "none"], help="relations of UltraE at the start")
     parser.add_argument("--turn", type=float, default=1.0, help="a typical rotation by pairs, in learning rates")
     parser.add_argument("--delta", type=float, default=0.0, help="of the cross-entropy")
     parser.add_argument("--inverse", action="store_true", help="heads by relations of their own, not by the same transposed")

@@ -49,7 +49,7 @@ def test_three_models_are_trained_on_a_generated_graph_by_one_loop() -> None:
     assert [name for name, _ in found] == ["UltraE", "ComplEx", "DistMult"]
     assert all(float(mrr) > 0.1 for _, mrr in found)
     changed = re.findall(r"^(.*): MRR (\S+), hits@1", run(*words, "--batch", "40", "--ingredients"), re.M)
-    assert len(changed) == 13
+    assert len(changed) == 15
     assert all(0.0 < float(mrr) < 1.0 for _, mrr in changed)
 
 

@@ -23,7 +23,7 @@ OPTIONS: dict[str, Any] = {
     "by": "angles",
     "start": "pole",
     "spread": 0.5,
-    "turned": 3.0,
+    "turned": "any",
     "turn": 1.0,
     "delta": 0.5,
     "inverse": True,
@@ -46,6 +46,11 @@ def training(name: str, **changed: Any) -> Any:
     sizes = (rng, 12, RELATIONS * (1 + given.inverse), N)
     model = EXAMPLE["UltraE"](*sizes, given) if name == "UltraE" else EXAMPLE[name](*sizes)
     return EXAMPLE["Training"](graph, model, given, rng)
+
+
+def relations_of(model: Any, n: int, copies: int) -> Array:
+    """``(copies, n, n)``: the matrices R_r."""
+    return np.stack([model.relations.turned(np.eye(n), np.full(n, r), True)[0] for r in range(copies)])
 
 
 class Recorder:
@@ -110,16 +115,41 @@ def test_the_slopes_of_a_batch_are_its_derivatives(name: str, changed: dict[str,
 @pytest.mark.parametrize("by", ["angles", "cayley", "pairs", "fixed"])
 def test_relations_stay_feasible_while_the_loss_falls(by: str) -> None:
     made = training("UltraE", by=by)
+    before = relations_of(made.model, N, 2 * RELATIONS)
     first = made.step(made.graph.train[np.argsort(made.graph.train[:, 1])], 0.0)
     for _ in made.run(lambda words: None):
         pass
     last = made.step(made.graph.train[np.argsort(made.graph.train[:, 1])], 0.0)
     assert last < 0.7 * first
-    turns = made.model.relations
-    relations = np.stack([turns.turned(np.eye(N), np.full(N, r), True)[0] for r in range(2 * RELATIONS)])
+    relations = relations_of(made.model, N, 2 * RELATIONS)
     assert JOrthogonal(N // 2, N // 2).violation(relations).max() < 1e-10
-    assert (np.abs(relations - np.eye(N)).max() > 1e-3) == (by != "fixed")
+    assert (np.abs(relations - before).max() > 1e-3) == (by != "fixed")
     assert made.model.entities.dtype == np.float32
+
+
+@pytest.mark.parametrize("by", ["angles", "cayley", "pairs", "fixed"])
+def test_relations_begin_as_half_turns_that_are_their_own_inverses(by: str) -> None:
+    """Each is diagonal with +-1, equal in a plane; a triple has its mirror image's score; no two relations are alike."""
+    n, copies = 36, 20
+
+    def relations(seed: int, turned: str, inverse: bool = False) -> Array:
+        given = argparse.Namespace(**(OPTIONS | {"by": by, "turned": turned, "inverse": inverse}))
+        return relations_of(EXAMPLE["UltraE"](np.random.default_rng(seed), 12, copies, n, given), n, copies)
+
+    made, J, one = relations(3, "half"), JOrthogonal(18, 18).signs, np.broadcast_to(np.eye(n), (copies, n, n))
+    diagonal = np.diagonal(made, axis1=1, axis2=2)
+    np.testing.assert_allclose(np.abs(made), one, atol=1e-12)
+    np.testing.assert_allclose(diagonal[:, ::2], diagonal[:, 1::2], atol=1e-12)
+    np.testing.assert_allclose(J[:, None] * made, (J[:, None] * made).swapaxes(1, 2), atol=1e-12)
+    differing = (np.sign(diagonal[:, None]) != np.sign(diagonal[None])).mean(-1)[np.triu_indices(copies, 1)]
+    assert differing.min() > 0.0
+    assert abs(differing.mean() - 0.5) < 0.05
+    np.testing.assert_array_equal(made, relations(3, "half"))
+    np.testing.assert_array_equal(relations(3, "none"), one)
+    for turned in ("half", "any"):
+        first, last = np.split(relations(3, turned, inverse=True), 2)
+        np.testing.assert_allclose(first @ last, one[: copies // 2], atol=1e-12)
+        assert JOrthogonal(18, 18).violation(first).max() < 1e-12
 
 
 def test_as_many_shared_entities_as_reach_all_give_the_loss_over_all() -> None:
