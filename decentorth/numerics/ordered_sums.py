@@ -1,7 +1,7 @@
 """Sums with a fixed order of additions, so that runs are bitwise reproducible: sparse rows times points, over agents, within one.
 
-`accumulate`, `add_scaled` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for
-each stored column in order, ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public
+`accumulate`, `subtract_scaled` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row,
+for each stored column in order, ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public
 operator cannot: so a row whose columns are on several ranks is added piece by piece, in global agent order, without copying the
 pieces together first. `scatter` calls ``csc_matvecs``, the same by columns.
 
@@ -98,16 +98,16 @@ def _diagonal(n: int) -> tuple[Index, Index]:
     return np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int64)
 
 
-def add_scaled(scale: Array, x: Array, out: Array) -> None:
-    """Compute ``out[i] += scale[i] * x[i]`` for each agent i, in one pass; both are C-contiguous."""
+def subtract_scaled(scale: Array, x: Array, out: Array) -> None:
+    """Compute ``out[i] -= scale[i] * x[i]`` for each agent i, in one pass; both are C-contiguous."""
     n = len(scale)
     if type(x) is not np.ndarray:  # on a device
-        out += scale.reshape(-1, *(1,) * (x.ndim - 1)) * x
+        out -= scale.reshape(-1, *(1,) * (x.ndim - 1)) * x
         return
     if n == 1:  # the same bits, with less to prepare
-        out += scale.item() * x
+        out -= scale.item() * x
         return
-    accumulate(Csr(n, n, *_diagonal(n), scale), x.size // n, x.reshape(-1), out.reshape(-1))
+    accumulate(Csr(n, n, *_diagonal(n), -scale), x.size // n, x.reshape(-1), out.reshape(-1))
 
 
 def add_multiple(scale: float, x: Array, out: Array) -> None:

@@ -61,8 +61,11 @@ def gram(y: Array, spare: Array | None = None) -> Array:
     """The Gram matrices y^T y, ``(n, r, r)``; ``spare``, like y, may be overwritten."""
     right = y
     if y.shape[-1] <= _SYRK_COLUMNS:  # NumPy takes BLAS's syrk where both factors are the same memory; a copy is faster
-        right = np.empty_like(y) if spare is None else spare
-        np.copyto(right, y)
+        if spare is None:
+            right = y.copy()
+        else:
+            np.copyto(spare, y)
+            right = spare
     product: Array = y.swapaxes(-1, -2) @ right
     return product
 

@@ -11,7 +11,7 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from ..numerics.ordered_sums import add_scaled, norms
+from ..numerics.ordered_sums import norms, subtract_scaled
 from ..protocols import Array, Index, Retraction
 from ..settings import check
 from .multipliers import AugmentedLagrangian
@@ -131,7 +131,7 @@ class Stiefel(AugmentedLagrangian):
         s = gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
-        add_scaled(-penalty, s, t)
+        subtract_scaled(penalty, s, t)
         s *= 0.5
         field: Array = g @ s
         field -= x @ plus(t, penalty[:, None])

@@ -12,7 +12,7 @@ from scipy.sparse import _sparsetools, csr_array
 import topologies as tp
 from decentorth import DRFGT, solve
 from decentorth.algorithms.common.fields import add_change, landing
-from decentorth.numerics.ordered_sums import add_scaled
+from decentorth.numerics.ordered_sums import subtract_scaled
 from decentorth.problems import GEVP, PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -76,7 +76,7 @@ def test_a_pass_is_the_step_in_numpy_and_each_agent_s_own(name: str, moves: bool
 
     expected_x, expected_y = x.copy(), y.copy()
     if moves:
-        add_scaled(-alpha, tracker, expected_x)
+        subtract_scaled(alpha, tracker, expected_x)
     field = add_change(landing, problem, expected_x, expected_y, old, penalty)
 
     def run(problem: Any, own: slice) -> tuple[Array, ...]:

@@ -35,7 +35,7 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from ...numerics.ordered_sums import add_scaled
+from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from ..common.automatic_steps import Order, curved_step, steepness, tracking_limit
 from ..common.fields import add_change, blockwise, track
@@ -95,7 +95,7 @@ class DESTINY(SafeTracking):
         f = self.oracle(problem, streams, k)
 
         def moved(f: Oracle[Dissolvable], x: Array, d: Array, old: Array, penalty: Array, eta: Array, tracker: Array) -> Array:
-            add_scaled(-eta, tracker, x)  # (1)
+            subtract_scaled(eta, tracker, x)  # (1)
             return add_change(self.field, f, x, d, old, penalty)  # (2)
 
         if self.order == "combine-then-adapt":

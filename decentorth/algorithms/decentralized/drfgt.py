@@ -26,7 +26,7 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...kernels import compiled_tracking
-from ...numerics.ordered_sums import add_scaled
+from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Landing, Network, Oracle, OrthonormalLanding, Problem, Streams
 from ..common.automatic_steps import Order, resolve
 from ..common.fields import add_change, blockwise, landing
@@ -87,7 +87,7 @@ class DRFGT(SafeTracking):
 
 def _moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
     """Equations (10) for x and y that are mixed, in place; return the new fields."""
-    add_scaled(-alpha, tracker, x)  # x_i <- sum_j W_ij x_j - alpha y_i
+    subtract_scaled(alpha, tracker, x)  # x_i <- sum_j W_ij x_j - alpha y_i
     new = landing(f, x, penalty)
     y += new  # y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
     y -= old

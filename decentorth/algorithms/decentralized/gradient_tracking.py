@@ -27,7 +27,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from ...numerics.ordered_sums import add_scaled
+from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Streams
 from ..common.automatic_steps import Order, start, steepness, tracking_share
 from ..common.fields import add_change, blockwise, soft, track
@@ -63,7 +63,7 @@ class GradientTracking(Ordered, Soft):
         f = self.oracle(problem, streams, k)
 
         def moved(f: Oracle[object], x: Array, y: Array, old: Array, alpha: Array, tracker: Array) -> Array:
-            add_scaled(-alpha, tracker, x)  # (1)
+            subtract_scaled(alpha, tracker, x)  # (1)
             return add_change(self._field, f, x, y, old)  # (2)
 
         if self.order == "combine-then-adapt":

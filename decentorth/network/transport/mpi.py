@@ -16,6 +16,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,14 +76,14 @@ class _Exchange:
 
     def __init__(self, owner: MpiCommunicator, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> None:
         comm = owner.comm
-        self._owner = owner
-        self._requests = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
-        self._requests += [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
-        self._finalizer = weakref.finalize(self, _free, self._requests)
+        requests = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
+        requests += [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
+        self._start, self._wait = partial(MPI.Prequest.Startall, requests), partial(owner.wait, requests)
+        self._finalizer = weakref.finalize(self, _free, requests)
 
     def __call__(self) -> None:
-        MPI.Prequest.Startall(self._requests)
-        self._owner.wait(self._requests)
+        self._start()
+        self._wait()
 
     def keep(self) -> None:
         """Keep the requests allocated for good."""
