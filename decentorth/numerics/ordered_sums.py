@@ -1,9 +1,9 @@
 """Sums with a fixed order of additions, so that runs are bitwise reproducible: sparse rows times points, over agents, within one.
 
-`accumulate`, `subtract_scaled` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row,
-for each stored column in order, ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public
-operator cannot: so a row whose columns are on several ranks is added piece by piece, in global agent order, without copying the
-pieces together first. `scatter` calls ``csc_matvecs``, the same by columns.
+`accumulate`, `subtract_scaled` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each
+row, for each stored column in order, ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which
+the public operator cannot: so a row whose columns are on several ranks is added piece by piece, in global agent order, without
+copying the pieces together first. `scatter` calls ``csc_matvecs``, the same by columns.
 
 These loops are loaded from their own file in SciPy, as ``scipy.sparse`` brings all of ``scipy.linalg``: on every rank that takes
 longer than Python and NumPy.
