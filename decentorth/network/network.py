@@ -13,7 +13,7 @@ import numpy as np
 from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
 from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
-from .halo import even_bounds, fewer_cuts_bounds, plan
+from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic
 from .transport.communicator import Communicator, connect
 from .tree import Level, TreeSum, levels
@@ -35,19 +35,19 @@ class Plan:
     def __init__(self, W: Csr, bounds: Index, communicator: Communicator) -> None:
         self.halo = plan(W, bounds, communicator.rank)
         self.directed_edges = len(W.data) - W.rows
-        self.traffic = Traffics(self, communicator)
-        self.compiled = False
-        """True if arrays are mixed by compiled loops."""
+        self.traffic = Traffics(self.halo, communicator)
 
 
 class Traffics(dict[tuple[int, ...], Traffic]):
     """The exchanges of a plan, by the widths of the arrays, each made when it is first asked for."""
 
-    def __init__(self, plan: Plan, communicator: Communicator) -> None:
-        self._plan, self._communicator = plan, communicator
+    def __init__(self, halo: Halo, communicator: Communicator) -> None:
+        self._halo, self._communicator = halo, communicator
+        self.compiled = False
+        """True if arrays are mixed by compiled loops."""
 
     def __missing__(self, widths: tuple[int, ...]) -> Traffic:
-        found = self[widths] = Traffic(self._plan.halo, self._communicator, widths, self._plan.compiled)
+        found = self[widths] = Traffic(self._halo, self._communicator, widths, self.compiled)
         return found
 
 
@@ -256,7 +256,7 @@ class Network(Shown):
             if len(self._plans) >= _KEPT_PLANS:
                 del self._plans[next(iter(self._plans))]
             known = self._plans[key] = self._new_plan(self.rows if self.sequence is None else plain(self.sequence.at(self.rounds)))
-            known.compiled = self.compiled
+            known.traffic.compiled = self.compiled
         return known
 
     def _new_plan(self, W: Csr) -> Plan:

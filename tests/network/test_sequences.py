@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import weakref
 from collections.abc import Callable
 
 import networkx as nx
@@ -73,6 +75,19 @@ def test_plans_are_kept_by_matrix_and_their_number_is_bounded() -> None:
     drawn.mix(x, rounds=200)
     assert len(periodic._plans) == 2
     assert len(drawn._plans) == 64
+
+
+def test_a_plan_that_is_dropped_is_freed_at_once() -> None:
+    """Its buffers and requests would otherwise wait for the garbage collector, which seldom looks at old objects."""
+    drawn = Network(SEQUENCES["random matching"](), "serial")
+    drawn.mix(np.ones((N, 1)))
+    gc.disable()
+    try:
+        first = weakref.ref(next(iter(drawn._plans.values())))
+        drawn.mix(np.ones((N, 1)), rounds=200)
+        assert first() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow
