@@ -250,7 +250,7 @@ class Network(Shown):
 
     def _plan(self) -> Plan:
         """The plan of the next round; plans of a sequence are cached by distinct matrix, and the oldest is dropped first."""
-        key = None if self.sequence is None else self.sequence.distinct(self.rounds)
+        key = None if self.sequence is None else (self.sequence.distinct(self.rounds),)
         known = self._plans.get(key)
         if known is None:
             if len(self._plans) >= _KEPT_PLANS:
