@@ -307,7 +307,7 @@ class Command(Form[Configuration]):
 
     def _name(self, kind: str, early: Mapping[str, Any]) -> str:
         given = early.get(kind) or self.file.get(kind)
-        if kind == "algorithm" and given is None and (_flag(self.tokens, "split") or self.file.get("split")) == "features":
+        if kind == "algorithm" and given is None and (early_flag(self.tokens, "split") or self.file.get("split")) == "features":
             return "lobpcg"
         return super()._name(kind, early)
 
@@ -356,7 +356,7 @@ class Command(Form[Configuration]):
         ValueError
             It has no checkpoint that can be read, or was not made by this command.
         """
-        folder = _flag(tokens, "resume")
+        folder = early_flag(tokens, "resume")
         if folder is None:
             return {}
         from ..running.checkpoint import FOLDER, newest_notes
@@ -389,12 +389,8 @@ def config_bytes(path: str) -> bytes:
         raise InputError(f"{path} cannot be a configuration: {error}") from None
 
 
-def config_flag(tokens: Sequence[str]) -> str | None:
-    """The name of the configuration file, from the flags alone."""
-    return _flag(tokens, "config")
-
-
-def _flag(tokens: Sequence[str], name: str) -> str | None:
+def early_flag(tokens: Sequence[str], name: str) -> str | None:
+    """The text of a setting that stands for a file or a folder, from the flags alone."""
     value: str | None = read_flags(tokens, {"Names": {name: Command.own[name]}}).get(name)
     return value
 

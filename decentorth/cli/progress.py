@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
+from functools import partial
+from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -158,21 +159,11 @@ def show_row(show: Show, row: Row) -> None:
     show(row.iteration, f"{brief(row.values)}  {row.seconds:.1f} s", briefer(row.values))
 
 
-class _Rows:
-    """A recorder that shows rows (`protocols.Recorder`)."""
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-
-    def record(self, row: Row) -> None:
-        show_row(self._show, row)
-
-
 @contextlib.contextmanager
 def row_progress(total: int) -> Iterator[Recorder]:
     """A recorder that shows how far a run is, and its latest row: in a notebook in one line, else as `progress`."""
     with _in_notebook(total) if "ipykernel" in sys.modules else progress(total) as show:
-        yield _Rows(show)
+        yield SimpleNamespace(record=partial(show_row, show))
 
 
 @contextlib.contextmanager
