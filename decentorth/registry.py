@@ -24,14 +24,9 @@ if TYPE_CHECKING:
 
 
 class Registry:
-    """A mapping of names to frozen dataclasses.
+    """A mapping of names to frozen dataclasses, of a ``kind`` that messages name.
 
-    Parameters
-    ----------
-    kind
-        The noun for an entry, in messages.
-    load
-        Gives the built-in entries, each as a function that imports it, when the first one is needed.
+    ``load`` gives the built-in entries, each as a function that imports it, when the first one is needed.
     """
 
     def __init__(self, kind: str, load: Callable[[], dict[str, Callable[[], type[Any]]]] = dict) -> None:

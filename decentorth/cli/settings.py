@@ -238,13 +238,7 @@ class RunSettings(CaseSettings):
     check_gradient: bool = False
 
     def __post_init__(self) -> None:
-        """Raise unless a run can use the settings.
-
-        Raises
-        ------
-        ValueError
-            A value out of range, or two that do not fit together.
-        """
+        """Raise a ValueError for a value out of range, and for two that do not fit together."""
         super().__post_init__()
         if self.channel:
             object.__setattr__(self, "channel", tuple(specifications(self.channel)))

@@ -94,16 +94,10 @@ def alone(
     failed: tuple[type[Exception], ...] = (),
     left: str = "",
 ) -> int:
-    """Run a command of one process with these arguments and return the exit code; started on ranks, rank 0 alone works.
+    """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works.
 
     Parameters
     ----------
-    tokens
-        The arguments; None for those of this process.
-    work
-        The command's work, a function of its arguments that returns the exit code.
-    name
-        The first word of error messages.
     refused, failed
         Exceptions whose message is the whole answer: bad input, and a fault.
     left

@@ -70,13 +70,7 @@ def make(settings: CaseSettings) -> Wiring:
 
 
 def fixed_agents(settings: CaseSettings) -> int | None:
-    """The number of agents that the weights file or the graph fixes; None where it is left open.
-
-    Raises
-    ------
-    ValueError
-        As for `make`.
-    """
+    """The number of agents that the weights file or the graph fixes; None where it is left open. Errors as for `make`."""
     import topologies
 
     if settings.weights_file is not None:

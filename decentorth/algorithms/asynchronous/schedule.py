@@ -88,17 +88,8 @@ def repeated(
 ) -> Generator[Activation, bool | None]:
     """The activations of a log in an order in which every message that is used has been sent.
 
-    Parameters
-    ----------
-    versions
-        Of each agent ``(activations, in-degree)``: the versions that it used.
-    stream
-        For one such order among many at random; by default agents take turns.
-
-    Raises
-    ------
-    ValueError
-        There is no such order.
+    ``versions`` has for each agent ``(activations, in-degree)`` those that it used. Agents take turns; with a ``stream`` the order
+    is one among many at random. A ValueError if there is none.
     """
     rows = [[tuple(row) for row in one.tolist()] for one in versions]
     done = [0] * len(rows)
