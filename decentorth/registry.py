@@ -76,13 +76,7 @@ class Registry:
         return found
 
     def read(self, specification: str) -> Any:
-        """The object that text such as ``"drfgt:penalty=10"`` describes.
-
-        Raises
-        ------
-        ValueError
-            An unknown name or parameter, or a value that does not fit.
-        """
+        """The object that text such as ``"drfgt:penalty=10"`` describes; a ValueError for a name or a parameter that is unknown."""
         word, _, written = specification.partition(":")
         return text.read(repr(specification), text.normal_name(word), self.get(word.strip()), written)
 

@@ -323,13 +323,7 @@ class Agent:
         return np.concatenate([[self.version, self._calm], *(part.reshape(-1).view(np.int64) for part in parts)])
 
     def take(self, saved: Index) -> None:
-        """The state in ``saved``, a `checkpoint` of this agent.
-
-        Raises
-        ------
-        ValueError
-            It is of another agent, or damaged: it breaks the agent's invariant.
-        """
+        """The state in ``saved``, a `checkpoint` of this agent; a ValueError if it breaks the agent's invariant."""
         size, shape, place = self.x.size, self.x.shape, 2
 
         def mass() -> Mass:
