@@ -86,13 +86,7 @@ def channel(faults: Channel | str | None) -> Channel | None:
 
 
 def method(algorithm: Any) -> Any:
-    """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        There is no such method, or it needs settings.
-    """
+    """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``."""
     if isinstance(algorithm, str):
         return registry.algorithms.read(algorithm)
     if not hasattr(algorithm, "step"):
@@ -108,13 +102,7 @@ def method(algorithm: Any) -> Any:
 
 
 def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
-    """``shape``: the starting point of all agents, by default random and feasible.
-
-    Raises
-    ------
-    ValueError, TypeError
-        It does not have the shape of a point, or holds other numbers than finite real ones.
-    """
+    """``shape``: the starting point of all agents, by default random and feasible; given ones must be finite."""
     if x0 is None:
         drawn: Array = problem.start(seed)
         return drawn

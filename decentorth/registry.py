@@ -24,14 +24,9 @@ if TYPE_CHECKING:
 
 
 class Registry:
-    """A mapping of names to frozen dataclasses.
+    """A mapping of names to frozen dataclasses, of a ``kind`` that messages name.
 
-    Parameters
-    ----------
-    kind
-        The noun for an entry, in messages.
-    load
-        Gives the built-in entries, each as a function that imports it, when the first one is needed.
+    ``load`` gives the built-in entries, each as a function that imports it, when the first one is needed.
     """
 
     def __init__(self, kind: str, load: Callable[[], dict[str, Callable[[], type[Any]]]] = dict) -> None:
@@ -81,13 +76,7 @@ class Registry:
         return found
 
     def read(self, specification: str) -> Any:
-        """The object that text such as ``"drfgt:penalty=10"`` describes.
-
-        Raises
-        ------
-        ValueError
-            An unknown name or parameter, or a value that does not fit.
-        """
+        """The object that text such as ``"drfgt:penalty=10"`` describes; a ValueError for a name or a parameter that is unknown."""
         word, _, written = specification.partition(":")
         return text.read(repr(specification), text.normal_name(word), self.get(word.strip()), written)
 

@@ -190,11 +190,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
                     "started": started,
                     "resumed_from": None if resumed is None else str(resumed.path),
                     "steps": steps.ranges,
-                    **(
-                        {}
-                        if certificate is None
-                        else {"certificate": {**certificate._asdict(), "values": certificate.values.tolist()}}
-                    ),
+                    **({} if certificate is None else {"certificate": certificate.plain()}),
                 }
                 saved = output.save(result, summarize(configuration, result, facts))
             if output.prints:

@@ -136,13 +136,8 @@ def read(where: str, name: str, entry: type[T], text: str) -> T:
 
 
 def shown(name: str, item: Any, defaults: bool = False) -> str:
-    """A dataclass as text that `read` takes; a field's metadata can have a function ``text`` for its value.
-
-    Parameters
-    ----------
-    defaults
-        Show values that are the defaults too.
-    """
+    """A dataclass as text that `read` takes, without ``defaults`` only the values that are others; a field's metadata can have a
+    function ``text`` for its value."""
     given = []
     for field in fields(item):
         one = getattr(item, field.name)

@@ -36,10 +36,7 @@ def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
 def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[int], Any]:
     """The graph of a run's settings, and its mixing matrix; None and the graph without directions for a directed one.
 
-    Raises
-    ------
-    InputError
-        The network changes over time.
+    InputError for a network that changes over time.
     """
     from scipy.sparse import csr_array
 
@@ -72,15 +69,7 @@ def weights_graph(W: Any) -> nx.Graph[int]:
 
 @style()
 def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQuantity) -> Figure:
-    """The graph of a run with its weights, and its agents coloured by ``quantity`` of their final points, logarithmically.
-
-    Parameters
-    ----------
-    folder
-        The folder that --out of a run has filled.
-    configuration
-        The run's settings.
-    """
+    """The graph of the run in ``folder`` with its weights, its agents coloured by ``quantity`` of their final points."""
     graph, W = run_graph(folder, configuration)
     try:
         x = final_points(folder)

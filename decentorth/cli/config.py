@@ -59,24 +59,14 @@ C = TypeVar("C", bound=Saved)
 
 @dataclass(frozen=True)
 class Configuration(Saved):
-    """A run with every setting resolved.
-
-    Parameters
-    ----------
-    run : RunSettings
-        The settings that every run has.
-    problem : dataclass
-        The settings of the problem.
-    algorithm : dataclass
-        The algorithm itself.
-    published : bool
-        True if the published steps were put in (see `published_defaults`).
-    """
+    """A run with every setting resolved."""
 
     run: RunSettings
     problem: Any
+    """The settings of the problem."""
     algorithm: Any
     published: bool
+    """True if the published steps were put in (see `published_defaults`)."""
 
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         run = {name: value for name, value in values(self.run).items() if name not in ACTS}
@@ -94,11 +84,6 @@ def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Ma
     They apply when the problem is `procrustes` with its default data, the network a ring of 10 agents with self weight 0.8 (whose
     messages may be lost), the algorithm `drfgt` with exact gradients, no safe steps and the published start, and neither its step
     size nor its penalty nor another order is given by flag or file. Everywhere else the algorithm's own default (``auto``) stands.
-
-    Returns
-    -------
-    dataclass
-        ``algorithm`` with `PUBLISHED_STEP`, or ``algorithm`` itself.
 
     Source: Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel
     manifold", Section V.
@@ -248,13 +233,8 @@ class Form(ABC, Generic[C]):
         return fixed | given | self.names, by_flag
 
     def fixed_agents(self) -> int | None:
-        """The number of agents that the graph or the weights file fixes; None where it is given, or left open.
-
-        Raises
-        ------
-        ValueError
-            For a graph or a file that cannot be used.
-        """
+        """The number of agents that the graph or the weights file fixes, None where it is given, or left open; a ValueError where
+        that cannot be used."""
         given, by_flag = self.given()
         return None if "agents" in given else wiring.fixed_agents(self.build(CaseSettings, given, by_flag))
 
@@ -307,7 +287,7 @@ class Command(Form[Configuration]):
 
     def _name(self, kind: str, early: Mapping[str, Any]) -> str:
         given = early.get(kind) or self.file.get(kind)
-        if kind == "algorithm" and given is None and (_flag(self.tokens, "split") or self.file.get("split")) == "features":
+        if kind == "algorithm" and given is None and (early_flag(self.tokens, "split") or self.file.get("split")) == "features":
             return "lobpcg"
         return super()._name(kind, early)
 
@@ -356,7 +336,7 @@ class Command(Form[Configuration]):
         ValueError
             It has no checkpoint that can be read, or was not made by this command.
         """
-        folder = _flag(tokens, "resume")
+        folder = early_flag(tokens, "resume")
         if folder is None:
             return {}
         from ..running.checkpoint import FOLDER, newest_notes
@@ -372,15 +352,7 @@ class Command(Form[Configuration]):
 
 
 def config_bytes(path: str) -> bytes:
-    """The content of a configuration file.
-
-    Raises
-    ------
-    InputError
-        It is too large, or no regular file.
-    OSError
-        It cannot be read.
-    """
+    """The content of a configuration file; an InputError where it is too large, or no regular file."""
     from ..running.checkpoint import limited
 
     try:
@@ -389,12 +361,8 @@ def config_bytes(path: str) -> bytes:
         raise InputError(f"{path} cannot be a configuration: {error}") from None
 
 
-def config_flag(tokens: Sequence[str]) -> str | None:
-    """The name of the configuration file, from the flags alone."""
-    return _flag(tokens, "config")
-
-
-def _flag(tokens: Sequence[str], name: str) -> str | None:
+def early_flag(tokens: Sequence[str], name: str) -> str | None:
+    """The text of a setting that stands for a file or a folder, from the flags alone."""
     value: str | None = read_flags(tokens, {"Names": {name: Command.own[name]}}).get(name)
     return value
 

@@ -60,12 +60,7 @@ def report(run: Run) -> list[str]:
 def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
     """The number of agents' rows that the first rank sends to the second, for each pair of ranks that exchange messages.
 
-    Parameters
-    ----------
-    W
-        ``(n, n)`` CSR; agent i needs the rows of all j with an entry W_ij.
-    bounds
-        ``(ranks + 1,)``: rank q holds the agents ``bounds[q]:bounds[q + 1]``.
+    Agent i needs the rows of all j with an entry W_ij, W ``(n, n)`` CSR; rank q holds the agents ``bounds[q]:bounds[q + 1]``.
     """
     n = W.shape[0]
     home = np.searchsorted(bounds, np.arange(n), side="right") - 1

@@ -199,14 +199,7 @@ def read_flags(
 ) -> dict[str, Any]:
     """The flags that were given, by the name of their setting, as text (true and false for switches).
 
-    Parameters
-    ----------
-    tokens
-        The arguments of the command line.
-    groups
-        The settings by the heading of their group.
-    owner
-        Says where an unknown name belongs; without it unknown flags are passed over.
+    ``groups`` are the settings by heading. ``owner`` says where an unknown name belongs; without it unknown flags are passed over.
     """
     given, rest = _parsed(tokens, groups)
     if owner is not None:

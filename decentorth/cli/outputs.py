@@ -50,15 +50,8 @@ log = logging.getLogger(__name__)
 class HistoryWriter:
     """A recorder that appends each row to ``history.csv``, and has it on the disk when `record` returns.
 
-    Parameters
-    ----------
-    path
-        The file, which is written anew.
-    earlier
-        Rows of the resumed run.
-    source
-        The resumed run's file: if it has the last of these rows, its lines up to that one are copied, since memory may hold only
-        every second row.
+    ``earlier`` are the rows of the resumed run. If its file ``source`` has the last of them, the lines up to that one are copied,
+    since memory may hold only every second row.
     """
 
     def __init__(self, path: Path, earlier: Sequence[Row] = (), source: Path | None = None) -> None:
@@ -103,13 +96,7 @@ class HistoryWriter:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
 
     def finish(self, path: Path) -> None:
-        """Ensure that every row is in the file at ``path``: this file, or a copy if it has been removed or moved.
-
-        Raises
-        ------
-        OSError
-            The rows cannot be written there.
-        """
+        """Ensure that every row is in the file at ``path``: this file, or a copy if it has been removed or moved."""
         if path.exists() and os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
             self._write()
         else:
@@ -146,14 +133,8 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
 def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
 
-    Any end of this process closes it. Where the file system has no locks (flock), a warning says so; on Windows nothing is locked.
-
-    Parameters
-    ----------
-    path
-        The folder.
-    insist
-        Raise if another run holds the lock; if False, only warn.
+    Any end of this process closes it. Where another run holds the lock this raises, or without ``insist`` warns. Where the file
+    system has no locks (flock), a warning says so; on Windows nothing is locked.
     """
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -257,12 +238,8 @@ def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str,
     ----------
     folder
         The folder, on rank 0; None on the others, and if rank 0 writes nothing.
-    n_agents
-        The number of agents over all ranks.
     variables
         Arrays ``(n_local, ...)`` by name, the same names in the same order on every rank.
-    collective
-        The ranks.
 
     Raises
     ------

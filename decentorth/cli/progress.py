@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
+from functools import partial
+from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -44,17 +45,8 @@ def steps_line(ranges: Mapping[str, Sequence[float]]) -> str:
 
 
 class Steps:
-    """A metric without columns that reads from the first state the steps with which the agents start.
-
-    Parameters
-    ----------
-    algorithm
-        Its settings say which arrays of the state are steps.
-    tell
-        Also print them.
-    ranges
-        The ranges with which a resumed run started.
-    """
+    """A metric without columns that reads from the first state the steps with which the agents start, and prints them if it is to
+    ``tell``; ``ranges`` are those with which a resumed run started."""
 
     columns: tuple[str, ...] = ()
 
@@ -84,13 +76,7 @@ def briefer(values: Mapping[str, float]) -> str:
 
 
 class SettingUp(logging.Handler):
-    """Handler that prints the latest message of the logger `SETUP` during a long set-up: after two CPU seconds, then every five.
-
-    Parameters
-    ----------
-    tell
-        Print anything at all.
-    """
+    """Handler that prints the latest message of the logger `SETUP` during a long set-up: after two CPU seconds, then every five."""
 
     def __init__(self, tell: bool) -> None:
         super().__init__()
@@ -158,21 +144,11 @@ def show_row(show: Show, row: Row) -> None:
     show(row.iteration, f"{brief(row.values)}  {row.seconds:.1f} s", briefer(row.values))
 
 
-class _Rows:
-    """A recorder that shows rows (`protocols.Recorder`)."""
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-
-    def record(self, row: Row) -> None:
-        show_row(self._show, row)
-
-
 @contextlib.contextmanager
 def row_progress(total: int) -> Iterator[Recorder]:
     """A recorder that shows how far a run is, and its latest row: in a notebook in one line, else as `progress`."""
     with _in_notebook(total) if "ipykernel" in sys.modules else progress(total) as show:
-        yield _Rows(show)
+        yield SimpleNamespace(record=partial(show_row, show))
 
 
 @contextlib.contextmanager
@@ -189,13 +165,7 @@ def _in_notebook(total: int) -> Iterator[Show]:
 
 @contextlib.contextmanager
 def trial_progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A function to call with a few words after each trial.
-
-    Parameters
-    ----------
-    total, done
-        The number of trials, and the number of trials made before.
-    """
+    """A function to call with a few words after each of ``total`` trials, of which ``done`` were made before."""
     if quiet or total == done:
         yield lambda words: None
         return
@@ -222,18 +192,9 @@ def _bar(total: int, done: int) -> Iterator[Show]:
 
 
 def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: Mapping[str, str]) -> str:
-    """One sentence on how a run ended.
+    """One sentence on how a run ended: the reason, its first and last rows, and further facts by a key of a word or two.
 
-    Parameters
-    ----------
-    message
-        The reason for stopping.
-    first, last
-        The first and last rows of its history.
-    error_name
-        The meaning of the metric ``error``, if the answer is known.
-    notes
-        Further facts about the end, by a key of a word or two.
+    ``error_name`` is the meaning of the metric ``error``, if the answer is known.
     """
     facts = []
     for name in ("gradient_norm", "consensus_error", "feasibility", "error", "mrr"):

@@ -90,13 +90,7 @@ class RunOutput:
             say(f"lost        {lost}; the others go on from there")
 
     def save(self, result: Result, summary: Mapping[str, Any]) -> bool:
-        """Write the results, in another folder where theirs does not take them; called by every rank.
-
-        Returns
-        -------
-        bool
-            Whether the folder has them, on every rank.
-        """
+        """Write the results, in another folder where theirs does not take them; True, on every rank, if theirs has them."""
         troubles = []
         while result.collective.decide(bool(trouble := self._write(result, summary))):
             troubles.append(trouble)
@@ -179,13 +173,7 @@ class RunOutput:
 
 
 def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
-    """The first lines of a run: problem, network, channel, rule of stopping and algorithm.
-
-    Parameters
-    ----------
-    origin
-        The graph and the weight rule of the network, in words.
-    """
+    """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel, rule of stopping and algorithm."""
     settings, network, channel = configuration.run, run.network, configuration.run.bad_channel
     sizes = network.bounds[1:] - network.bounds[:-1]
     spread = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"

@@ -23,13 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, NDArray[Any]]]:
-    """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended.
-
-    Raises
-    ------
-    InputError
-        A file is missing or damaged.
-    """
+    """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
     summary, columns = read_summary(folder), read_history(folder)
     kinds = {"status": str, "converged": bool, "message": str, "seconds": dict}
     for name in (name for name, kind in kinds.items() if not isinstance(summary.get(name), kind)):
@@ -87,13 +81,7 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read_start(place: str | os.PathLike[str]) -> Array:
-    """The start point of a run.
-
-    Parameters
-    ----------
-    place
-        A run's folder (the point is the final one of the first agent), or a ``.npy`` file that holds a point.
-    """
+    """The start point in ``place``: a run's folder (the final point of its first agent), or a ``.npy`` file that holds a point."""
     path = Path(place)
     final = path / FINAL if path.is_dir() else path
     try:

@@ -23,6 +23,7 @@ TOLERANCES = (
 )
 LOCAL = ("local_quantity", "local_every", "local_rounds")
 """Settings of the agents' decision by the local tolerance."""
+STOPPING = ("iterations", *TOLERANCES, *LOCAL, "time_limit", "objective_below", "require_converged", "safety_region")
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
 RECORDING = ("history_rows", "record_every", "record_agents")
 PATIENCE = ("rank_timeout", "compute_timeout")
@@ -37,15 +38,7 @@ MOST_AGENTS = 10_000_000
 LEAST_WEIGHT = 1e-12
 """The least distance of a self weight from 0 and 1: nearer, `topologies.check_weights` sees an eigenvalue -1 or 1 of W."""
 SECTIONS = {
-    "Stopping": (
-        "iterations",
-        *TOLERANCES,
-        *LOCAL,
-        "time_limit",
-        "objective_below",
-        "require_converged",
-        "safety_region",
-    ),
+    "Stopping": STOPPING,
     "Start": ("start", "resume"),
     "Channel": ("channel", "repair", "tracker_correction"),
     "Device": ("device",),
@@ -54,21 +47,7 @@ SECTIONS = {
     "Configuration": ("config", "print_config"),
 }
 """The headings of the help, and their settings; other settings stand in the groups of their command."""
-RESUMABLE = (
-    "iterations",
-    *TOLERANCES,
-    *LOCAL,
-    "time_limit",
-    "objective_below",
-    "require_converged",
-    "safety_region",
-    "history_rows",
-    "record_every",
-    "placement",
-    "plugin",
-    "on_rank_loss",
-    *PATIENCE,
-)
+RESUMABLE = (*STOPPING, "history_rows", "record_every", "placement", "plugin", "on_rank_loss", *PATIENCE)
 """Settings that may change when a run is resumed, besides the outputs."""
 NO_DEVICE: dict[str, object] = {
     **dict.fromkeys(("spread_samples", "local_tolerance", "checkpoint_every", "resume")),
@@ -259,13 +238,7 @@ class RunSettings(CaseSettings):
     check_gradient: bool = False
 
     def __post_init__(self) -> None:
-        """Raise unless a run can use the settings.
-
-        Raises
-        ------
-        ValueError
-            A value out of range, or two that do not fit together.
-        """
+        """Raise a ValueError for a value out of range, and for two that do not fit together."""
         super().__post_init__()
         if self.channel:
             object.__setattr__(self, "channel", tuple(specifications(self.channel)))

@@ -16,7 +16,7 @@ from .. import plugins
 from .._version import __version__
 from ..process import environment as _mpienv
 from ..process.abort import abort
-from .config import Form, config_bytes, config_flag
+from .config import Form, config_bytes, early_flag
 from .flags import InputError
 
 if TYPE_CHECKING:
@@ -94,16 +94,10 @@ def alone(
     failed: tuple[type[Exception], ...] = (),
     left: str = "",
 ) -> int:
-    """Run a command of one process with these arguments and return the exit code; started on ranks, rank 0 alone works.
+    """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works.
 
     Parameters
     ----------
-    tokens
-        The arguments; None for those of this process.
-    work
-        The command's work, a function of its arguments that returns the exit code.
-    name
-        The first word of error messages.
     refused, failed
         Exceptions whose message is the whole answer: bad input, and a fault.
     left
@@ -141,7 +135,7 @@ def _stopped(code: int, words: str) -> int:
 
 def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
     """Print the help of a command and return the exit code 0."""
-    path = config_flag(words)
+    path = early_flag(words, "config")
     try:
         raw = b"" if path is None else config_bytes(path)
     except OSError as error:
@@ -152,7 +146,7 @@ def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
     """The configuration, checked to be the same on every rank; a file is read by rank 0 alone."""
     root = communicator.rank == 0
-    path = together(communicator, lambda: config_flag(words))
+    path = together(communicator, lambda: early_flag(words, "config"))
     raw = b""
     if path is not None:
         raw = communicator.bcast_bytes(together(communicator, lambda: config_bytes(path) if root else b""))

@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 class Wiring(NamedTuple):
     """A mixing matrix and its origin."""
 
-    W: csr_array[Any, tuple[int, int]] | DirectedWeights | WeightSequence
-    """The checked mixing matrix, shape (n, n), both of a directed graph, or a sequence with one for every round."""
+    W: csr_array[Any, tuple[int, int]] | DirectedWeights | WeightSequence | Csr
+    """The checked mixing matrix, shape (n, n), both of a directed graph, or a sequence with one for every round; once it is shared,
+    a matrix is plain arrays, for which no rank loads SciPy."""
     origin: str
     """The graph and the rule, in words."""
-
-
-class Shared(NamedTuple):
-    """A mixing matrix as plain arrays, for which no rank loads SciPy, and its origin."""
-
-    W: Csr | WeightSequence
-    origin: str
 
 
 def make(settings: CaseSettings) -> Wiring:
@@ -76,13 +70,7 @@ def make(settings: CaseSettings) -> Wiring:
 
 
 def fixed_agents(settings: CaseSettings) -> int | None:
-    """The number of agents that the weights file or the graph fixes; None where it is left open.
-
-    Raises
-    ------
-    ValueError
-        As for `make`.
-    """
+    """The number of agents that the weights file or the graph fixes; None where it is left open. Errors as for `make`."""
     import topologies
 
     if settings.weights_file is not None:
@@ -104,7 +92,7 @@ def _sequence(settings: CaseSettings) -> Wiring:
     return Wiring(sequence, f"{settings.topology} (time-varying, {period})")
 
 
-def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Shared:
+def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
     """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
     parts = [b"", b"", b"", b"", b""]
     if wiring is not None:
@@ -121,10 +109,10 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
     header, indptr, indices, data, pushed = [communicator.bcast_bytes(part) for part in parts]
     changes, origin = json.loads(header)
     if changes:
-        return Shared(_sequence(settings).W, origin)  # type: ignore[arg-type]  # a sequence
+        return Wiring(_sequence(settings).W, origin)
     triple = (np.frombuffer(indptr, np.int64).copy(), np.frombuffer(indices, np.int64).copy(), np.frombuffer(data).copy())
     n = len(triple[0]) - 1
-    return Shared(Csr(n, n, *triple, np.frombuffer(pushed).copy() if pushed else None), origin)
+    return Wiring(Csr(n, n, *triple, np.frombuffer(pushed).copy() if pushed else None), origin)
 
 
 def read_weights(path: str) -> Any:

@@ -73,13 +73,7 @@ class Rules(Settings):
     resolution: Probability = 0.01
 
     def __post_init__(self) -> None:
-        """Raise unless the rules describe a comparison.
-
-        Raises
-        ------
-        ValueError
-            A value out of range, or two that do not fit together.
-        """
+        """Raise a ValueError for a value out of range, and for two that do not fit together."""
         super().__post_init__()
         bound = Finite if self.metric == "objective" else Positive
         if not self.tolerances:

@@ -88,10 +88,7 @@ def make(job: Job, comm: Any = "serial") -> Trace:
 class Store:
     """The runs kept in a folder, each in a file named by a hash of the run's inputs; rank 0 reads and writes.
 
-    Parameters
-    ----------
-    about
-        The settings on which all runs depend: the problem and the network.
+    ``about`` has the settings on which all runs depend: the problem and the network.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any], communicator: Any) -> None:

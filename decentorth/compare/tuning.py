@@ -36,17 +36,8 @@ class Candidate:
 def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: Rules) -> tuple[Candidate, ...]:
     """The steps to try: the method as it is, and with multiples of the step that it starts with; called by every rank.
 
-    Parameters
-    ----------
-    resolved
-        The method with its automatic order of mixing resolved, which all multiples share.
-    start
-        A run of no iterations.
-
-    Raises
-    ------
-    ValueError
-        The method's automatic step is not in its state.
+    All multiples share the automatic order of mixing of ``resolved``. ``start`` is a run of no iterations; a ValueError says that
+    the method's automatic step is not in its state.
     """
     own = Candidate(1.0, algorithm)
     if not (rules.tune and has_step(algorithm)):

@@ -96,12 +96,8 @@ class Halo:
         """The pieces' blocks with some edges only; the weights of the others are added to the self-weight, in global agent order.
 
         If both ends leave out the same edges, W stays symmetric and doubly stochastic. The values of a neighbour that is left out
-        are not read, so they may be anything, NaN included.
-
-        Parameters
-        ----------
-        used
-            For each piece the mask of the stored entries to use; it must contain the self-weights.
+        are not read, so they may be anything, NaN included. ``used`` has for each piece the mask of the stored entries to use, the
+        self-weights among them.
         """
         rest = np.zeros(self.agents.stop - self.agents.start)
         for piece, keep in zip(self.pieces, used, strict=True):

@@ -29,13 +29,7 @@ class Level(NamedTuple):
 
 
 def levels(W: csr_array[Any, tuple[int, int]]) -> list[Level]:
-    """The rounds of a sum over the agents of a connected graph, along the tree of shortest paths to an agent in its middle.
-
-    Parameters
-    ----------
-    W
-        ``(n, n)``: its off-diagonal entries are the edges.
-    """
+    """The rounds of a sum over the agents of W's connected graph, along the tree of shortest paths to an agent in its middle."""
     from scipy.sparse.csgraph import breadth_first_order
 
     far = int(breadth_first_order(W, 0)[0][-1])

@@ -131,14 +131,7 @@ def add_agents(x: Array, out: Array) -> None:
 def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
     """Compute ``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within it, j.
 
-    Parameters
-    ----------
-    places, weights
-        ``(b, c)``, C-contiguous.
-    x
-        ``(b, width)``, C-contiguous.
-    out
-        ``(m, width)``, C-contiguous, with every place below m.
+    All are C-contiguous: places, below m, and weights ``(b, c)``, x ``(b, width)``, out ``(m, width)``.
     """
     b, c = places.shape
     starts = c * np.arange(b + 1, dtype=np.int64)

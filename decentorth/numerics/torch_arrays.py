@@ -295,15 +295,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 
 class Device:
-    """A device that holds arrays.
-
-    Parameters
-    ----------
-    kind
-        PyTorch's name of it: cpu, cuda, cuda:1.
-    real
-        The precision of real numbers, float64 or float32.
-    """
+    """A device that holds arrays: PyTorch's name of it (cpu, cuda, cuda:1), and the precision of real numbers there."""
 
     def __init__(self, kind: str, real: str) -> None:
         self.place, self.real = torch.device(kind), getattr(torch, real)

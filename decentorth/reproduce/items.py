@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 STUDY = "-m decentorth.study"
@@ -335,8 +334,3 @@ ITEMS = (
     Item("000", "stationarity", "Lemmas 4.2 to 4.6 and Theorem 4.9: tests of their statements.", STATIONARITY, "", "", "9 s"),
 )
 PAPERS = tuple(dict.fromkeys(item.paper for item in ITEMS))
-
-
-def of_paper(paper: str) -> Iterator[Item]:
-    """The items of a paper."""
-    return (item for item in ITEMS if item.paper == paper)

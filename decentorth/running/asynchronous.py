@@ -15,10 +15,7 @@ from .watchers import Options
 def prepare(algorithm: Asynchronous, network: Any, channel: Any, collective: Collective) -> None:
     """Give the network its channel, whose losses the agents draw themselves: messages before their first activation are reliable.
 
-    Raises
-    ------
-    ValueError, OSError
-        The channel has faults that the agents cannot bear, or the log cannot be written; the same on every rank.
+    A ValueError or OSError, the same on every rank, for faults that the agents cannot bear, or a log that cannot be written.
     """
     if channel is not None:
         algorithm.check_channel(channel)

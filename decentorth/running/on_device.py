@@ -45,17 +45,7 @@ def check_options(options: Options) -> None:
 
 
 class OnDevice:
-    """A method whose states are on a device.
-
-    Parameters
-    ----------
-    method
-        The method.
-    problem
-        The problem on the host, for the first state.
-    device
-        Holds the arrays of all states.
-    """
+    """A method whose states are on a device; ``problem`` is on the host, for the first state."""
 
     def __init__(self, method: Any, problem: Problem[Any], device: Any) -> None:
         self._method, self._problem, self._device = method, problem, device

@@ -63,10 +63,7 @@ def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Stre
 def survivors(comm: Any, channel: object, spread: bool) -> Any:
     """The communicator of a run that outlives ranks, of ``comm`` as `network.connect` takes it.
 
-    Raises
-    ------
-    ValueError
-        The run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
+    A ValueError if the run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
     """
     if spread or channel is not None:
         what = "one agent whose samples are spread over the ranks" if spread else "a channel that is simulated"
@@ -105,23 +102,8 @@ def continued(
 ) -> tuple[Any, Outcome]:
     """Iterate to the end without the ranks that are lost meanwhile: the `decentorth.api.Run` of the remaining ones, and its end.
 
-    Parameters
-    ----------
-    run
-        A run whose communicator is `network.Shrinking`.
-    iterate
-        Iterates a run to its end, from a start and with a rewind.
-    recorders
-        Those that are told of the rows that are taken back.
-    folder
-        The folder of checkpoints.
-    resumed
-        The state to continue from.
-
-    Raises
-    ------
-    LostError
-        The remaining ranks cannot continue.
+    The communicator of ``run`` is `network.Shrinking`; ``iterate`` takes a run to its end, from a start and with a rewind; the
+    ``recorders`` are told of rows that are taken back; ``folder`` is that of checkpoints. LostError if those left cannot continue.
     """
     first, communicator = run, run.network.communicator
     rewind = Rewind(communicator.size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())

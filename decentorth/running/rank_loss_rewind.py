@@ -28,12 +28,7 @@ class Rewind:
     than there are ranks. Where copies are made no more often, the oldest of all ranks' last copies is one that every rank still
     has, and the first of those that were not measured later anywhere.
 
-    Parameters
-    ----------
-    every
-        The iterations between copies, at least the number of ranks.
-    start, history
-        The run as it begins, and its history.
+    ``every`` is the number of iterations between copies, at least that of ranks; ``start`` and ``history`` are those of the run.
     """
 
     def __init__(self, every: int, start: Held, history: History) -> None:

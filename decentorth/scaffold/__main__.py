@@ -35,13 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _written(words: Sequence[str]) -> str:
-    """Write the files; the words on what to do with them.
-
-    Raises
-    ------
-    InputError
-        The words are no kind and name, or there is a file, a module or an entry of that name.
-    """
+    """Write the files; the words on what to do with them. InputError unless ``words`` are a kind and a new name."""
     if len(words) != 2 or words[0] not in _KINDS:
         raise InputError(
             "say what is to be written, as in: decentorth new algorithm heavy_ball, or decentorth new problem trace_sum"

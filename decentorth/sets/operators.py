@@ -57,19 +57,11 @@ class Operator(ABC):
 
 
 def operator(B: Any) -> Operator:
-    """The `Operator` of B.
+    """The `Operator` of B, ``(n, n)``.
 
-    Parameters
-    ----------
-    B
-        ``(n, n)``: an array, a SciPy sparse matrix, or a ``scipy.sparse.linalg.LinearOperator``; or a `SampleCovariance`.
-
-    Raises
-    ------
-    ValueError
-        Unless B is square, finite, symmetric and, as far as its kind lets see, positive definite.
-    TypeError
-        For another type, or entries that are not real numbers.
+    B is an array, a SciPy sparse matrix, a ``scipy.sparse.linalg.LinearOperator``, or a `SampleCovariance`; a TypeError says that
+    it is not, or not of real numbers. A ValueError unless it is square, finite, symmetric and, as far as its kind lets see,
+    positive definite.
     """
     found = symmetric("B", B)
     found.check_definite()

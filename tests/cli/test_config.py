@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from decentorth import registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
 from decentorth.cli import wiring
-from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, config_flag, published_defaults
+from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, early_flag, published_defaults
 from decentorth.cli.flags import InputError, load, read_flags, read_value
 from decentorth.cli.settings import RunSettings
 from decentorth.cli.shell import read_configuration
@@ -392,8 +392,8 @@ def test_bytes_that_are_not_text_are_refused() -> None:
 
 
 def test_config_flag_is_read_among_others() -> None:
-    assert config_flag(["--step-size", "-1", "--config=a.yaml", "--whatever"]) == "a.yaml"
-    assert config_flag(["--agents", "3"]) is None
+    assert early_flag(["--step-size", "-1", "--config=a.yaml", "--whatever"], "config") == "a.yaml"
+    assert early_flag(["--agents", "3"], "config") is None
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

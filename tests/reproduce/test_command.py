@@ -11,7 +11,7 @@ import pytest
 from decentorth import __version__
 from decentorth.cli.flags import InputError
 from decentorth.reproduce.command import checkout, main
-from decentorth.reproduce.items import ITEMS, PAPERS, of_paper
+from decentorth.reproduce.items import ITEMS, PAPERS
 from tests.support.source import ROOT
 
 PAGES = {paper: (ROOT / "docs" / "papers" / f"{paper}.md").read_text() for paper in PAPERS}
@@ -22,7 +22,8 @@ RESULTS = sorted((ROOT / "docs" / "results").glob("*/*.txt"))
 def test_the_page_of_a_paper_has_a_row_for_every_item_and_no_other(paper: str) -> None:
     rows = [
         f"| `{paper} {item.name}` | {item.shows} | `{item.command('fast')}` | `{item.command('full')}` | {item.takes} |"
-        for item in of_paper(paper)
+        for item in ITEMS
+        if item.paper == paper
     ]
     assert re.findall(r"^\| `\d{3} \w+` \|.*$", PAGES[paper], re.M) == rows
 

@@ -323,13 +323,7 @@ class Agent:
         return np.concatenate([[self.version, self._calm], *(part.reshape(-1).view(np.int64) for part in parts)])
 
     def take(self, saved: Index) -> None:
-        """The state in ``saved``, a `checkpoint` of this agent.
-
-        Raises
-        ------
-        ValueError
-            It is of another agent, or damaged: it breaks the agent's invariant.
-        """
+        """The state in ``saved``, a `checkpoint` of this agent; a ValueError if it breaks the agent's invariant."""
         size, shape, place = self.x.size, self.x.shape, 2
 
         def mass() -> Mass:
@@ -373,27 +367,14 @@ class Agent:
         self.mass += field - self.field
         self.field = field
 
-    def restart(self, x: Array, heard: Sequence[Message] = (), sent: Mass | None = None) -> None:
-        """Begin anew at ``x`` without any state of one's own.
-
-        Parameters
-        ----------
-        x
-            The new point, such as a neighbour's, ``(1, d, r)``.
-        heard
-            The newest message of each of ``ins``, whose mass then counts as used; without them all counters are zero.
-        sent
-            The mass that an out-neighbour has used of this agent's; by default zero.
-        """
+    def restart(self, x: Array) -> None:
+        """Begin anew at ``x``, ``(1, d, r)``, such as a neighbour's point, with counters of zero and no state of one's own."""
         self._return(self.version)
         self.x[...] = x
         self.field = self._fixed(self.x)
-        self.sent = np.zeros_like(self.field) if sent is None else sent.copy()
-        self.used = [message.sent for message in heard] if heard else [np.zeros_like(self.field) for _ in self.ins]
+        self.mass, self.sent = self.field.copy(), np.zeros_like(self.field)
+        self.used = [np.zeros_like(self.field) for _ in self.ins]
         self._began = dict.fromkeys(self._began, np.zeros_like(self.field))
-        self.mass = self.field - len(self.receivers) * self.sent
-        for used in self.used:
-            self.mass += used
 
     def _return(self, before: int) -> None:
         """The next incarnation after that of ``before`` and the version: both parts of a version go on rising."""

@@ -60,10 +60,7 @@ class Step(NamedTuple):
 def events(written: str | None) -> tuple[Step, ...]:
     """The steps of events, in their order, from text with a space between events.
 
-    Raises
-    ------
-    ValueError
-        It is no such text, an agent joins or leaves twice or is used when it is not there, or a rollback goes beyond a change.
+    A ValueError for other text, an agent that joins or leaves twice or is used when not there, or a rollback beyond a change.
     """
     found = []
     for one in (written or "").split():

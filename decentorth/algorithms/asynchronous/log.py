@@ -50,10 +50,7 @@ def entry(before: Sequence[int], now: Sequence[int]) -> bytes:
 def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> Index:
     """The versions ``(activations, degree)`` of an agent's log.
 
-    Raises
-    ------
-    ValueError
-        It has another number of entries, or versions beyond ``last``, those that each in-neighbour sent last.
+    A ValueError for another number of entries, or versions beyond ``last``, those that each in-neighbour sent last.
     """
     if not activations * degree <= len(log) <= 9 * activations * degree:
         raise ValueError(f"{len(log)} bytes cannot be {activations} activations with {degree} neighbours")
@@ -130,15 +127,7 @@ def _read(path: str | os.PathLike[str], kind: str, what: str, sizes: Callable[[M
 
 
 def read(path: str | os.PathLike[str]) -> Recorded:
-    """The header and the agents' logs of a file.
-
-    Raises
-    ------
-    ValueError
-        It is no log, or damaged.
-    OSError
-        It cannot be read.
-    """
+    """The header and the agents' logs of a file; a ValueError if it is no log, or damaged."""
 
     def size(header: Mapping[str, Any]) -> int:
         counts, sizes = header.get("activations"), header.get("bytes")
@@ -157,15 +146,7 @@ def write_agent(folder: Path, agent: Agent) -> None:
 
 
 def read_agent(folder: Path, agent: Agent) -> Index | None:
-    """The checkpoint of an agent in the folder, None if there is none.
-
-    Raises
-    ------
-    ValueError
-        It is damaged, or of another agent or run.
-    OSError
-        It cannot be read.
-    """
+    """The checkpoint of an agent in the folder, None without one; a ValueError if it is damaged, or of another agent or run."""
     path, size = folder / f"agent-{agent.number:05d}", 8 * len(agent.checkpoint())
     if not path.exists():
         return None
@@ -186,10 +167,7 @@ def _agent(agent: Agent) -> dict[str, Any]:
 def versions(path: str, graph: Graph) -> list[Index]:
     """The versions ``(activations, in-degree)`` that each agent used by the log at ``path``.
 
-    Raises
-    ------
-    ValueError
-        It is no log, damaged, or does not fit the graph, so that no order of activations can use its versions.
+    A ValueError if it is no log, damaged, or does not fit the graph, so that no order of activations can use its versions.
     """
     recorded = read(path)
     counts = recorded.header["activations"]

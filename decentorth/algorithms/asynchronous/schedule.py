@@ -83,31 +83,18 @@ def drawn(graph: Graph, clocks: Clocks, seed: int) -> Generator[Activation, bool
         heapreplace(events, (now + clocks.periods[i] * (0.8 + 0.4 * numbers[0]), i))
 
 
-def repeated(
-    graph: Graph, versions: Sequence[Index], stream: np.random.Generator | None = None
-) -> Generator[Activation, bool | None]:
-    """The activations of a log in an order in which every message that is used has been sent.
+def repeated(graph: Graph, versions: Sequence[Index]) -> Generator[Activation, bool | None]:
+    """The activations of a log in an order in which every message that is used has been sent; a ValueError if there is none.
 
-    Parameters
-    ----------
-    versions
-        Of each agent ``(activations, in-degree)``: the versions that it used.
-    stream
-        For one such order among many at random; by default agents take turns.
-
-    Raises
-    ------
-    ValueError
-        There is no such order.
+    ``versions`` has for each agent ``(activations, in-degree)`` those that it used.
     """
     rows = [[tuple(row) for row in one.tolist()] for one in versions]
     done = [0] * len(rows)
     left = sum(map(len, rows))
     while left:
         before = left
-        for i in range(len(rows)) if stream is None else stream.permutation(len(rows)).tolist():
-            most = len(rows[i]) - done[i] if stream is None else int(stream.integers(1, 20))
-            for row in rows[i][done[i] : done[i] + most]:
+        for i in range(len(rows)):
+            for row in rows[i][done[i] :]:
                 if any(version > done[j] for version, j in zip(row, graph.ins[i], strict=True)):
                     break
                 yield i, row

@@ -104,12 +104,8 @@ class Simulation:
     def restore(self, rows: Index, k: int) -> None:
         """Go on after ``k`` activations from what `saved` has returned: with the same bits, if the schedule is the same.
 
-        Rows of `Live.saved`, whose agents were not at rest together, are taken as checkpoints of different times.
-
-        Raises
-        ------
-        ValueError
-            They are of other agents.
+        Rows of `Live.saved`, whose agents were not at rest together, are taken as checkpoints of different times. A ValueError for
+        rows of other agents.
         """
         self._begin()
         if rows[0, 0] < 0:

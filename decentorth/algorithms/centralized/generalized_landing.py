@@ -44,7 +44,7 @@ from ..common.method import Measuring
 from ..common.schedules import Auto
 from ..common.step_sizes import measured_in_metric, schedule
 from .rgd import REFRESHED
-from .samples import Covariance, check_batches, drawn, draws, nothing_seen, problem_needs, set_needs
+from .samples import Covariance, Field, check_batches, drawn, draws, nothing_seen, problem_needs, set_needs
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
     "psi-b": (curvature, 4.0),
@@ -71,15 +71,6 @@ class GeneralizedLandingState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
-
-
-class Field(NamedTuple):
-    """The field Lambda at a point, the product B x, B Lambda where it is used, and the running mean of B."""
-
-    value: Array
-    product: Array
-    image: Array
-    matrices: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +138,7 @@ class GeneralizedLanding(Measuring):
         bx = state.product - eta[:, None, None] * state.image if follows else nothing_seen(len(x))
         field = self._field(problem, streams, k, x, bx, state.penalty, state.matrices)
         image = field.image if self.direction == "natural" else nothing_seen(len(x))
-        step_size = measured_in_metric(self.step_size, state, x, field.value, field.product, image)
+        step_size = measured_in_metric(self.step_size, state, x, field.field, field.product, image)
         return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     @property

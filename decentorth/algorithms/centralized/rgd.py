@@ -49,7 +49,7 @@ from ...protocols import (
 from ..common.automatic_steps import curvature, embedded_curvature, group_curvature, start
 from ..common.method import Measuring, RetractionName
 from ..common.step_sizes import measured, measured_in_metric, schedule
-from .samples import check_batches, drawn, nothing_seen, problem_needs, set_needs
+from .samples import Field, check_batches, drawn, nothing_seen, problem_needs, set_needs
 
 REFRESHED = 64
 """The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
@@ -69,15 +69,6 @@ class RGDState(NamedTuple):
     base: Array
     k: int
     gradients: int
-
-
-class Gradient(NamedTuple):
-    """The gradient grad f at a point, B x and B grad f where they are used, and the running mean of B."""
-
-    field: Array
-    product: Array
-    image: Array
-    matrices: Array
 
 
 def by_products(constraint: object) -> TypeGuard[ByProducts]:
@@ -170,16 +161,16 @@ class RGD(Measuring):
 
     def _gradient(
         self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
-    ) -> Gradient:
+    ) -> Field:
         nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
         constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
         if not by_products(constraint):
-            return Gradient(constraint.tangent(x, g), nothing, nothing, matrices)
+            return Field(constraint.tangent(x, g), nothing, nothing, matrices)
         bx = constraint.product(x) if fresh else bx
         if self.metric == "natural":
             field, image = constraint.natural_gradient(x, g, bx)
-            return Gradient(field, bx, image, matrices)
-        return Gradient(constraint.tangent(x, g, bx), bx, nothing, matrices)
+            return Field(field, bx, image, matrices)
+        return Field(constraint.tangent(x, g, bx), bx, nothing, matrices)
 
 
 def _retracted(constraint: Any, y: Array, v: Array, retraction: Retraction) -> Array:

@@ -6,7 +6,7 @@ They serve methods on {x : x^T B x = I} whose B is a mean over samples.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +15,15 @@ from ...protocols import Array, Index, Problem, Sampled, SampledMatrices, Sample
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 Covariance = Literal["exact", "sampled", "rolling"]
 """The source of the constraint's B: the set itself; two independent batches an iteration; the mean of all samples seen."""
+
+
+class Field(NamedTuple):
+    """A field at a point, the products of B with the point and with the field where they are used, and the running mean of B."""
+
+    field: Array
+    product: Array
+    image: Array
+    matrices: Array
 
 
 def check_batches(covariance: Covariance, batch_size: int | None) -> None:
@@ -84,10 +93,7 @@ def nothing_seen(n_local: int) -> Array:
 def rolled(problem: SampledMatrices, k: int, batch: Index, batch_size: int, mean: Array) -> Array:
     """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after one pass it is B, and constant.
 
-    Parameters
-    ----------
-    mean
-        The mean at iteration ``k - 1``; `nothing_seen` before the first.
+    ``mean`` is that at iteration ``k - 1``; `nothing_seen` before the first.
     """
     seen = k * batch_size
     if seen >= int(problem.n_samples[0]):

@@ -64,14 +64,8 @@ def power_method(
 ) -> tuple[Array, int]:
     """The largest eigenvalue ``(n_local,)`` of the derivative of ``gradient`` at x0, from differences, and the gradients spent.
 
-    It is a lower bound that is close after a dozen rounds.
-
-    Parameters
-    ----------
-    at_x0
-        The gradient at x0.
-    solve
-        The map B^{-1}, for the constant of B^{-1} G in the metric tr(u^T B v).
+    It is a lower bound that is close after a dozen rounds. ``at_x0`` is the gradient at x0, and ``solve`` the map B^{-1}, for the
+    constant of B^{-1} G in the metric tr(u^T B v).
     """
     words = streams.integers("start", 0, x0[0].size, 1 << 30)
 
@@ -150,14 +144,8 @@ def power_means(network: Network, local: Array, powers: float | tuple[float, ...
     orders of magnitude; a number counts in its part, divided by a power of two, and is zero in the others. The result is that of
     the highest part that is not zero, plus the contribution of the part below.
 
-    Parameters
-    ----------
-    local
-        ``(n_local, ...)``, not negative.
-    powers
-        One power for all numbers, or one for each entry of the last axis.
-    accuracy
-        The accuracy of the powers, as in `average`.
+    The numbers ``(n_local, ...)`` are not negative; there is one power for all, or one for each entry of the last axis. Powers have
+    the accuracy of `average`.
     """
     p = np.array(powers)
     part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])

@@ -72,15 +72,7 @@ def checked(
 ) -> float | str | Schedule:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `schedules`.
 
-    Parameters
-    ----------
-    allowed
-        The classes of `schedules` that the method can follow, and ``why`` it can follow no others.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For what is none of these, or not allowed.
+    ``allowed`` are the classes that the method can follow, and ``why`` says why no others; these are a ValueError or TypeError.
     """
     found = schedule(step_size)
     if type(found) not in allowed:

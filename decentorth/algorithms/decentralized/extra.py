@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated
 
 import numpy as np
 
@@ -31,13 +31,13 @@ from ..common.method import Method
 from ..common.schedules import Auto, Constant, Growing
 from ..common.shared_step import agreed
 from ..common.step_sizes import Schedule, StepSize, checked
-from .growing_steps import grown, running
+from .growing_steps import Judged
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extra(Method):
+class Extra(Judged, Method):
     """An EXTRA method.
 
     Parameters
@@ -48,14 +48,6 @@ class Extra(Method):
     """
 
     step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
-
-    def resolved(self, network: Network) -> Self:
-        """This method, with growing steps for automatic ones where they can be judged."""
-        return grown(self, network)
-
-    def running(self) -> Any:
-        """The method that runs: this one, or `Growing` around it."""
-        return running(self)
 
 
 def extra_limit(network: Network) -> float:

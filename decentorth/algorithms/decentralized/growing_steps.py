@@ -125,8 +125,21 @@ class Progress(NamedTuple):
     """The state at the end of the window, which is the next good one if its block is judged 0."""
 
 
+class Judged:
+    """A method with a setting ``step_size``, whose step can be judged by its moves."""
+
+    def resolved(self, network: Network) -> Self:
+        """This method, with growing steps for automatic ones where they can be judged."""
+        return grown(self, network)
+
+    def running(self) -> Any:
+        """The method that runs: this one, or `Growing` around it."""
+        given: Any = self
+        return Growing(self) if isinstance(given.step_size, GrowingStep) else self
+
+
 @dataclass(frozen=True, kw_only=True)
-class Exact(Decentralized):
+class Exact(Judged, Decentralized):
     """A method that is exact with a constant step, so that its step can be judged by its moves.
 
     Parameters
@@ -147,14 +160,6 @@ class Exact(Decentralized):
                 "or take step_size auto"
             )
 
-    def resolved(self, network: Network) -> Self:
-        """This method, with growing steps for automatic ones where they can be judged."""
-        return grown(self, network)
-
-    def running(self) -> Any:
-        """The method that runs: this one, or `Growing` around it."""
-        return running(self)
-
 
 def grown(method: M, network: Network) -> M:
     """The method with growing steps for automatic ones, if several agents with exact gradients on a steady network judge them."""
@@ -162,11 +167,6 @@ def grown(method: M, network: Network) -> M:
     exact = getattr(given, "batch_size", None) is None and not getattr(given, "safe", False)
     judged = given.step_size == "auto" and exact and network.steady and network.n_agents > 1
     return replace(given, step_size=GrowingStep()) if judged else method
-
-
-def running(method: Any) -> Any:
-    """The method, with growing steps if it asks for them."""
-    return Growing(method) if isinstance(method.step_size, GrowingStep) else method
 
 
 @cache

@@ -57,12 +57,7 @@ class Preconditioner(NamedTuple):
 def probe(kind: Kind, columns: int | None, rows: tuple[slice, ...], p: int, streams: Streams) -> Array:
     """The matrix Omega ``(d, s)``, the same for all agents; no columns unless B is sketched.
 
-    Parameters
-    ----------
-    columns
-        The number s; None: 12 p, as many columns as the products of twelve iterations, and at most half of those of B.
-    p
-        Columns of a point.
+    By default s is 12 p, as many columns as the products of twelve iterations with points of p, and at most half of those of B.
     """
     d, orders = rows[-1].stop, [part.stop - part.start for part in rows]
     if kind not in ("sketch", "covariance"):

@@ -190,13 +190,8 @@ def move(
 ) -> JOBCDState:
     """Solve (6) for disjoint pairs and multiply their rows, a round of pairs at once; changes x and product in place.
 
-    Parameters
-    ----------
-    gradient
-        G at x, like x; not used for a trace form.
-    rounds
-        One, or several where varsigma is no constant. Together they go down the majoriser f(x) + <G, y - x> + (L/2) ||y - x||^2,
-        whose gradient at y is G + L (y - x); for a trace form down f itself.
+    The gradient G at x is not used for a trace form. Where varsigma is no constant there may be several rounds, which together go
+    down the majoriser f(x) + <G, y - x> + (L/2) ||y - x||^2, whose gradient at y is G + L (y - x); for a trace form down f itself.
     """
     kernels, kind, signs = load(kernel), rule(varsigma, problem), problem.constraint.each.signs
     bound = slice(0, problem.constraint.copies * len(signs))
@@ -291,13 +286,7 @@ def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
 
 
 def unbounded(problem: Problem[object], state: Rays, lines: str = "rows") -> Stop | None:
-    """The reason to stop once a ray is found, with the objective along it at mu = t.
-
-    Parameters
-    ----------
-    lines
-        The ray's lines in x: rows or columns.
-    """
+    """The reason to stop once a ray is found, with the objective along it at mu = t; its ``lines`` in x are rows or columns."""
     if np.isnan(state.ray[0, 0]):
         return None
     i, j, ray = (int(one) for one in state.ray[0])

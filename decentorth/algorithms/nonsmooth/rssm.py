@@ -161,13 +161,7 @@ def _as_text(partition: Partition) -> str:
 
 @lru_cache
 def explicit(partition: str) -> tuple[tuple[int, ...], ...]:
-    """The columns of each block from a text such as 0,1/2-4.
-
-    Raises
-    ------
-    ValueError
-        Unless the text is a partition.
-    """
+    """The columns of each block from a text such as 0,1/2-4; a ValueError for other text."""
     blocks = []
     for part in partition.split("/"):
         block: list[int] = []
@@ -185,10 +179,7 @@ def explicit(partition: str) -> tuple[tuple[int, ...], ...]:
 def divided(partition: str, blocks: int, r: int) -> tuple[Index, ...]:
     """The columns of each block: as given, or ``blocks`` runs of consecutive columns of nearly equal size.
 
-    Raises
-    ------
-    ValueError
-        Unless every one of r columns is in one block, and no block empty.
+    A ValueError unless every one of r columns is in one block, and no block empty.
     """
     if partition in NAMED:
         if blocks > r:

@@ -6,26 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from ...process.environment import expected_ranks
-from ...protocols import Array, Index
+from ...protocols import Array
 
 Exchange = Callable[[], None]
 """A repeated exchange of the same buffers: it receives and sends, and returns when both are complete."""
-
-
-class Post(Protocol):
-    """Messages of int64 words that nobody waits for, over numbered links to and from other ranks."""
-
-    def send(self, link: int, words: Index) -> bool:
-        """Send, or return False where the last message over this link is still under way."""
-
-    def arrived(self) -> Mapping[int, Index]:
-        """The newest message, fresh, of each link over which any has arrived since the last call."""
-
-    def over(self) -> bool:
-        """Say that this rank could end; True once every rank has said so."""
-
-    def close(self) -> None:
-        """End all links; called by every rank."""
 
 
 class Communicator(Protocol):

@@ -91,7 +91,7 @@ class _Exchange:
 
 
 class _Post:
-    """A `Post` of persistent requests that are tested, never waited for."""
+    """Messages of int64 words over numbered links to and from other ranks, by persistent requests that nobody waits for."""
 
     def __init__(
         self, owner: MpiCommunicator, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int
@@ -109,6 +109,7 @@ class _Post:
         MPI.Prequest.Startall(self._receives)
 
     def send(self, link: int, words: Index) -> bool:
+        """Send, or return False where the last message over this link is still under way."""
         request = self._sends[link]
         if not request.Test():
             return False
@@ -117,6 +118,7 @@ class _Post:
         return True
 
     def arrived(self) -> Mapping[int, Index]:
+        """The newest message, fresh, of each link over which any has arrived since the last call."""
         _pulse.count += 1
         newest: dict[int, Index] = {}
         while self._open and (links := MPI.Request.Testsome(self._receives)):
@@ -131,11 +133,13 @@ class _Post:
         return newest
 
     def over(self) -> bool:
+        """Say that this rank could end; True once every rank has said so."""
         if self._barrier is None:
             self._barrier = self._owner.comm.Ibarrier()
         return bool(self._barrier.Test())
 
     def close(self) -> None:
+        """End all links; called by every rank."""
         closing = np.full(self._out.shape[1], _CLOSED)
         left = set(range(len(self._sends)))
         while left or self._open or not MPI.Request.Testall(self._sends):

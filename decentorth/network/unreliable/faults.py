@@ -347,13 +347,7 @@ FAULTS: dict[str, type[Fault]] = {
 
 
 def fault(given: str | Fault) -> Fault:
-    """The fault itself, or the fault that the text describes.
-
-    Raises
-    ------
-    ValueError, TypeError
-        ``given`` is neither a fault nor the text of one.
-    """
+    """The fault itself, or the fault that the text describes; a ValueError or TypeError for anything else."""
     if isinstance(given, Fault):
         return given
     if not isinstance(given, str):

@@ -145,13 +145,8 @@ class UnreliableNetwork(Network):
 
     @contextlib.contextmanager
     def iteration(self, asleep: Mask, back: Mask) -> Iterator[None]:
-        """A context in which messages go through the channel.
-
-        Parameters
-        ----------
-        asleep, back
-            ``(n,)``: agents that neither send nor receive, and agents that have lost their earlier messages.
-        """
+        """A context in which messages go through the channel; agents that are ``asleep``, ``(n,)``, neither send nor receive, and
+        those that are ``back`` have lost their earlier messages."""
         self._asleep, self._back, self._exchange = asleep, back, 0
         try:
             yield
@@ -180,13 +175,8 @@ class UnreliableNetwork(Network):
         return super().flooding_rounds
 
     def sums_from(self, x: Array, senders: Mask, receivers: Mask) -> tuple[Array, Array]:
-        """The sums of W_ij x_j and of W_ij over the neighbours j of each agent i in a round with messages of some agents to some.
-
-        Parameters
-        ----------
-        senders, receivers
-            ``(n,)``, disjoint; their messages arrive.
-        """
+        """The sums of W_ij x_j and of W_ij over the neighbours j of each agent i in a round with messages of some agents to others,
+        ``(n,)`` each, which all arrive."""
         plan = self._plan()
         width = x.size // self.n_local
         traffic = plan.traffic[(width,)]

@@ -21,21 +21,8 @@ _TRIED = 8
 class DifferentiatedProblem(AgentProblem[C]):
     """Objectives f(own, x) with gradients by automatic differentiation; `from_function` makes them.
 
-    Parameters
-    ----------
-    f
-        As in `from_function`.
-    constraint
-        The feasible set.
-    own
-        The numbers or data of all agents: an array, or a tuple of arrays, with the agents first; or a list of an item for each.
-    backends
-        The libraries to try, in this order.
-
-    Raises
-    ------
-    TypeError
-        None of the libraries can differentiate f.
+    ``own`` are the numbers or data of all agents: an array, or a tuple of arrays, with the agents first; or a list of an item for
+    each. The libraries of ``backends`` are tried in their order; a TypeError if none can differentiate f.
     """
 
     n_samples: Index
@@ -81,13 +68,7 @@ class DifferentiatedProblem(AgentProblem[C]):
         return np.array(self._library.evaluate(True, self._arrays, x), dtype=np.float64, order="C")
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``.
-
-        Raises
-        ------
-        TypeError
-            The agents have no data.
-        """
+        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``; a TypeError without data."""
         if not hasattr(self, "n_samples"):
             raise TypeError("gradients on a few samples need the agents' data: from_function(f, set, data=...)")
         return np.array(self._library.evaluate(True, self._arrays, x, batch), dtype=np.float64, order="C")

@@ -33,13 +33,8 @@ def each(function: Callable[[Any], Any], own: Any) -> Any:
 class Library(ABC):
     """The objective f and its gradient by one library.
 
-    Parameters
-    ----------
-    f
-        The objective.
-    batched
-        If true, `all_agents` takes all agents in one call; a function that does not permit it (data of several shapes, Python
-        lists that are indexed by the agent's number) is called with one agent after the other.
+    If ``batched``, all agents are taken in one call; a function that does not permit it (data of several shapes, Python lists that
+    are indexed by the agent's number) is called with one agent after the other.
     """
 
     name: Backend
@@ -168,12 +163,7 @@ LIBRARIES: dict[str, type[Library]] = {"jax": Jax, "torch": Torch, "autograd": A
 def candidates(backend: str) -> tuple[str, ...]:
     """The libraries to try: the one that is named; for auto those that the program has imported, or else those installed.
 
-    Raises
-    ------
-    ValueError
-        An unknown name.
-    ModuleNotFoundError
-        The library is not installed; names the command that installs it.
+    A ValueError for an unknown name; a ModuleNotFoundError names the command that installs the library.
     """
     names = get_args(Backend)
     if backend == "auto":

@@ -52,14 +52,7 @@ def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
 def taylor_slopes(value: Callable[[Array], Array], gradient: Callable[[Array], Array], x: Array, direction: Array) -> Array:
     """The slope of each agent's Taylor error at the two smallest steps at which it is well above rounding, ``(n_local,)``.
 
-    Parameters
-    ----------
-    value, gradient
-        From points ``(n_local, *shape)``: the values ``(n_local,)`` and the gradients like the points.
-    x
-        The points, ``(n_local, *shape)``.
-    direction
-        The direction v, ``shape``.
+    The functions take points ``(n_local, *shape)``, such as ``x``; the direction v has a ``shape``.
     """
     with np.errstate(all="ignore"):
         f, along = value(x), sums(gradient(x) * direction)

@@ -12,13 +12,7 @@ from ..base import Deferred
 
 
 def by_features(whole: Array, n_agents: int) -> list[Array]:
-    """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one.
-
-    Raises
-    ------
-    ValueError
-        There are fewer features than agents.
-    """
+    """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one."""
     if whole.shape[1] < n_agents:
         raise ValueError(f"{n_agents} agents cannot share {whole.shape[1]} features: ask for fewer agents (--agents)")
     return np.array_split(whole, n_agents, axis=1)
@@ -27,10 +21,7 @@ def by_features(whole: Array, n_agents: int) -> list[Array]:
 def split_features(n_agents: int, build: Callable[[], Any], partition: str = "even") -> Deferred:
     """The problem that each rank builds whole, and of which it keeps its own agents' features.
 
-    Raises
-    ------
-    ValueError
-        The ``partition`` divides samples, which all agents share here.
+    A ``partition`` divides samples, which all agents share here: any but the default is a ValueError.
     """
     if partition != "even":
         raise ValueError("partition divides samples, and here all agents have all samples: leave partition out")

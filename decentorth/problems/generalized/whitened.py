@@ -18,16 +18,10 @@ BLOCKS = 4
 
 
 class Whitened(AgentProblem[Any]):
-    """f(y) = tr(y^T H y) / 2 of a single agent over a Stiefel manifold, or a product of them.
+    """f(y) = tr(y^T H y) / 2 of a single agent over a Stiefel manifold, or a product of them, for points of p columns.
 
-    Parameters
-    ----------
-    form
-        The product H y, fresh, for stacks ``(1, n, w)`` of any width.
-    factors
-        The upper factors U of each B, in Fortran order.
-    p
-        Columns of a point.
+    ``form`` gives the product H y, fresh, for stacks ``(1, n, w)`` of any width; ``factors`` are the upper factors U of each B, in
+    Fortran order.
     """
 
     def __init__(self, form: Callable[[Array], Array], factors: Sequence[Array], p: int) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,11 @@ from benchmarks.asynchronous import pca, trial
 from decentorth.__main__ import main
 from decentorth.algorithms.asynchronous.agent import Agent
 from decentorth.algorithms.asynchronous.log import decoded, entry, read, read_agent, write_agent
-from decentorth.algorithms.asynchronous.schedule import Clocks, Graph, drawn, repeated
+from decentorth.algorithms.asynchronous.schedule import Activation, Clocks, Graph, drawn, repeated
 from decentorth.algorithms.asynchronous.simulation import Simulation
 from decentorth.cli.config import Command
 from decentorth.problems import PCA
-from decentorth.protocols import Array
+from decentorth.protocols import Array, Index
 from decentorth.sets.stiefel import Stiefel
 from tests.reference import naive
 from tests.support.mpi import Running, run_ranks, until
@@ -128,13 +128,23 @@ def test_counters_that_wrap_give_the_same_bits() -> None:
     assert exact(wrapping)
 
 
+def shuffled(used: list[Index], seed: int) -> Generator[Activation, bool | None]:
+    """The activations of logs in a random order in which every message that is used has been sent."""
+    rng, done = np.random.default_rng(seed), [0] * N
+    while left := [i for i in range(N) if done[i] < len(used[i])]:
+        i = int(rng.choice([i for i in left if all(used[i][done[i]] <= np.take(done, GRAPH.ins[i]))]))
+        yield i, used[i][done[i]].tolist()
+        done[i] += 1
+
+
 def test_a_log_repeats_the_run_in_any_order_that_it_allows() -> None:
     live = run(simulation(), 1500)
     counts = [agent.version for agent in live.agents]
     used = [decoded(bytes(log), counts[i], 2, [counts[j] for j in GRAPH.ins[i]]) for i, log in enumerate(live.logs)]
     assert sum(map(len, live.logs)) < 2.1 * sum(counts)
-    for stream in (None, np.random.default_rng(0), np.random.default_rng(1)):
-        again = run(Simulation(agents(), partial(repeated, GRAPH, used, stream), counts), 1500)
+    orders = (partial(repeated, GRAPH, used), *(partial(shuffled, used, seed) for seed in (0, 1)))
+    for order in orders:
+        again = run(Simulation(agents(), order, counts), 1500)
         assert points(again) == points(live)
     used[0][5] = counts[4]  # waits for messages that others send only after it
     with pytest.raises(ValueError, match="never sent"):
@@ -162,9 +172,9 @@ def test_an_agent_that_is_rolled_back_or_begins_anew_disturbs_no_invariant() -> 
     simulated.agents[2].restart(Stiefel(D, R).random(np.random.default_rng(5))[None])
     assert exact(simulated)
     run(simulated, 600)
-    heard = [simulated.sent[j][max(simulated.sent[j])] for j in GRAPH.ins[3]]
+    neighbour = GRAPH.ins[3][0]
     before = gradient(np.mean([agent.x[0] for agent in simulated.agents], axis=0))
-    simulated.agents[3].restart(heard[0].point, heard, simulated.agents[4].used[GRAPH.ins[4].index(3)])
+    simulated.agents[3].restart(simulated.sent[neighbour][max(simulated.sent[neighbour])].point)
     assert exact(simulated)
     run(simulated, 2500)
     assert exact(simulated)
