@@ -114,6 +114,8 @@ def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
     point = np.array(given, dtype=np.float64, order="C")
     if point.shape != shape:
         raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {point.shape}: all agents start from it")
+    if not np.isfinite(point).all():
+        raise ValueError("x0 must be finite, and it has NaN or infinite entries: compute it anew, or leave it out (--start)")
     if not (np.abs(point) <= RUNAWAY).all():
-        raise ValueError(f"x0 must be finite, with no entry beyond {RUNAWAY:g}, where a run counts as diverged: scale it down")
+        raise ValueError(f"x0 must have no entry beyond {RUNAWAY:g}, where a run counts as diverged: scale it down")
     return point

@@ -163,7 +163,7 @@ class Result(FinishedRun):
         if "tracking_error" not in self.row.values:
             return None
         usual = self.history["local_gradient_sum"][0] / self.problem.n_agents
-        return bool(self.row.values["tracking_error"] > 1e-9 * usual)
+        return bool(usual > 0.0 and self.row.values["tracking_error"] > 1e-9 * usual)
 
     def gather(self) -> Array | None:
         """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""

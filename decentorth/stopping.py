@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 from .settings import Count, Finite, Natural, Positive, Settings, check, missing
@@ -82,11 +82,11 @@ class _Below(Rule):
 
     tolerance: Positive
     _metric = _name = ""
-    _missing = "no row has this metric"
+    unmet: ClassVar[str] = "no row has this metric"
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         if self._metric not in row.values:
-            raise ValueError(self._missing)
+            raise ValueError(self.unmet)
         value = row.values[self._metric]
         if value <= self.tolerance:
             return Stop("converged", True, f"{self._name} {value:.2e} <= {self.tolerance:g}")
@@ -107,7 +107,10 @@ class GradientNorm(_Below):
 
     relative: bool = False
     _metric, _name = "gradient_norm", "gradient norm"
-    _missing = "a gradient tolerance needs a differentiable problem; a subgradient's norm need not vanish"
+    unmet = (
+        "a gradient tolerance needs a differentiable problem, as a subgradient's norm need not vanish: give a tolerance of error "
+        "or objective, or leave it out"
+    )
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         if self.relative:
@@ -119,7 +122,7 @@ class GradientNorm(_Below):
         if not self.relative:
             return self
         if self._metric not in first.values:
-            raise ValueError(self._missing)
+            raise ValueError(self.unmet)
         return _Share(self.tolerance, first.values[self._metric])
 
 
@@ -153,7 +156,7 @@ class Error(_Below):
     """Convergence when ``error`` (the distance from a known answer) is at or below a tolerance."""
 
     _metric = _name = "error"
-    _missing = "an error tolerance needs a problem whose answer is known; this one's is not"
+    unmet = "an error tolerance needs a problem whose answer is known; this one's is not"
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,7 @@ def main(
             _refuse({"self-weight": self_weight}, f"{rule} weights")
         measures = [*_measures(case, rule, W)]
         if plot is not None:
-            _draw(graph_from_name(graph, agents, seed), W, plot)
-            measures.append(f"drawn into {plot}")
+            measures.append(f"drawn into {_draw(graph_from_name(graph, agents, seed), W, plot)}")
         _say(measures)
     except BrokenPipeError:
         raise
@@ -337,7 +336,8 @@ def _directed_table(specification: str, agents: int | None, seed: int) -> Iterat
     return _table(f"{specification}: {weights.shape[0]} agents", _MEASURES, rows, _LEFT)
 
 
-def _draw(graph: Any, W: Weights, path: Path) -> None:
+def _draw(graph: Any, W: Weights, path: Path) -> Path:
+    """Draw the graph and the spectrum into a file, a .png unless the name says otherwise, and return its path."""
     from matplotlib.figure import Figure
 
     from topologies.drawing import draw_graph, draw_spectrum
@@ -347,7 +347,9 @@ def _draw(graph: Any, W: Weights, path: Path) -> None:
     left, right = figure.subplots(1, 2)
     draw_graph(graph, W, quantity=W.diagonal(), label="own weight", axes=left)
     draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)
+    path = path if path.suffix else path.with_name(f"{path.name}.png")
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+    return path

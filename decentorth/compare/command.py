@@ -81,7 +81,7 @@ class CompareSettings(CaseSettings, Rules):
         found = super().idle()
         if not self.tune:
             found |= dict.fromkeys(("grid", "tune_seeds"), "no steps are tried without tune")
-        if self.metric == "objective":
+        if self.metric == "objective" and self.consensus_factor is not None:  # as it is once it is settled
             found["consensus_factor"] = "an objective is no distance"
         if not self.plot:
             found["panels"] = "there is no figure without plot"

@@ -62,7 +62,11 @@ class ComparisonPlan:
             self.columns.update(start.history)
             self.grids[label] = candidates(label, algorithm, run.algorithm, start, rules)
         if rules.metric not in self.columns:
-            raise ValueError("metric: error needs a problem whose answer is known, and this one's is not; take gradient_norm")
+            known = [name for name in ("error", "gradient_norm", "objective") if name in self.columns]
+            needs = "a problem whose answer is known, and this one's is not"
+            if rules.metric == "gradient_norm":
+                needs = "a differentiable problem, and this one is not"
+            raise ValueError(f"metric: {rules.metric} needs {needs}; take {' or '.join(known)}")
 
     def _job(self, label: str, algorithm: Any, seed: int) -> Job:
         return Job(label, algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)

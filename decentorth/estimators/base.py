@@ -23,7 +23,7 @@ from .. import registry
 from ..api import Result, solve
 from ..certificate import Certificate, certify
 from ..problems import Deferred
-from ..problems.common.checks import matrices, same_columns
+from ..problems.common.checks import matrices, same_columns, same_names
 from ..problems.features.split import SplitPencil
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
@@ -142,6 +142,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                 raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
         checked = matrices(name, agents)
         same_columns(name, checked)
+        same_names(name, agents)
         validate_data(self, agents[0], skip_check_array=True)
         return checked
 

@@ -113,7 +113,7 @@ ITEMS = (
         f"{J}/table2.py --data randn100 --positive 70",
         "--seconds 3",
         "--seconds 90 --seeds 10",
-        "at most 40 s; 42 min",
+        "at most 40 s; 34 min",
     ),
     Item(
         "001",

@@ -18,9 +18,11 @@ from ..protocols import (
     Signature,
     Signatures,
     SplitFeatures,
+    StoppingRule,
     Suited,
     Wrapped,
 )
+from ..stopping import GradientNorm, rules_of
 
 FAR_OFF = 1e-2
 """The feasibility up to which a start is taken to be on the set; methods that approach the set end nearer."""
@@ -77,6 +79,13 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[
         )
 
     return sorted((name for name, method in known.items() if fits(method)), key=distance)
+
+
+def check_stopping(problem: Problem[Any], stopping: StoppingRule | None) -> None:
+    """Raise ValueError for a tolerance of the gradient norm of a problem that is not differentiable."""
+    if isinstance(problem, Nonsmooth) and problem.nonsmooth:
+        for rule in rules_of(GradientNorm, stopping):
+            raise ValueError(rule.unmet)
 
 
 def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:

@@ -28,7 +28,7 @@ from ..process.abort import RANK_TIMEOUT, patience
 from ..protocols import SETUP, Array, Asynchronous, Declared, Index, Problem, StoppingRule
 from ..result import Result
 from . import asynchronous, loop, on_device
-from .capabilities import check_capabilities, check_network, check_start, fitting, resolved, running, suited
+from .capabilities import check_capabilities, check_network, check_start, check_stopping, fitting, resolved, running, suited
 from .checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from .local_stopping import Agreement
 from .rank_loss import Loss, check_graph, check_leaving, continued, divided_anew, survivors
@@ -309,7 +309,11 @@ class Run(Shown):
         return found
 
     def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
-        """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`."""
+        """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`.
+
+        A ValueError for rules that the problem does not allow.
+        """
+        check_stopping(self.problem, stopping)
         return Agreement.of(stopping, self.problem, self.method, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:

@@ -262,7 +262,9 @@ BAD = [
     ("--topology torus:1000000x1000000 --agents 10", "'torus:1000000x1000000' has 1000000000000 agents, but n_agents is 10"),
     ("--start many", "many/final.npz:x must hold a point for each agent, but has shape (0, 6, 2)"),
     ("--start one", "one/final.npz:x must hold a point for each agent, but has shape ()"),
-    ("--start huge.npy --dimension 6 --rank 2", "x0 must be finite, with no entry beyond 1e+50"),
+    ("--problem rsr --gradient-tolerance 1e-6", "a gradient tolerance needs a differentiable problem"),
+    ("--problem rsr --relative-gradient-tolerance 1e-6 --dry-run", "a gradient tolerance needs a differentiable problem"),
+    ("--start huge.npy --dimension 6 --rank 2", "x0 must have no entry beyond 1e+50"),
     ("--out bad.yaml/run", "cannot write to bad.yaml/run: Not a directory"),
     ("--out held", "held already holds a run (summary.json); choose another --out or give --overwrite"),
 ]

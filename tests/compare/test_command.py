@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -124,6 +125,14 @@ def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixtur
     assert list(first.methods.values()) == [DRFGT(order="combine-then-adapt"), DRFGT(order="adapt-then-combine")]
 
 
+def test_objectives_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "--problem pca --data synthetic --rank 2 --algorithms drfgt --metric objective --tolerances=-0.1 --iterations 200"
+    assert main([*words.split(), "--trials", "1"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"drfgt +\| auto .* \| +1/1 \|", said)
+    assert "A tolerance t is reached when objective <= t, in at most 200 iterations" in said
+
+
 @pytest.mark.parametrize("word", ["a,b:x=1,c", ["a", "b:x=1", "c"]])
 def test_a_file_may_hold_a_list_or_text(word: Any) -> None:
     form = CompareForm((), "a.yaml", yaml.safe_dump({"algorithms": word, "tolerances": 0.5}).encode())
@@ -167,6 +176,7 @@ BAD = [
         "--algorithms drfgt --panels feasibility --out x --no-plot",
         "--panels: panels has no effect here, leave it out: there is no figure",
     ),
+    ("--algorithms drsm --problem rsr", "metric: gradient_norm needs a differentiable problem, and this one is not; take error or"),
     ("--algorithms drfgt --metric objective --consensus-factor 2", "--consensus-factor: consensus_factor has no effect here"),
 ]
 

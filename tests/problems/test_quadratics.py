@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from decentorth.network import SerialCommunicator
@@ -412,6 +413,12 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "A of agent 0 must hold real numbers, got dtype complex128",
     ),
     "words": (lambda: PCA(cast(Any, [[["a", "b"]]]), 1), TypeError, "A of agent 0 must hold real numbers, got dtype <U1"),
+    "masked": (lambda: PCA([ones(3, 4), np.ma.masked_equal(ones(3, 4), 1.0)], 2), TypeError, "A of agent 1 has masked entries"),
+    "other columns": (
+        lambda: PCA(cast(Any, [pd.DataFrame(ones(3, 2), columns=list(names)) for names in ("ab", "ba")]), 1),
+        ValueError,
+        "A of agent 1 has the columns b, a, that of agent 0 has a, b: give all data frames the same columns in the same order",
+    ),
     "vector": (lambda: PCA([ones(3, 4), ones(4)], 2), ValueError, "A of agent 1 must be a non-empty matrix, got shape (4,)"),
     "no samples": (lambda: PCA([ones(0, 4)], 2), ValueError, "A of agent 0 must be a non-empty matrix, got shape (0, 4)"),
     "one matrix": (

@@ -40,8 +40,8 @@ mean field. The rule and its constants are ours, found by experiments (``benchma
 
 from __future__ import annotations
 
+import collections
 import math
-from collections import namedtuple
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
@@ -195,7 +195,14 @@ def limits(method: Any, spectrum: Spectrum, flooding_rounds: int) -> Limits:
 @cache
 def _state_class(inner: type) -> Any:
     """The class of a method's states with a `Progress` behind."""
-    return namedtuple(f"Growing{inner.__name__}", (*inner._fields, "progress"))  # type: ignore[attr-defined]
+    plain: Any = collections.namedtuple("Plain", (*inner._fields, "progress"))  # type: ignore[attr-defined, misc]
+    pickled = {"__slots__": (), "__reduce__": lambda state: (_state, (inner, *state))}  # to be sent to another process
+    return type(f"Growing{inner.__name__}", (plain,), pickled)
+
+
+def _state(inner: type, *fields: Any) -> Any:
+    """A state of the class of `_state_class`."""
+    return _state_class(inner)(*fields)
 
 
 class _Heard:

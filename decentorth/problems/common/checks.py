@@ -32,6 +32,10 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
         raise TypeError(f"{name} must be a list with one matrix for each agent, or a stack of them, got {values!r:.80}")
     for i, value in enumerate(values):
         agent = first_agent + i
+        if np.ma.is_masked(value):
+            raise TypeError(
+                f"{name} of agent {agent} has masked entries, which would count as numbers: fill them, or leave out their rows"
+            )
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiub":
             raise TypeError(f"{name} of agent {agent} must hold real numbers, got dtype {raw.dtype}")
@@ -70,9 +74,21 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
     return int(columns)
 
 
+def same_names(name: str, values: Any, first_agent: int = 0) -> None:
+    """Raise ValueError for the first of the agents' data frames whose columns are not those of the first one, in the same order."""
+    frames = [(first_agent + i, [*map(str, value.columns)]) for i, value in enumerate(values) if hasattr(value, "columns")]
+    for agent, names in frames:
+        if names != frames[0][1]:
+            raise ValueError(
+                f"{name} of agent {agent} has the columns {', '.join(names):.80}, that of agent {frames[0][0]} has "
+                f"{', '.join(frames[0][1]):.80}: give all data frames the same columns in the same order"
+            )
+
+
 def samples(name: str, values: Any, first_agent: int = 0) -> tuple[list[Array], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
     rows = matrices(name, values, first_agent)
+    same_names(name, values, first_agent)
     return rows, same_columns(name, rows, first_agent)
 
 

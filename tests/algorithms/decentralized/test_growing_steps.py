@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,9 @@ def test_refusals() -> None:
             method(step_size="growing")
     with pytest.raises(TypeError, match="growing steps need every message"):
         solve(small(), DRFGT(step_size="growing"), GRAPHS["star"](10), channel="loss:p=0.1", comm="serial")
+
+
+def test_a_result_can_be_sent_to_another_process() -> None:
+    result = solve(small(), "drfgt", "ring", iterations=3)
+    again = pickle.loads(pickle.dumps(result.state))
+    assert bits(again) == bits(result.state)
