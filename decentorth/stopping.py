@@ -136,7 +136,9 @@ class _Share(Rule):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         value = row.values["gradient_norm"]
         if value <= self.share * self.start:
-            return Stop("converged", True, f"gradient norm {value:.2e} <= {self.share:g} times {self.start:.3g}, its value at the start")
+            return Stop(
+                "converged", True, f"gradient norm {value:.2e} <= {self.share:g} times {self.start:.3g}, its value at the start"
+            )
         return None
 
 

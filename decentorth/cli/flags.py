@@ -191,7 +191,7 @@ def _held(node: Any) -> Any:
         return _YAML_WORDS.get(node.value.lower(), node.value) if node.style is None else node.value
     if node.id == "sequence":
         return [_held(item) for item in node.value]
-    return {shown(_held(key)): _held(value) for key, value in node.value}
+    return {key.value if key.id == "scalar" else shown(_held(key)): _held(value) for key, value in node.value}
 
 
 def read_flags(

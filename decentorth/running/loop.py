@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..protocols import SETUP, Asynchronous, Completing, Declared, Row, S, Smooth, Stop
+from ..protocols import SETUP, Asynchronous, Completing, Declared, Projection, Row, S, Smooth, SplitFeatures, Stop
 from .checkpoint import CheckpointWriter, Resumed, Snapshot
 from .history import History
 from .local_stopping import Agreement
@@ -128,13 +128,15 @@ _KEPT = 30 << 20
 that steps free, and does not return it to the system to take it back page by page in each iteration (mallopt(3))."""
 _REMEMBERED = 1 << 26
 """Bytes of all agents' points up to which the last state that was recorded is kept, to find the cause if the run diverges."""
+_OFF = 1.0
+"""The feasibility of a start above which it may be the cause of a divergence."""
 _FAR = 1e3
 """Where a point has grown so many times larger than the start, the step may be the cause of a gradient that is not finite."""
 
 
 def _diverged(parts: Parts, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
     """The end of a run whose point is not finite: its cause, or a smaller step size."""
-    advice = (None if good is None else _cause(parts, good, state.k)) or _smaller(parts, state)
+    advice = (None if good is None else _cause(parts, good, state.k)) or _off_set(parts) or _smaller(parts, state)
     seen = f"it was finite at iteration {row.iteration}"
     return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({seen}); {advice}")
 
@@ -164,6 +166,16 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
             step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
             return f"the {name} of agent {agent} is not finite at {where}: mend that function{step}"
     return None
+
+
+def _off_set(parts: Parts) -> str | None:
+    """The advice for a start from which steps of any usual size leave the set for good; None for other starts."""
+    if isinstance(parts.problem, SplitFeatures) or not isinstance(parts.problem.constraint, Projection):
+        return None
+    constraint: Any = parts.problem.constraint
+    off = float(constraint.feasibility(parts.start[None])[0])
+    on = "give problem.constraint.project(x0[None])[0], or leave x0 out (--start)"
+    return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}" if off > _OFF else None
 
 
 def _smaller(parts: Parts, state: Any) -> str:

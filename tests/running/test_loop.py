@@ -245,6 +245,13 @@ def test_divergence_names_agent_iteration_and_a_smaller_step(agent: int) -> None
     assert result.history["iteration"].tolist() == [0]
 
 
+def test_divergence_from_a_start_off_the_set_names_the_start() -> None:
+    problem = FunctionProblem(lambda agent, x: float((x * x).sum()) / 2.0, lambda agent, x: x, Stiefel(4, 2), N)
+    result = solve(problem, DRFGT(step_size=0.1, penalty=1.0), RING, x0=np.full((4, 2), 9.0), iterations=100)
+    assert result.status == "diverged"
+    assert "it started off St(4, 2), with feasibility 647: give problem.constraint.project(x0[None])[0]" in result.message
+
+
 def spoilt(name: str) -> FunctionProblem[Stiefel]:
     """f_i(x) = tr(x^T D x) / 2, D diagonal, whose gradient or objective agent 2 loses once the first entry of x is below 0.3."""
     slopes = np.arange(4.0, 0.0, -1.0)[:, None]
