@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ..protocols import Declared, Nonsmooth
 from ..settings import Settings
 from .config import Configuration, values
 from .flags import InputError
@@ -195,7 +196,14 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
         lines.append(f"channel     {'; '.join(filter(None, (', '.join(channel.written), ', '.join(repairs))))}")
     if agreement is not None:
         lines.append(f"stopping    {in_words(agreement)}")
-    return [*lines, f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}"]
+    lines.append(f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}")
+    if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not Declared.of(run.algorithm).nonsmooth:
+        made_for_it = "rssm" if network.n_agents == 1 else "drsm"
+        lines.append(
+            f"note        {settings.problem} is not differentiable: with steps that do not shrink {settings.algorithm} stops near "
+            f"the answer; {made_for_it} is made for it"
+        )
+    return lines
 
 
 def _listed(values: Mapping[str, Any]) -> str:

@@ -157,6 +157,13 @@ def test_a_floor_of_the_objective_ends_a_run() -> None:
     assert (read_summary("a")["status"], read_summary("a")["iterations"]) == ("objective_floor", 0)
 
 
+@pytest.mark.parametrize(("method", "warned"), [("drgta", True), ("drsm", False)])
+def test_a_smooth_method_on_a_nonsmooth_problem_is_told_so(method: str, warned: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(f"--problem rsr --algorithm {method} --iterations 3 --agents 4".split()) == 0
+    note = "note        rsr is not differentiable: with steps that do not shrink drgta stops near the answer; drsm is made for it"
+    assert (note in capsys.readouterr().out) == warned
+
+
 def test_an_objective_without_a_minimum_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     printed = (*HYPERBOLIC[:-2], "--form", "as-printed", "--data", "randn10", "--algorithm", "j_jobcd", "--time-limit", str(HUNG))
     assert main([*printed, "--out", "a"]) == 0
