@@ -18,7 +18,7 @@ import numpy as np
 
 from decentorth.api import Run
 from decentorth.running.rank_loss import Loss, restarted
-from tests.support.mpi import HUNG, ROOT, until
+from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, until
 
 _JOB = "DECENTORTH_TEST_LOSSES"
 
@@ -58,6 +58,7 @@ class Ended(NamedTuple):
 def started(programs: Path, ranks: int, arguments: Sequence[str], token: str = "", tolerant: bool = True) -> subprocess.Popen[str]:
     """``mpirun --with-ft ulfm python -m decentorth.run``, on more ranks than cores, as root."""
     environment = {
+        **inherited(*KERNELS),
         "PATH": f"{programs}:/usr/bin:/bin",
         "HOME": os.environ.get("HOME", "/"),
         "PYTHONPATH": str(ROOT),

@@ -17,6 +17,8 @@ from typing import NamedTuple, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
+KERNELS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES")
+"""The variables that choose the kernels of BLAS and NumPy: ranks have the bits of this process only with the same ones."""
 _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "USER", "VIRTUAL_ENV")
 _SETTINGS = {
     "MKL_NUM_THREADS": "1",
@@ -89,6 +91,11 @@ class Running(NamedTuple):
         return _mapped(Path(f"/proc/{pid}") for pid in self.ranks())
 
 
+def inherited(*names: str) -> dict[str, str]:
+    """The environment variables of this process with these names."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def run_ranks(
     ranks: int,
     arguments: Sequence[str],
@@ -112,8 +119,7 @@ def run_ranks(
     if ranks > 0:
         command = [launcher(), "-n", str(ranks), *command]
     with tidied() as folder:
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        environment = {**kept, **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
+        environment = {**inherited(*_KEPT, *KERNELS), **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
         begun = time.monotonic()
         process = subprocess.Popen(
             command,
