@@ -64,16 +64,9 @@ class Algorithm(Protocol[P_contra, S]):
     """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; a caller that keeps a
     state copies it. It never changes problem data or x0.
 
-    The type of its problems names the capabilities that it always needs, `requires` and `requires_set` those for these settings.
+    The type of its problems names the capabilities that it always needs, `Declared.requires` and `Declared.requires_set` those for
+    these settings.
     """
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities the problem must have; a class variable if no setting changes them."""
-
-    @property
-    def requires_set(self) -> tuple[type, ...]:
-        """The capabilities the problem's constraint must have."""
 
     network: ClassVar[Literal["decentralized", "single-agent"]]
 
@@ -146,8 +139,12 @@ class Asynchronous(Protocol):
 
 
 class Declared(NamedTuple):
-    """The class variables and settings of a method that a run reads, and their values for a method without them."""
+    """The class variables, properties and settings of a method that a run reads, and their values for a method without them."""
 
+    requires: tuple[type, ...] = ()
+    """The capabilities that its problem must have."""
+    requires_set: tuple[type, ...] = ()
+    """The capabilities that the problem's constraint set must have."""
     directed: bool = False
     """True if the method runs on directed networks."""
     on_devices: bool = False

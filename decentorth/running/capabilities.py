@@ -31,15 +31,15 @@ FAR_OFF = 1e-2
 def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
     """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
     method with several agents."""
-    name = type(algorithm).__name__
-    for thing, needs in ((problem, algorithm.requires), (problem.constraint, algorithm.requires_set)):
+    name, declared = type(algorithm).__name__, Declared.of(algorithm)
+    for thing, needs in ((problem, declared.requires), (problem.constraint, declared.requires_set)):
         for need in needs:
             if not isinstance(thing, need):
                 meaning = (need.__doc__ or "").partition("\n")[0]
                 raise TypeError(
                     f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
                 )
-    if isinstance(problem, SplitFeatures) and SplitFeatures not in algorithm.requires:
+    if isinstance(problem, SplitFeatures) and SplitFeatures not in declared.requires:
         raise ValueError(
             f"{name} is for agents that each hold a whole point, but those of {type(problem).__name__} hold features, rows of one "
             "point"
@@ -65,7 +65,8 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[
             check_network(method, network)
         except (TypeError, ValueError):
             return False
-        return bool(method.requires or method.requires_set) and Declared.of(method).nonsmooth == nonsmooth
+        declared = Declared.of(method)
+        return bool(declared.requires or declared.requires_set) and declared.nonsmooth == nonsmooth
 
     def distance(name: str) -> tuple[Any, ...]:
         method = known[name]
@@ -73,7 +74,7 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[
         return (
             (method.network == "single-agent") != alone,
             isinstance(method, Asynchronous) != isinstance(algorithm, Asynchronous),
-            -len(method.requires),
+            -len(Declared.of(method).requires),
             -len(common),
             name,
         )
@@ -90,7 +91,8 @@ def check_stopping(problem: Problem[Any], stopping: StoppingRule | None) -> None
 
 def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:
     """Raise ValueError for a start off the set, from which a method without a penalty would not come to the set, or not move."""
-    along = {Retractable, Signature, Signatures} & {*algorithm.requires_set} and Declared.of(algorithm).penalty is None
+    declared = Declared.of(algorithm)
+    along = {Retractable, Signature, Signatures} & {*declared.requires_set} and declared.penalty is None
     constraint: Any = problem.constraint
     if along and not (off := float(constraint.feasibility(x0[None])[0])) <= FAR_OFF:
         project = "give problem.constraint.project(x0[None])[0], or " if isinstance(constraint, Projection) else ""
@@ -113,7 +115,7 @@ def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
 
 def _check_directed(algorithm: Algorithm[Any, Any], declared: Declared) -> None:
     name = type(algorithm).__name__
-    if SplitFeatures in algorithm.requires:
+    if SplitFeatures in declared.requires:
         raise ValueError(f"{name}, as features split over agents, needs an undirected graph: take ring, or another")
     if not declared.directed:
         raise ValueError(
