@@ -19,7 +19,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from functools import wraps
+from functools import cache, wraps
 from numbers import Integral, Real
 from typing import (
     Annotated,
@@ -109,6 +109,8 @@ def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
     """The ``__getattr__`` of a module, which raises an AttributeError that names the nearest of the known names."""
 
     def refuse(name: str) -> NoReturn:
+        if name.startswith("__"):  # asked by Python's imports, which do not show the message
+            raise AttributeError(name)
         near = suggestion(name, [one for one in known if not one.startswith("_")])
         raise AttributeError(f"module {module!r} has no attribute {name!r}{near}")
 
@@ -148,7 +150,7 @@ class Settings:
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
-        _check_names(cls.__name__, given, inspect.signature(cls).parameters)
+        _check_names(cls.__name__, given, getattr(cls, "__dataclass_fields__", given))
         return super().__new__(cls)
 
     def _repr_html_(self) -> str:
@@ -182,6 +184,10 @@ def without_effect(name: str, why: str) -> str:
     return f"{name} has no effect here, leave it out: {why}"
 
 
+_NUMBERS_AND_TEXT: dict[Any, Any] = {int: Integral, float: Real, str: str | os.PathLike, bool: bool}
+"""The classes of values that a field of a type takes; values of other types are not checked."""
+
+
 class _Kind(NamedTuple):
     """An alternative of a type, with its bounds."""
 
@@ -194,8 +200,12 @@ class _Kind(NamedTuple):
             return value is None
         if get_origin(self.type) is Literal:
             return isinstance(value, str | int) and value in get_args(self.type)
-        allowed = {int: Integral, float: Real, str: str | os.PathLike, bool: bool}.get(self.type)
+        allowed = _NUMBERS_AND_TEXT.get(self.type)
         return allowed is None or (isinstance(value, allowed) and isinstance(value, bool) == (self.type is bool))
+
+    def admits(self, value: Any) -> bool:
+        """True if the value is of this type and within its bounds."""
+        return self.holds(value) and all(value in bound for bound in self.ranges)
 
 
 class _Declared(NamedTuple):
@@ -206,6 +216,7 @@ class _Declared(NamedTuple):
     help: str
 
 
+@cache
 def _parts(hint: Any, ranges: tuple[Range, ...] = ()) -> _Declared:
     """The alternatives, the form and the description in an annotation."""
     if get_origin(hint) is Annotated:
@@ -244,10 +255,10 @@ def check(name: str, hint: Any, value: Any) -> Any:
 
 
 def _check(name: str, kinds: tuple[_Kind, ...], value: Any) -> None:
-    matching = [kind for kind in kinds if kind.holds(value)]
-    if any(all(value in bound for bound in kind.ranges) for kind in matching):
-        return
-    if matching:
+    for kind in kinds:
+        if kind.admits(value):
+            return
+    if matching := [kind for kind in kinds if kind.holds(value)]:
         raise ValueError(f"{name} must be {matching[0].ranges[0]}, got {value}")
     choices = [str(word) for kind in kinds if get_origin(kind.type) is Literal for word in get_args(kind.type)]
     others = [words for kind in kinds if (words := _words(kind))]
