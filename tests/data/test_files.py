@@ -87,7 +87,7 @@ def save(name: str, values: NDArray[Any], spec: str = "") -> Callable[[Path, Arr
 
 def archive(spec: str, **members: Array) -> Callable[[Path, Array], str]:
     def to(folder: Path, values: Array) -> str:
-        np.savez_compressed(folder / "a.npz", allow_pickle=False, **members)
+        np.savez_compressed(folder / "a.npz", **members)
         return str(folder / spec)
 
     return to
