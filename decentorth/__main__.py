@@ -59,10 +59,10 @@ def _command(tokens: Sequence[str] | None) -> int:
         return install(words[1:]) if root else 0
     name = words[0]
     if name not in COMMANDS:
-        from difflib import get_close_matches
+        from topologies.text import nearest
 
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+        near = nearest(name, COMMANDS)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(COMMANDS)}"
         if root:
             sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
         return _BAD_INPUT

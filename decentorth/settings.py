@@ -81,6 +81,9 @@ class Form(NamedTuple):
     of: Callable[[Any], Any]
 
 
+_TIME = object()
+Seconds = Annotated[float, _TIME]
+"""A time in seconds; flags and files may write it as 30s, 10m or 2h."""
 Positive = Annotated[float, Range(above=0)]
 NotNegative = Annotated[float, Range(least=0.0)]
 Finite = Annotated[float, Range()]
@@ -278,6 +281,11 @@ def _words(kind: _Kind) -> str:
 def kinds(hint: Any) -> tuple[Any, ...]:
     """The alternatives of a type, without their bounds."""
     return tuple(kind.type for kind in _parts(hint).kinds)
+
+
+def is_time(hint: Any) -> bool:
+    """True for `Seconds`, also as one of several types."""
+    return any(one is _TIME or is_time(one) for one in get_args(hint))
 
 
 def either(words: Sequence[str]) -> str:

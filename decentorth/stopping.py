@@ -226,6 +226,13 @@ def since(rule: StoppingRule | None, first: Row) -> StoppingRule | None:
     return rule.since(first) if isinstance(rule, GradientNorm) else rule
 
 
+def after_resume(rule: StoppingRule | None, seconds: float) -> StoppingRule | None:
+    """The rule for a job that continues a run, whose first ``seconds`` count for no limit of time."""
+    if isinstance(rule, _Pair):
+        return type(rule)(after_resume(rule.first, seconds), after_resume(rule.second, seconds))  # type: ignore[arg-type]  # two rules
+    return _Resumed(rule.seconds, seconds) if isinstance(rule, Time) else rule
+
+
 def as_rule(stopping: Any) -> StoppingRule | None:
     """The rule that is given; a number is a tolerance of the gradient norm.
 
@@ -262,15 +269,33 @@ class ObjectiveBelow(Rule):
 class Time(Rule):
     """A limit on the wall time of the iterations (without measuring), in seconds; at its end a row is recorded for this rule.
 
+    A run that is resumed has the whole limit again: the seconds before are not counted.
+
     With several ranks, rank 0's clock is broadcast four times a second, or after each iteration where one takes longer.
     """
 
     seconds: Positive
 
+    @property
+    def end(self) -> float:
+        """The seconds of the run at which the limit is reached."""
+        return self.seconds
+
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        if collective.decide(row.seconds >= self.seconds):
+        if collective.decide(row.seconds >= self.end):
             return Stop("time_limit", False, f"the time limit of {self.seconds:g} s is reached")
         return None
+
+
+@dataclass(frozen=True)
+class _Resumed(Time):
+    """The limit of a job that continues a run after some seconds."""
+
+    before: float
+
+    @property
+    def end(self) -> float:
+        return self.before + self.seconds
 
 
 @dataclass(frozen=True)

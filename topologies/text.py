@@ -12,6 +12,7 @@ import re
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -26,9 +27,29 @@ class Kind(NamedTuple):
     words: str
 
 
+def whole(text: str) -> int:
+    """The whole number in ``text``, as ``10000`` or ``1e4``."""
+    if not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+(?=e))?(e\+?[0-9]{1,2})?", text.strip(), re.IGNORECASE):
+        raise ValueError(f"must be a whole number, got {text!r}")
+    number = Decimal(text.strip())
+    if number != int(number):
+        raise ValueError(f"must be a whole number, got {text!r}")
+    return int(number)
+
+
+def seconds(text: str) -> float:
+    """The seconds in ``text``, as ``90``, ``30s``, ``10m`` or ``2h``."""
+    match = re.fullmatch(r"([+-]?[0-9.]+(?:e[+-]?[0-9]+)?)([smh]?)", text.strip(), re.IGNORECASE)
+    try:
+        return float(match[1]) * _SECONDS[match[2].lower()]  # type: ignore[index]  # TypeError for None
+    except (TypeError, ValueError):
+        raise ValueError(f"must be a number of seconds, or a time such as 30s, 10m or 2h, got {text!r:.80}") from None
+
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _KINDS: dict[Any, Kind] = {
     bool: Kind(lambda text: {"true": True, "false": False}[text.lower()], "true or false"),
-    int: Kind(int, "a whole number"),
+    int: Kind(whole, "a whole number"),
     float: Kind(float, "a number"),
     str: Kind(str, "text"),
     type(None): Kind(lambda text: {"none": None, "null": None}[text.lower()], "none"),
@@ -42,9 +63,16 @@ def normal_name(word: str) -> str:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none is near."""
+    near = nearest(word, known)
+    return "" if near is None else f"; did you mean {near!r}?"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name nearest to ``word``, one with the same letters in another order before all others; None if none is near."""
     names = {form: name for name in known for form in (normal_name(name), name)}
-    near = get_close_matches(normal_name(word), names, n=1)
-    return f"; did you mean {names[near[0]]!r}?" if near else ""
+    asked = normal_name(word)
+    near = get_close_matches(asked, names, n=len(names) or 1)
+    return max(map(names.__getitem__, near), key=lambda name: sorted(normal_name(name)) == sorted(asked), default=None)
 
 
 def _known(word: str, known: Iterable[str]) -> str | None:

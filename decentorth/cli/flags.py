@@ -6,7 +6,6 @@ Nothing here knows which settings there are; `config` does.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,9 @@ from shutil import get_terminal_size
 from textwrap import wrap as wrapped
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from ..settings import Setting, check, kinds, settings
+from topologies.text import nearest, seconds, whole
+
+from ..settings import Setting, check, is_time, kinds, settings
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
@@ -30,6 +31,8 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 """The meaning of words that are not quoted in YAML, in lower case."""
 T = TypeVar("T")
 _LARGEST = 2**63 - 1
+_DIGITS = 20
+"""The most characters of a whole number that is not too large."""
 _SHOWN = 80
 _COLUMN = 25
 """The column in which the descriptions of a help begin."""
@@ -46,6 +49,13 @@ def shown(value: Any) -> str:
     """``repr(value)`` as messages quote it: at most 80 characters."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def with_flags(text: str) -> str:
+    """A message of the library with the flag behind the first of each name that only Python has."""
+    for name, flag in (("x0", "--start"), ("n_agents", "--agents")):
+        text = text if flag in text else re.sub(rf"\b{name}\b(?![\[=.(])", f"{name} ({flag})", text, count=1)
+    return text
 
 
 def spelled(name: str) -> str:
@@ -78,10 +88,12 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
             words |= {"true": True, "false": False}
         if text in words or text.lower() in words:
             return words.get(text, words.get(text.lower()))
-        if int in types and re.fullmatch(r"[+-]?[0-9]+", text):
-            if len(text) > 20 or abs(int(text)) > _LARGEST:
+        if int in types and (count := _whole(value, powers=str not in types)) is not None:
+            if abs(count) > _LARGEST:
                 raise ValueError(f"{name} must be at most {_LARGEST}, got {shown(value)}")
-            return int(text)
+            return count
+        if is_time(hint):
+            return _time(name, text)
         if float in types and math.isfinite(number := _number(text)):
             return number
         if str in types and text:
@@ -91,6 +103,26 @@ def read_value(name: str, hint: Any, value: Any) -> Any:
     if str in types and value == "":
         raise ValueError(f"{name} must be text, got ''")
     return check(name, hint, value)
+
+
+def _whole(value: Any, powers: bool) -> int | None:
+    """The whole number in a value, with ``powers`` also as 1e4 (which TOML reads as 10000.0), or None."""
+    if powers and isinstance(value, float) and value.is_integer():
+        return int(value)
+    text = str(value)
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        return int(text) if len(text) <= _DIGITS else _LARGEST + 1
+    try:
+        return whole(text) if powers else None
+    except ValueError:
+        return None
+
+
+def _time(name: str, text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
 
 
 def _number(text: str) -> float:
@@ -120,9 +152,9 @@ def specifications(words: Iterable[str]) -> list[str]:
 
 def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
     """The error for a name that is not there: whose it is, or the nearest one that is there."""
-    near = difflib.get_close_matches(key, tuple(known), n=1)
-    hint = owner or (f"did you mean {dashes}{spelled(near[0]) if dashes else near[0]}?" if near else "see --help for all")
-    return InputError(f"{what}; {hint}")
+    near = nearest(key, known)
+    named = "" if near is None else f"{dashes}{spelled(near) if dashes else near}"
+    return InputError(f"{what}; {owner or (f'did you mean {named}?' if named else 'see --help for all')}")
 
 
 def load(path: str, raw: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ..protocols import Declared, Nonsmooth
 from ..settings import Settings
 from .config import Configuration, values
-from .flags import InputError
+from .flags import InputError, with_flags
 from .outputs import HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
 from .progress import SettingUp, Show, plain_lines, progress, show_row, verdict
 from .shell import complain, one_line, say
@@ -151,7 +151,7 @@ class RunOutput:
         reason = result.message[:1].upper() + result.message[1:]
         if result.converged:
             reason = f"Converged at iteration {result.state.k} ({result.message})"
-        say(verdict(reason, result.history.rows[0], result.row, getattr(result.problem, "error_name", None), notes))
+        say(verdict(with_flags(reason), result.history.rows[0], result.row, getattr(result.problem, "error_name", None), notes))
 
     def close(self) -> None:
         """Close the files, and let other runs use the folder."""

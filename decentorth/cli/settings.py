@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..process.abort import RANK_TIMEOUT, patience
-from ..settings import Count, Finite, Natural, Positive, Quiet, Range, Seed, Settings
+from ..settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds, Seed, Settings
 from .flags import specifications
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ class RunSettings(CaseSettings):
         Rounds of max-consensus in an attempt: an upper bound on the graph's diameter, which agents must know; by default the
         diameter.
     time_limit : float
-        Stop when the iterations have taken this many seconds, after the one that is under way; does not count as converged.
+        Stop when the iterations of this job have taken this time (90, 30s, 10m, 2h), after the one that is under way; those
+        before a resume do not count. Does not count as converged.
     objective_below : float
         Stop when the objective is at most this; does not count as converged.
     device : str
@@ -213,7 +214,7 @@ class RunSettings(CaseSettings):
     local_quantity: tuple[str, ...] = ()
     local_every: Count | None = None
     local_rounds: Natural | None = None
-    time_limit: Positive | None = None
+    time_limit: Annotated[Seconds, Range(above=0)] | None = None
     objective_below: Finite | None = None
     device: str | None = None
     on_rank_loss: Literal["abort", "shrink", "restart"] = "abort"
@@ -222,8 +223,8 @@ class RunSettings(CaseSettings):
     history_rows: Annotated[int, Range(least=2)] | None = None
     record_every: Count | None = None
     record_agents: bool = False
-    rank_timeout: float = RANK_TIMEOUT
-    compute_timeout: float = 0.0
+    rank_timeout: Seconds = RANK_TIMEOUT
+    compute_timeout: Seconds = 0.0
     out: str | None = None
     overwrite: bool = False
     plot: bool = False
@@ -250,7 +251,7 @@ class RunSettings(CaseSettings):
         if self.on_rank_loss == "restart" and self.checkpoint_every is None:
             raise ValueError("on_rank_loss=restart needs the agents' checkpoints: give checkpoint_every and out, or leave it out")
         if self.spread_samples is not None and self.agents != 1:
-            raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
+            raise ValueError(f"spread_samples is for a single agent, not {self.agents}: give --agents 1")
         if self.device is not None:
             given = [name for name in NO_DEVICE if getattr(self, name) != NO_DEVICE[name]]
             if given:

@@ -17,7 +17,7 @@ from .._version import __version__
 from ..process import environment as _mpienv
 from ..process.abort import abort
 from .config import Form, config_bytes, early_flag
-from .flags import InputError
+from .flags import InputError, with_flags
 
 if TYPE_CHECKING:
     from ..network.transport.communicator import Communicator
@@ -184,7 +184,7 @@ def one_line(error: Exception) -> str:
     elif isinstance(error, MemoryError):
         text = f"there is not enough memory for this: {error or 'it is used up'}; give smaller numbers, or more ranks on more hosts"
     else:
-        text = str(error) or repr(error)
+        text = with_flags(str(error) or repr(error))
     words = text.encode(errors="backslashreplace").decode().split()
     text = " ".join(word if len(word) <= LONGEST_WORD else f"{word[:80]}..." for word in words)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 3 :]}"

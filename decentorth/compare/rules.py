@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..protocols import StoppingRule
-from ..settings import Count, Finite, Positive, Probability, Range, Seed, Settings, check
+from ..settings import Count, Finite, Positive, Probability, Range, Seconds, Seed, Settings, check
 from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
 Metric = Literal["gradient_norm", "error", "objective"]
@@ -45,7 +45,7 @@ class Rules(Settings):
         Also ask that feasibility is at most this: for sets without a projection, on which methods that become feasible only as
         they converge have objectives below the least one.
     time_limit : float
-        The most seconds that the iterations of a trial may take.
+        The most time that the iterations of a trial may take: 90, 30s, 10m, 2h.
     tune : bool
         Try steps for each method, on seeds that no trial uses, and compare the methods at their best.
     grid : int
@@ -65,7 +65,7 @@ class Rules(Settings):
     metric: Metric = "gradient_norm"
     consensus_factor: Positive | None = 1.0
     feasibility: Positive | None = None
-    time_limit: Positive | None = None
+    time_limit: Annotated[Seconds, Range(above=0)] | None = None
     tune: bool = False
     grid: Annotated[int, Range(least=2)] = 8
     tune_seeds: Count = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import hashlib
 import math
 import os
@@ -27,6 +28,7 @@ from ..problems.common.gradient_check import worst
 from ..process.abort import RANK_TIMEOUT, patience
 from ..protocols import SETUP, Array, Asynchronous, Declared, Index, Problem, StoppingRule
 from ..result import Result
+from ..stopping import after_resume
 from . import asynchronous, loop, on_device
 from .capabilities import check_capabilities, check_network, check_start, check_stopping, fitting, resolved, running, suited
 from .checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
@@ -160,7 +162,7 @@ class Run(Shown):
             if problem.n_blocks < self.collective.size:
                 raise ValueError(
                     f"{self.collective.size} ranks for {problem.n_blocks} blocks of samples: every rank must hold one at "
-                    f"least; spread the samples in {self.collective.size} blocks or more (--spread-samples), or start fewer ranks"
+                    f"least; spread the samples in {self.collective.size} blocks or more (spread_samples), or start fewer ranks"
                 )
             blocks = AgentCollective(self.collective.communicator, even_bounds(problem.n_blocks, self.collective.size))
             return problem.build(blocks.own, blocks)
@@ -348,6 +350,9 @@ class Run(Shown):
         if self._device is not None:
             on_device.check_options(options)
         resumed = self._resumed(options)
+        if resumed is not None:
+            before = sum(resumed.seconds.get(name, 0.0) for name in ("compute", "wait"))
+            options = dataclasses.replace(options, stopping=after_resume(options.stopping, before))
         run: Run = self if resumed is None else resumed.run
         if not isinstance(run.network.communicator, Shrinking):
             return run._result(run._iterate(options, resumed))

@@ -158,7 +158,7 @@ class TimeLimits:
     from time to time about that of rank 0."""
 
     def __init__(self, stopping: StoppingRule | None, collective: Collective, clock: Clock, k: int) -> None:
-        self._limits = sorted(rule.seconds for rule in rules_of(Time, stopping))
+        self._limits = sorted(rule.end for rule in rules_of(Time, stopping))
         self._clock, self._root, self._alone = clock, collective.rank == 0, collective.size == 1
         self._looks = SharedLooks(collective, k, clock.iterating)
         self._reached, self.wanted = 0, -1

@@ -55,7 +55,9 @@ LAYERS = {
         "protocols process",
         "numpy mpi4py",
     ),
-    "running": Layer(("decentorth.running", "decentorth.stopping"), "protocols settings display numerics version", "numpy"),
+    "running": Layer(
+        ("decentorth.running", "decentorth.stopping"), "protocols settings display text numerics version", "numpy pandas"
+    ),
     "api": Layer(
         (
             "decentorth.api",
@@ -71,8 +73,8 @@ LAYERS = {
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings display version top api certificate registry recorders running network problems data files protocols numerics "
-        "process topologies",
+        "settings display version top api certificate registry recorders running network problems data files text protocols "
+        "numerics process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(
@@ -94,7 +96,7 @@ LAYERS = {
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
     "command": Layer(
         ("decentorth.__main__", "decentorth.cli.completion"),
-        "top front process registry settings compare studies theory doctor topologies",
+        "top front process registry settings text compare studies theory doctor topologies",
         "cyclopts",
     ),
     "top": Layer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Callable
@@ -20,13 +21,14 @@ from decentorth import registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
 from decentorth.cli import wiring
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, early_flag, published_defaults
-from decentorth.cli.flags import InputError, load, read_flags, read_value
+from decentorth.cli.flags import InputError, load, read_flags, read_value, with_flags
 from decentorth.cli.settings import RunSettings
 from decentorth.cli.shell import read_configuration
 from decentorth.compare.command import CompareForm
 from decentorth.network import Network
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import PCASettings
+from decentorth.running.checkpoint import interval
 from decentorth.settings import parameters, settings
 from decentorth.theory.__main__ import TheoryForm
 
@@ -180,6 +182,7 @@ FLAG_ERRORS = [
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("--problem xyzzy", "--problem: unknown problem 'xyzzy'. Known: cca, "),
     ("--algorithm xyzzy", "vr_j_jobcd; and your own, by --plugin FILE.py"),
+    ("--algorithm drgft", "--algorithm: unknown algorithm 'drgft'; did you mean 'drfgt'?"),
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
@@ -191,6 +194,11 @@ FLAG_ERRORS = [
     ("word", "unexpected 'word'; settings are flags, as --problem VALUE, and several values are joined by commas"),
     ("--agents", "--agents requires an argument"),
     ("--agents 3 --agents 4", "--agents specified multiple times"),
+    ("--agnets 2", "unknown flag --agnets; did you mean --agents?"),
+    ("--iterations 1.5e0", "--iterations: iterations must be a whole number, got '1.5e0'"),
+    ("--iterations 1e30", "--iterations: iterations must be at most 9223372036854775807, got '1e30'"),
+    ("--time-limit 10d", "--time-limit: time_limit must be a number of seconds, or a time such as 30s, 10m or 2h, got '10d'"),
+    ("--time-limit 0m", "--time-limit: time_limit must be positive and finite, got 0.0"),
     ("--agents 2.5", "--agents: agents must be a whole number, got '2.5'"),
     ("--agents 0", "--agents: agents must be from 1 to 10000000, got 0"),
     ("--step-size -1", "--step-size: step_size must be positive"),
@@ -228,7 +236,7 @@ FLAG_ERRORS = [
         "--problem pca --split features --agents 4 --local-tolerance 0.1",
         "--local-tolerance: local_tolerance is for agents that each hold a point: leave it out with split features",
     ),
-    ("--agents 4 --spread-samples 2", "--spread-samples: spread_samples is for a single agent: give --agents 1 (now 4)"),
+    ("--agents 4 --spread-samples 2", "--spread-samples: spread_samples is for a single agent, not 4: give --agents 1"),
 ]
 
 
@@ -285,6 +293,28 @@ def test_so_they_are_in_python() -> None:
     with pytest.raises(ValueError, match=r"^dimension has no effect here, leave it out: it is for .* \(data synthetic\)$"):
         PCASettings(dimension=11)
     assert PCASettings(data="synthetic", dimension=11).dimension == 11
+
+
+def test_times_and_counts_are_written_alike_in_flags_and_files() -> None:
+    """As those of checkpoints are: 10m is 600 seconds, 1e4 is ten thousand."""
+    flags = resolve("--time-limit 10m --rank-timeout 1.5h --iterations 1e4 --checkpoint-every 2.5e3 --out a")
+    yaml = resolve(text="time_limit: 10m\nrank_timeout: 90m\niterations: 1e4\ncheckpoint_every: 2.5e3\nout: a")
+    assert flags.run == yaml.run
+    assert (flags.run.time_limit, flags.run.rank_timeout, flags.run.iterations) == (600.0, 5400.0, 10_000)
+    assert isinstance(flags.run.iterations, int)
+    assert interval("every", flags.run.checkpoint_every) == (2500.0, math.inf)
+    with_toml = load("run.toml", b"iterations = 1e4\ntime_limit = 600")
+    assert read_value("iterations", int, with_toml["iterations"]) == 10_000
+
+
+def test_the_command_line_names_flags_where_the_library_has_other_names() -> None:
+    for message, said in (
+        ("n_agents must be 3, not 10", "n_agents (--agents) must be 3, not 10"),
+        ("give project(x0[None])[0], or leave x0 out", "give project(x0[None])[0], or leave x0 (--start) out"),
+        ("leave x0 (--start) out of x0", "leave x0 (--start) out of x0"),
+        ("write problem(n_agents=3)", "write problem(n_agents=3)"),
+    ):
+        assert with_flags(message) == said
 
 
 def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:

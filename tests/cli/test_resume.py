@@ -157,7 +157,7 @@ REFUSED = [
     ("--resume a --out held", "held already holds a run"),
     ("--resume a/checkpoints/000000060", "checkpoint_every needs a folder for the run: give --out FOLDER"),
     ("--resume nowhere", "cannot resume: nowhere is not a folder"),
-    ("--resume plain", "plain holds no checkpoint (was the run given --checkpoint-every?)"),
+    ("--resume plain", "plain holds no checkpoint: was the run given checkpoint_every"),
     ("--resume python", "the checkpoints in python were not written by this command: resume them in Python"),
     ("--config resume.yaml", "resume.yaml: what to go on with is not a setting of a run; give --resume a"),
     ("--checkpoint-every 5", "--checkpoint-every: checkpoint_every needs a folder for the run: give --out FOLDER"),

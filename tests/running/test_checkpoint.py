@@ -360,13 +360,14 @@ def test_time_between_checkpoints(tmp_path: Path) -> None:
         ("1.5m", (np.inf, 90)),
         ("2h", (np.inf, 7200)),
         (None, (np.inf, np.inf)),
+        ("2e3", (2000.0, np.inf)),
     ],
 )
 def test_intervals(every: Any, expected: tuple[float, float]) -> None:
     assert interval("every", every) == expected
 
 
-@pytest.mark.parametrize("every", [0, -1, "0s", "s", "1d", "1e3", "", "inf s", 1.5, "9" * 400 + "s"])
+@pytest.mark.parametrize("every", [0, -1, "0s", "s", "1d", "1e-3", "", "inf s", 1.5, "9" * 400 + "s"])
 def test_what_is_no_interval(every: Any) -> None:
     with pytest.raises(ValueError, match=r"every must be so many iterations \(100\) or so much time \(30s, 10m, 2h\), got"):
         Checkpoints("a", every=every)
@@ -554,7 +555,7 @@ def test_other_metrics_are_refused(tmp_path: Path) -> None:
     ("make", "words"),
     [
         (lambda folder: folder / "missing", "missing is not a folder"),
-        (lambda folder: folder, r"holds no checkpoint \(was the run given --checkpoint-every\?\)"),
+        (lambda folder: folder, r"holds no checkpoint: was the run given checkpoint_every"),
     ],
 )
 def test_where_there_is_none(make: Callable[[Path], Path], words: str, tmp_path: Path) -> None:

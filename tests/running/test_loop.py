@@ -198,6 +198,16 @@ def test_a_limit_of_time_is_held_to_an_iteration(after: int, tmp_path: Path) -> 
         assert result.row.seconds >= 0.3
 
 
+def test_a_limit_of_time_is_that_of_the_job_that_resumes(tmp_path: Path) -> None:
+    """Within a combination too; the seconds of the run add up."""
+    first = ended_by_time(0, Time(0.3), checkpoints=Checkpoints(tmp_path, every=1000))
+    for rule in (Time(0.3), ObjectiveBelow(-1.0) | Time(0.3) & Time(0.1)):
+        again = ended_by_time(0, rule, resume=tmp_path)
+        assert (again.status, again.state.k > first.state.k) == ("time_limit", True)
+        assert again.message.startswith("the time limit of 0.3 s is reached")
+        assert again.row.seconds >= first.row.seconds + 0.3
+
+
 def test_ranks_hold_a_limit_of_time_together() -> None:
     def ended(communicator: Any) -> tuple[str, list[int], str]:
         result = ended_by_time(0, Time(0.3), communicator)

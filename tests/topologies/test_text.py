@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from topologies.text import divided, parameters, read, shown
+from topologies.text import divided, nearest, parameters, read, seconds, shown, whole
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Item:
         ("2", Item(2.0)),
         ("first=auto", Item("auto")),
         (" 1e-3 , t = 3, Plain-Word=b c", Item(1e-3, 3, "b c")),
+        ("1,t=2e3", Item(1.0, 2000)),
         ("inf,T=none,switch=TRUE,kind=long,", Item(float("inf"), None, switch=True, kind="long")),
         ("auto,plain_word=x:a=1,b=2,inner=3/4", Item("auto", plain_word="x:a=1,b=2", inner=(3, 4))),
     ],
@@ -55,6 +56,7 @@ def test_defaults_are_shown_only_where_it_is_asked_for() -> None:
         ("1,2", "only the first value may lack its name; write key=2"),
         ("1,first=2", "first is given twice; leave one"),
         ("wide", "first must be a number or auto, got 'wide'"),
+        ("1,T=2.5e0", "T must be a whole number or none, got '2.5e0'"),
         ("1,T=2.5", "T must be a whole number or none, got '2.5'"),
         ("1,switch=1", "switch must be true or false, got '1'"),
         ("1,kind=middle", "kind must be short or long, got 'middle'"),
@@ -80,3 +82,21 @@ def test_names() -> None:
         divided("graph", "lazyring:3", known, "mine")
     with pytest.raises(ValueError, match=r"^here: star has no parameters; write 'star'$"):
         parameters("here", "star", (), "3")
+
+
+def test_whole_numbers_and_times() -> None:
+    assert [whole(text) for text in ("17", "017", "1e4", "2.5E+3", "-3")] == [17, 17, 10_000, 2500, -3]
+    assert [seconds(text) for text in ("90", "1e1", "30s", "1.5m", ".5h", "2H")] == [90.0, 10.0, 30.0, 90.0, 1800.0, 7200.0]
+    for text in ("", "1.0", "1e-1", "2.55e1", "1_0", "1e", "e4", "1e999", "inf"):
+        with pytest.raises(ValueError, match="must be a whole number"):
+            whole(text)
+    for text in ("", "m", "10d", "1 2", "10min", "1..2", "inf", "nan"):
+        with pytest.raises(ValueError, match="must be a number of seconds, or a time such as 30s, 10m or 2h"):
+            seconds(text)
+
+
+def test_swapped_letters_are_nearer_than_other_letters() -> None:
+    assert nearest("drgft", ("drgta", "drfgt")) == "drfgt"
+    assert nearest("DRGFT", ("DRGTA", "DRFGT")) == "DRFGT"
+    assert nearest("drgt", ("drgta", "drfgt")) == "drgta"
+    assert nearest("ring", ()) is None

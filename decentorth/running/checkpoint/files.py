@@ -133,7 +133,11 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
     if not paths and path.is_dir() and ((path / MANIFEST).exists() or _NAME.fullmatch(path.name)):
         paths = [path]
     if not paths:
-        what = "holds no checkpoint (was the run given --checkpoint-every?)" if path.is_dir() else "is not a folder"
+        what = (
+            "holds no checkpoint: was the run given checkpoint_every (in Python checkpoints)?"
+            if path.is_dir()
+            else "is not a folder"
+        )
         raise ValueError(f"cannot resume: {path} {what}")
     return paths
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from topologies.text import seconds, whole
 
 from ..._version import __version__
 from ...protocols import Array, Collective, Stop
@@ -29,7 +30,7 @@ from .states import Arrays, copied, taken_apart
 
 LOOK_SECONDS = 0.25
 """The approximate seconds between two times at which ranks agree on signals and on the time; between, they do not communicate."""
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS = ("s", "m", "h")
 log = logging.getLogger(__name__)
 
 
@@ -72,11 +73,15 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
     """
     if every is None:
         return math.inf, math.inf
-    match = re.fullmatch(r"(\d+)|(\d+\.?\d*|\.\d+)([smh])", str(every))
-    number = float(match[1] or match[2]) if match else 0.0
-    if match is None or not 0.0 < number < math.inf:
+    text = str(every).strip()
+    timed = text[-1:].lower() in _UNITS
+    try:
+        number = float(seconds(text) if timed else whole(text))
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < math.inf:
         raise ValueError(f"{name} must be so many iterations (100) or so much time (30s, 10m, 2h), got {every!r}")
-    return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
+    return (math.inf, number) if timed else (number, math.inf)
 
 
 class SharedLooks:
