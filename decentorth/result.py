@@ -99,9 +99,7 @@ class FinishedRun(Shown):
 
     def to_pandas(self) -> Any:
         """The history as a ``pandas.DataFrame``, a row for each recorded iteration; needs pandas."""
-        import pandas
-
-        return pandas.DataFrame(dict(self.history))
+        return self.history.to_pandas()
 
     def to_xarray(self) -> Any:
         """An ``xarray.Dataset`` with the history along ``iteration``, and along ``agent`` x, ``(agent, row, column)``, and the

@@ -14,13 +14,13 @@ from ..protocols import Index, Row
 
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The integer columns; ``seconds`` and the metrics are float64."""
+_FIXED = (*COUNTS, "seconds")
 LIMIT = 20_000
 """The largest number of rows that a history keeps."""
 
 
-class History(Shown, Mapping[str, NDArray[Any]]):
-    """The recorded rows of a run, as a mapping from names to NumPy columns: ``history["gradient_norm"]``; ``dict(history)`` is what
-    `pandas.DataFrame` takes, and `Result.to_pandas` makes.
+class History(Shown, dict[str, NDArray[Any]]):
+    """The recorded rows of a run, as a dict of NumPy columns: ``history["gradient_norm"]``, ``pandas.DataFrame(history)``.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ class History(Shown, Mapping[str, NDArray[Any]]):
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._rows: list[Row] = []
+        self._room: dict[str, NDArray[Any]] = {}
+        self._fill()
 
     def _facts(self) -> Mapping[str, object]:
         ends = [self._rows[0], self._rows[-1]] if self._rows else []
@@ -47,12 +49,29 @@ class History(Shown, Mapping[str, NDArray[Any]]):
         """Append a row."""
         if len(self._rows) >= self._limit:
             self._rows = self._rows[:-1:2] + self._rows[-1:]
+            self._fill()
         self._rows.append(row)
+        last = len(self._rows)
+        if last > len(self._room["seconds"]) or last == 1:
+            self._fill()
+            return
+        for name, room in self._room.items():
+            room[last - 1] = _cell(row, name)
+            self[name] = room[:last]
+
+    def _fill(self) -> None:
+        """Write all rows into new columns, with room for as many more."""
+        last = len(self._rows)
+        for name in (*_FIXED, *(self._rows[0].values if self._rows else ())):
+            self._room[name] = np.empty(2 * last + 1, np.int64 if name in COUNTS else np.float64)
+            self._room[name][:last] = [_cell(row, name) for row in self._rows]
+            self[name] = self._room[name][:last]
 
     def before(self, k: int) -> History:
         """A history of the rows of iterations before ``k``."""
         cut = History(self._limit)
         cut._rows = [row for row in self._rows if row.iteration < k]
+        cut._fill()
         return cut
 
     @property
@@ -63,21 +82,22 @@ class History(Shown, Mapping[str, NDArray[Any]]):
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns."""
-        return (*COUNTS, "seconds", *(self._rows[0].values if self._rows else ()))
+        return tuple(self)
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self.columns:
-            raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
-        if name in COUNTS:
-            return np.array([getattr(row, name) for row in self._rows], dtype=np.int64)
-        return np.array([row.seconds if name == "seconds" else row.values[name] for row in self._rows], dtype=np.float64)
+    def __missing__(self, name: str) -> NDArray[Any]:
+        raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
+    def to_pandas(self) -> Any:
+        """The rows as a ``pandas.DataFrame``; needs pandas."""
+        import pandas
 
-    def __len__(self) -> int:
-        """The number of columns, as of any mapping; ``len(history.rows)`` is the number of rows."""
-        return len(self.columns)
+        return pandas.DataFrame(dict(self))
+
+
+def _cell(row: Row, name: str) -> float:
+    """The value of a column in a row."""
+    value: float = getattr(row, name) if name in _FIXED else row.values[name]
+    return value
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:

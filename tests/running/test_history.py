@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,6 +71,17 @@ def test_thinning_never_loses_the_newest_row() -> None:
 
 
 def test_as_a_data_frame() -> None:
-    frame = pd.DataFrame(dict(recorded(4)))
-    assert list(frame.columns) == list(recorded(4))
-    np.testing.assert_array_equal(frame["objective"], recorded(4)["objective"])
+    history = recorded(9, limit=6)
+    for frame in (pd.DataFrame(history), history.to_pandas(), pd.DataFrame(dict(history))):
+        assert frame.shape == (len(history.rows), 8)
+        for name, column in history.items():
+            np.testing.assert_array_equal(frame[name], column, strict=False)
+            assert frame[name].dtype == column.dtype
+
+
+def test_a_copy_has_the_same_columns() -> None:
+    history = recorded(5)
+    for copy in (pickle.loads(pickle.dumps(history)), history.before(5), {**history}, history | {}):
+        for name, column in history.items():
+            np.testing.assert_array_equal(copy[name], column, strict=True)
+    assert history.before(2)["iteration"].tolist() == [0, 1]
