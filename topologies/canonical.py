@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
-Adjacency: TypeAlias = "sparse.sparray | sparse.spmatrix"
+Adjacency: TypeAlias = "NDArray[Any] | sparse.sparray | sparse.spmatrix"
 WeightsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix"
 
 SYMMETRY_TOLERANCE = 1e-12
@@ -36,9 +36,12 @@ def canonical_weights(W: WeightsLike) -> Weights:
     bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
     if bad.size:
         i = bad[0]
+        repair = f"subtract the excess from the diagonal, here from W[{i}, {i}]"
+        if not matrix.diagonal().any():
+            repair = "an adjacency matrix A? metropolis_weights(A) makes W of it, without its weights"
         raise ValueError(
             f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
-            f"{len(excess)} rows are off); subtract the excess from the diagonal, here from W[{i}, {i}]"
+            f"{len(excess)} rows are off); {repair}"
         )
     return with_diagonal(matrix, matrix.diagonal())
 

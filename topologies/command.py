@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
+from topologies.progress import LOG, Telling
+from topologies.text import whole
+
 if TYPE_CHECKING:
     from topologies.canonical import Weights
     from topologies.spectra.tracking_rate import TrackingScore
@@ -29,6 +32,10 @@ app = App(
 )
 
 
+def _whole(kind: object, tokens: Sequence[Any]) -> int:
+    return whole(tokens[0].value)
+
+
 @app.default
 def main(
     graph: str,
@@ -36,8 +43,8 @@ def main(
     *,
     weights: str | None = None,
     self_weight: float | None = None,
-    agents: Annotated[int | None, Parameter(name=["--agents", "-n"])] = None,
-    seed: int = 0,
+    agents: Annotated[int | None, Parameter(name=["--agents", "-n"], converter=_whole)] = None,
+    seed: Annotated[int, Parameter(converter=_whole)] = 0,
     curvatures: tuple[float, float] | None = None,
     order: Order | None = None,
     compare: Annotated[bool, Parameter(negative=())] = False,
@@ -61,8 +68,8 @@ def main(
     seed
         For random graphs and sequences.
     curvatures
-        Smallest and largest curvature of the agents, evenly spaced over them, for the gradient-tracking score; by default 0.2 and
-        1.8.
+        Smallest and largest curvature of the agents, evenly spaced over them in the order of their numbers, for the
+        gradient-tracking score; by default all agents have curvature 1, and the order does not count.
     order
         The mixing order of gradient tracking: combine-then-adapt, the default, or adapt-then-combine.
     compare
@@ -70,7 +77,7 @@ def main(
     plot
         Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not a sequence.
     """
-    from topologies.names import adjacency_from_name, graph_from_name, is_digraph_name
+    from topologies.names import adjacency_from_name, graph_from_name, is_digraph_name, unread_attributes
     from topologies.sequences.names import is_sequence_name
 
     try:
@@ -79,7 +86,7 @@ def main(
         scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
         if is_digraph_name(graph):
             _refuse({**scored, "weights": weights, "compare": compare or None, "plot": plot}, "a directed graph")
-            _say(_directed_table(graph, agents, seed))
+            _say([*_directed_table(graph, agents, seed), *_unread(unread_attributes(graph))])
             return 0
         if is_sequence_name(graph):
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
@@ -90,14 +97,15 @@ def main(
         edges = adjacency_from_name(graph, agents, seed)
         if edges.shape[0] > _SCORED:
             _refuse({"curvatures": curvatures, "order": order}, f"more than {_SCORED} agents, which are not scored")
-        case = _Case(edges, 0.8 if self_weight is None else self_weight, curvatures or (0.2, 1.8), order or "combine-then-adapt")
+        case = _Case(edges, 0.8 if self_weight is None else self_weight, curvatures, order or "combine-then-adapt")
+        unread = _unread(unread_attributes(graph))
         if compare:
-            _say(_comparison(case))
+            _say([*_comparison(case), *unread])
             return 0
         rule, W = case.weights(weights or "auto")
         if not rule.endswith("uniform"):
             _refuse({"self-weight": self_weight}, f"{rule} weights")
-        measures = [*_measures(case, rule, W)]
+        measures = [*_measures(case, rule, W), *unread]
         if plot is not None:
             measures.append(f"drawn into {_draw(graph_from_name(graph, agents, seed), W, plot)}")
         _say(measures)
@@ -114,13 +122,14 @@ def command(tokens: Sequence[str] | None = None) -> int:
     from cyclopts import CycloptsError, MissingArgumentError
 
     try:
-        code: int | None = app(
-            list(sys.argv[1:] if tokens is None else tokens),
-            result_action="return_value",
-            print_error=False,
-            exit_on_error=False,
-            verbose=False,
-        )
+        with Telling("computing", "the measures", (LOG,), True, sys.stderr):
+            code: int | None = app(
+                list(sys.argv[1:] if tokens is None else tokens),
+                result_action="return_value",
+                print_error=False,
+                exit_on_error=False,
+                verbose=False,
+            )
     except CycloptsError as error:
         if isinstance(error, MissingArgumentError) and error.argument is not None and error.argument.name == "GRAPH":
             sys.stderr.write("error: give a graph, as in: decentorth graph ring:10\n")
@@ -136,6 +145,11 @@ def command(tokens: Sequence[str] | None = None) -> int:
 def _say(lines: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
     sys.stdout.flush()
+
+
+def _unread(names: Sequence[str]) -> list[str]:
+    """A line about the attributes of edges that have no effect."""
+    return [f"edge attribute {name} is not read: all edges count the same" for name in names]
 
 
 def _refused(error: Exception) -> int:
@@ -158,8 +172,15 @@ class _Case(NamedTuple):
 
     edges: Weights
     self_weight: float
-    curvatures: tuple[float, float]
+    curvatures: tuple[float, float] | None
     order: Order
+
+    def __str__(self) -> str:
+        """The curvatures and the order in words."""
+        spaced = "equal curvatures"
+        if self.curvatures is not None:
+            spaced = "curvatures {:g} to {:g} by the agents' numbers".format(*self.curvatures)
+        return f"{spaced}, {self.order}"
 
     def weights(self, name: str) -> tuple[str, Weights]:
         """The rule that a name stands for, and its mixing matrix."""
@@ -172,15 +193,16 @@ class _Case(NamedTuple):
         return _OPTIMISED, tracking_weights(self.edges, self.spaced(), self.order).W
 
     def spaced(self) -> Any:
-        """The agents' curvatures, evenly spaced, shape (n,)."""
+        """The agents' curvatures: 1 for all, or evenly spaced, shape (n,)."""
         import numpy as np
 
-        return np.linspace(*self.curvatures, self.edges.shape[0])
+        return 1.0 if self.curvatures is None else np.linspace(*self.curvatures, self.edges.shape[0])
 
     def score(self, W: Weights) -> TrackingScore | None:
         """The score for gradient tracking; None for too many agents."""
         from topologies.spectra.tracking_rate import tracking_score
 
+        LOG.info("the rate of gradient tracking")
         return tracking_score(W, self.spaced(), self.order) if W.shape[0] <= _SCORED else None
 
 
@@ -245,11 +267,10 @@ def _measures(case: _Case, rule: str, W: Weights) -> Iterator[str]:
         row("mixing time", mixing_time(W), "rounds of the random walk W to a total variation of 1/4")
     score = case.score(W)
     if score is not None:
-        bounds = f"curvatures {case.curvatures[0]:g} to {case.curvatures[1]:g}, {case.order}"
-        row("tracking rate", score.rate, f"gradient tracking's error per iteration, best step; {bounds}")
+        row("tracking rate", score.rate, f"gradient tracking's error per iteration, best step; {case}")
         row("best step", score.step, "the step that attains it")
         row("largest step", score.largest_step, "every step below it converges")
-        row("iterations per 1e-6", score.iterations_for(1e-6), "of gradient tracking, to reduce its error a million times")
+        row("iterations per 1e-6", f"{score.iterations_for(1e-6):.0f}", "of gradient tracking, to reduce its error a million times")
     return _table(f"{n} agents, {rule} weights", _MEASURES, rows, _LEFT)
 
 
@@ -273,9 +294,8 @@ def _comparison(case: _Case) -> Iterator[str]:
         if score is not None:
             tracked = [f"{score.rate:.6f}", f"{score.step:.4g}", f"{score.iterations_for(1e-6):.0f}"]
         rows.append((name, f"{found.sigma:.6f}", f"{found.lambda_min:.6f}", str(found.rounds_for(1e-6)), *tracked))
-    bounds = f"curvatures {case.curvatures[0]:g} to {case.curvatures[1]:g}, {case.order}"
     heads = ("weights", "sigma", "min", "rounds", "rate", "step", "iterations")
-    yield from _table(f"{n} agents, {bounds}", heads, rows, (0,))
+    yield from _table(f"{n} agents, {case}", heads, rows, (0,))
     yield ""
     notes.insert(0, "min: the smallest eigenvalue of W. rounds: of plain averaging, to reduce the consensus error a million times.")
     notes.insert(
@@ -338,12 +358,11 @@ def _directed_table(specification: str, agents: int | None, seed: int) -> Iterat
 
 def _draw(graph: Any, W: Weights, path: Path) -> Path:
     """Draw the graph and the spectrum into a file, a .png unless the name says otherwise, and return its path."""
-    from matplotlib.figure import Figure
-
     from topologies.drawing import draw_graph, draw_spectrum
+    from topologies.pictures import Picture
     from topologies.spectra.eigenvalues import eigenvalues, spectrum
 
-    figure = Figure(figsize=(11, 5.2), layout="constrained")
+    figure = Picture(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_graph(graph, W, quantity=W.diagonal(), label="own weight", axes=left)
     draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)

@@ -13,6 +13,7 @@ import itertools
 import math
 import operator
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from topologies import text
@@ -119,6 +120,14 @@ def fixed_agents(specification: str, seed: int = 0) -> int | None:
     return adjacency_from_name(specification, None, seed).shape[0]
 
 
+def unread_attributes(specification: str) -> list[str]:
+    """The names of the edges' attributes in the file of a graph, which are not read; none for graphs that are not from files."""
+    if not _is_file(specification):
+        return []
+    read = digraph_from_name if is_digraph_name(specification) else graph_from_name
+    return networks.unread_attributes(read(specification))
+
+
 def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
     """The function that ``specification`` names, with its arguments: the leading ones, and those by name."""
     if _is_file(specification):
@@ -153,6 +162,11 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
 def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
     """The name in a specification, its function, the function's first parameter if it has any, and the parameters written."""
     functions = {**GRAPHS, **DIGRAPHS}
+    if PurePath(specification).suffix.lower() in networks.READERS:
+        raise ValueError(
+            f"{specification!r} is no graph's name; for a file write {_FILE}:{specification}, or {_DIGRAPH}:{specification} if the "
+            "graph is directed"
+        )
     name, written = text.divided("graph", specification, sorted(functions), f"{_FILE}:PATH", f"{_DIGRAPH}:PATH")
     known = inspect.signature(functions[name]).parameters
     hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
@@ -161,7 +175,7 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
 
 def _check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents} (--agents); leave one of the two out")
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
 
 
 def _is_file(specification: str) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from types import SimpleNamespace, TracebackType
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+
+from topologies.progress import LOG, Telling
 
 from ..numerics.devices import is_on_device
 from ..protocols import SETUP, Collective, Recorder, Row
@@ -22,8 +22,13 @@ from .shell import say
 SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error", "mrr")
 """The metrics that are shown, where a run has them."""
 LINES = 10
-PATIENCE, EVERY, TICK = 2.0, 5.0, 0.1
-"""CPU seconds of set-up before its first message, CPU seconds between messages, and seconds between looks at the clock."""
+
+
+class SettingUp(Telling):
+    """A context that prints the present task of a long set-up, if it is to ``tell``."""
+
+    def __init__(self, tell: bool) -> None:
+        super().__init__("setting up", "reading the settings", (SETUP, LOG), tell)
 
 
 def step_ranges(algorithm: object, state: object, collective: Collective) -> dict[str, list[float]]:
@@ -73,44 +78,6 @@ def briefer(values: Mapping[str, float]) -> str:
     """A shorter `brief` for the line of a bar: first words of names, two digits, no objective if there is a gradient."""
     names = [name for name in SHOWN if name in values and not (name == "objective" and "gradient_norm" in values)]
     return "  ".join(f"{name.partition('_')[0]} {values[name]:.1e}" for name in names)
-
-
-class SettingUp(logging.Handler):
-    """Handler that prints the latest message of the logger `SETUP` during a long set-up: after two CPU seconds, then every five."""
-
-    def __init__(self, tell: bool) -> None:
-        super().__init__()
-        self._doing = "reading the settings"
-        self._ended = threading.Event()
-        self._teller = threading.Thread(target=self._tell, daemon=True) if tell else None
-
-    def __enter__(self) -> Self:
-        if self._teller is not None:
-            SETUP.addHandler(self)
-            SETUP.setLevel(logging.INFO)
-            self._teller.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Print nothing more."""
-        self._ended.set()
-        if self._teller is not None:
-            self._teller.join()
-            self._teller = None
-            SETUP.removeHandler(self)
-            SETUP.setLevel(logging.NOTSET)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message as the present task."""
-        self._doing = record.getMessage()
-
-    def _tell(self) -> None:
-        begun, due = time.process_time(), PATIENCE
-        while not self._ended.wait(TICK):
-            if (spent := time.process_time() - begun) >= due:
-                due = spent + EVERY
-                sys.stdout.write(f"setting up: {self._doing} ({spent:.0f} s)\n")
-                sys.stdout.flush()
 
 
 Show = Callable[[int, str, str], None]

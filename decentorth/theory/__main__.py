@@ -84,7 +84,8 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
 
     if type(configuration.algorithm) is not DRFGT:
         raise InputError(f"paper 004 is about drfgt, not {configuration.run.algorithm}; leave --algorithm out")
-    W, origin = wiring.make(configuration.run)
+    with SettingUp(True):
+        W, origin = wiring.make(configuration.run)
     if isinstance(W, WeightSequence):
         raise InputError("paper 004 is about a fixed W, not a time-varying network: take a graph, such as --topology ring")
 

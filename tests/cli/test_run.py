@@ -36,6 +36,7 @@ from decentorth.run import exit_code, main
 from decentorth.running.checkpoint import kept
 from tests.support.commands import own_method, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
+from topologies import progress as telling
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
 MODULE = ["-m", "decentorth.run"]
@@ -265,13 +266,16 @@ BAD = [
     ("--weights-file two.npz --agents 4", "two.npz must hold one array, and holds a, b"),
     ("--weights-file nan.npy --agents 40", "nan.npy must be square, one row and one column for each agent, but has shape (40, 5)"),
     ("--topology file:nothing.mtx", "nothing.mtx: cannot be read as .mtx: is empty: shape (0, 0)"),
-    ("--topology margulis:1000000 --agents 10", "'margulis:1000000' has 1000000 agents, but n_agents is 10"),
-    ("--topology torus:1000000x1000000 --agents 10", "'torus:1000000x1000000' has 1000000000000 agents, but n_agents is 10"),
+    ("--topology margulis:1000000 --agents 10", "'margulis:1000000' has 1000000 agents, but n_agents (--agents) is 10"),
+    (
+        "--topology torus:1000000x1000000 --agents 10",
+        "'torus:1000000x1000000' has 1000000000000 agents, but n_agents (--agents) is 10",
+    ),
     ("--start many", "many/final.npz:x must hold a point for each agent, but has shape (0, 6, 2)"),
     ("--start one", "one/final.npz:x must hold a point for each agent, but has shape ()"),
     ("--problem rsr --gradient-tolerance 1e-6", "a gradient tolerance needs a differentiable problem"),
     ("--problem rsr --relative-gradient-tolerance 1e-6 --dry-run", "a gradient tolerance needs a differentiable problem"),
-    ("--start huge.npy --dimension 6 --rank 2", "x0 must have no entry beyond 1e+50"),
+    ("--start huge.npy --dimension 6 --rank 2", "x0 (--start) must have no entry beyond 1e+50"),
     ("--out bad.yaml/run", "cannot write to bad.yaml/run: Not a directory"),
     ("--out held", "held already holds a run (summary.json); choose another --out or give --overwrite"),
 ]
@@ -705,7 +709,7 @@ def test_a_long_set_up_says_what_it_does_and_how_far_it_is(
 ) -> None:
     """The set-up waits here until it has been told of, twice."""
     for name in ("PATIENCE", "EVERY", "TICK"):
-        monkeypatch.setattr(progress, name, 0.0)
+        monkeypatch.setattr(telling, name, 0.0)
     said: list[str] = []
 
     def has_said(line: str) -> bool:
@@ -743,6 +747,6 @@ def test_what_takes_long_in_a_set_up_tells_of_its_parts(caplog: pytest.LogCaptur
 
 def test_a_quiet_set_up_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("PATIENCE", "EVERY", "TICK"):
-        monkeypatch.setattr(progress, name, 0.0)
+        monkeypatch.setattr(telling, name, 0.0)
     assert run(*SMALL) == 0
     assert capsys.readouterr().out == ""

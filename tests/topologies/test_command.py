@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import topologies
+from topologies import progress
 from topologies.command import command, main
 
 
@@ -31,7 +32,7 @@ def test_measures(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("ring:10", weights="metropolis") == 0
     printed = {name: cells[0] for name, cells in rows(capsys.readouterr().out).items()}
     W = topologies.metropolis_weights(topologies.ring(10))
-    score = topologies.tracking_score(W, np.linspace(0.2, 1.8, 10))
+    score = topologies.tracking_score(W, 1.0)
     expected = {
         "sigma": topologies.spectrum(W).sigma,
         "lambda_min": -1 / 3,
@@ -69,6 +70,57 @@ def test_tables_fit_80_columns_and_cut_no_number(capsys: pytest.CaptureFixture[s
         assert numbers[0] == numbers[1] == numbers[2]
 
 
+def printed_numbers(text: str) -> dict[str, float]:
+    return {name: float(cells[0]) for name, cells in rows(text).items() if re.fullmatch(r"[-+.e\d]+", cells[0])}
+
+
+@pytest.mark.parametrize("rule", ["metropolis", "best-constant", pytest.param("fdla", marks=pytest.mark.slow)])
+def test_measures_do_not_depend_on_the_numbers_of_the_agents(rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a graph without symmetries; curvatures that go by the numbers say so."""
+    matrix = topologies.adjacency(topologies.florentine_families()).toarray()
+    found = []
+    for seed in (None, 0, 1):
+        order = np.arange(15) if seed is None else np.random.default_rng(seed).permutation(15)
+        np.save(tmp_path / "graph.npy", matrix[order][:, order])
+        assert main(f"file:{tmp_path / 'graph.npy'}", weights=rule) == 0
+        found.append(printed_numbers(capsys.readouterr().out))
+    assert len(found[0]) >= 11
+    assert found[1] == pytest.approx(found[0], rel=1e-7)
+    assert found[2] == pytest.approx(found[0], rel=1e-7)
+    assert main("ring:5", curvatures=(0.2, 1.8)) == 0
+    assert "curvatures 0.2 to 1.8 by the agents' numbers" in capsys.readouterr().out
+
+
+def test_attributes_that_are_not_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text("from,to,km\nBerlin,Hamburg,289\nHamburg,Bremen,126\nBremen,Berlin,400\n")
+    (tmp_path / "b.txt").write_text("a b 3\nb c 2\nc a 1\n")
+    np.save(tmp_path / "c.npy", 2.0 * topologies.adjacency(topologies.ring(4)).toarray())
+    np.save(tmp_path / "d.npy", topologies.adjacency(topologies.ring(4)).toarray())
+    for graph, name in (("file:a.csv", "km"), ("digraph:a.csv", "km"), ("file:b.txt", "column 3"), ("file:c.npy", "weight")):
+        kind, _, path = graph.partition(":")
+        assert main(f"{kind}:{tmp_path / path}") == 0
+        assert f"edge attribute {name} is not read: all edges count the same\n" in capsys.readouterr().out
+    assert main(f"file:{tmp_path / 'd.npy'}") == 0
+    assert "is not read" not in capsys.readouterr().out
+
+
+def test_a_file_without_its_kind_is_answered_with_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("my/lesmis.graphml") == 2
+    assert "for a file write file:my/lesmis.graphml, or digraph:my/lesmis.graphml" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_long_computations_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, while the table goes to standard output."""
+    for name in ("PATIENCE", "EVERY", "TICK"):
+        monkeypatch.setattr(progress, name, 0.0)
+    assert command(["karate_club", "--weights", "fmmc"]) == 0
+    printed = capsys.readouterr()
+    assert re.search(r"^computing: fmmc weights of 34 agents and 78 edges \(\d+ s\)$", printed.err, re.MULTILINE)
+    assert "computing" not in printed.out
+    assert progress.LOG.handlers == []
+
+
 def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("link_failures:p=0.0@ring:6") == 0
     printed = rows(capsys.readouterr().out)
@@ -80,6 +132,16 @@ def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
 def test_plot_is_written(tmp_path: Path) -> None:
     assert main("florentine_families", plot=tmp_path / "graph.svg") == 0
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.slow
+def test_fonts_in_pdf_files_are_those_that_publishers_take(tmp_path: Path) -> None:
+    assert main("ring:5", plot=tmp_path / "graph.pdf") == 0
+    topologies.draw_spectrum([1.0, 0.5]).figure.savefig(tmp_path / "drawn.pdf")
+    for name in ("graph.pdf", "drawn.pdf"):
+        content = (tmp_path / name).read_bytes()
+        assert b"/CIDFontType2" in content
+        assert b"/Type3" not in content
 
 
 @pytest.mark.parametrize(
@@ -135,6 +197,16 @@ def test_missing_matplotlib_is_named_before_anything_is_computed(
     said = 'error: figures need matplotlib: pip install "decentorth[plot]", or leave --plot out\n'
     assert capsys.readouterr() == ("", said)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("flag", ["--agents", "--seed"])
+def test_counts_are_whole_numbers(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not rounded ones."""
+    agents = [] if flag == "--agents" else ["--agents", "10"]
+    assert command(["ring", *agents, flag, "1e1"]) == 0
+    assert capsys.readouterr().out.startswith("10 agents")
+    assert command(["ring", *agents, flag, "10.5"]) == 2
+    assert f"{flag}: must be a whole number, got '10.5'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [[], ["--weights", "uniform"]])

@@ -7,7 +7,9 @@ Both need an agent's own degrees only. Perron vectors: pi^T A = pi^T and B v = v
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,7 +17,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from topologies.canonical import ROW_SUM_TOLERANCE, Weights, WeightsLike, finite_square, row_sums, with_diagonal
-from topologies.weights.checks import check_no_loops, from_graph, pattern
+from topologies.weights.checks import agent_names, check_no_loops, from_graph, pattern
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -62,14 +64,15 @@ class DirectedWeights:
 def check_digraph(graph: Digraph) -> Weights:
     """The adjacency matrix of a directed graph, ``(n, n)``: 1 at (j, i) where i hears j, as networkx has it.
 
-    An undirected graph counts as one with both directions; of a sparse matrix every non-zero is an edge from its row to its column.
+    An undirected graph counts as one with both directions; of a matrix every non-zero is an edge from its row to its column.
 
     Raises TypeError if it is no graph or a multigraph; ValueError if it is empty, its nodes are not 0..n-1 in order, it has
     self-loops, or is not strongly connected: then two agents without a path from one to the other are named.
     """
-    matrix = pattern(graph) if sparse.issparse(graph) else from_graph(graph, directed=True)
+    bare = sparse.issparse(graph) or isinstance(graph, np.ndarray)
+    matrix = pattern(graph) if bare else from_graph(graph, directed=True)
     check_no_loops(matrix, "an agent always hears itself")
-    _check_strongly_connected(matrix, "the graph")
+    _check_strongly_connected(matrix, "the graph", agent_names(graph))
     return matrix
 
 
@@ -136,7 +139,7 @@ def _checked(matrix: Weights, name: str, line: str) -> Weights:
     return with_diagonal(matrix, matrix.diagonal())
 
 
-def _check_strongly_connected(adjacency: Weights, what: str) -> None:
+def _check_strongly_connected(adjacency: Weights, what: str, names: Mapping[int, object] = MappingProxyType({})) -> None:
     """Raise ValueError with two agents between which there is no path; an entry (j, i) is an edge from j to i."""
     parts, _ = csgraph.connected_components(adjacency, directed=True, connection="strong")
     if parts == 1:
@@ -146,7 +149,7 @@ def _check_strongly_connected(adjacency: Weights, what: str) -> None:
         reached = csgraph.breadth_first_order(matrix, 0, directed=True, return_predecessors=False)
         if len(reached) < n:
             agent = int(np.setdiff1d(np.arange(n), reached)[0])
-            tail, head = (0, agent) if forward else (agent, 0)
+            tail, head = (names.get(end, end) for end in ((0, agent) if forward else (agent, 0)))
             raise ValueError(
                 f"{what} must be strongly connected, but there is no path from agent {tail} to agent {head} ({parts} strongly "
                 f"connected parts); add edges, for example {tail} -> {head}"

@@ -5,7 +5,8 @@ Edge weights and other attributes are kept but play no role for the communicatio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,11 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     """The graph in a file, by its suffix: .graphml, .gml, an edge list in text, or an adjacency matrix in .npy, .npz or .mtx.
 
     Agents are numbered in the sorted order of the file's labels (as integers if all are integers), which stay in the node
-    attribute ``label``. Self-loops are dropped and parallel edges merged; every non-zero of an adjacency matrix is an edge. With
-    ``largest_component`` only the largest connected part is kept, of several as large that with the first label.
+    attribute ``label``; the order of nodes and edges in the file does not count. In .graphml and .gml the labels are the node
+    attribute ``label``, or the ids where not all nodes have different ones. Self-loops are dropped and parallel edges merged; every
+    non-zero of an adjacency matrix is an edge, and weights of edges are not read. A first line of an edge list that names its
+    columns, such as ``from,to,km``, is no edge. With ``largest_component`` only the largest connected part is kept, of several as
+    large that with the first label.
 
     Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction only, or the graph is
     disconnected; OSError if the file cannot be opened.
@@ -116,33 +120,69 @@ def integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     import networkx as nx
 
     try:
-        integers = {label: int(label) for label in graph}
-    except (TypeError, ValueError):
+        integers = {label: int(str(label)) for label in graph}
+    except ValueError:
         return graph
     return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
 
 
+def unread_attributes(graph: nx.Graph[Any]) -> list[str]:
+    """The names of the edges' attributes, such as weights, which play no role for the communication."""
+    return sorted({str(name) for _, _, data in graph.edges(data=True) for name in data} - {"id", "key"})
+
+
 def _markup(path: Path, directed: bool) -> nx.Graph[Any]:
+    """The graph of a .gml or .graphml file by its labels, or by the nodes' ids where these do not all have different labels."""
     import networkx as nx
 
     graph: nx.Graph[Any] = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
-    return graph
+    labels = {node: str(label) for node, label in graph.nodes(data="label") if label is not None}
+    different = len(set(labels.values())) == len(graph)
+    return nx.relabel_nodes(graph, labels if different else {node: str(node) for node in graph})
 
 
 def _edge_list(path: Path, directed: bool) -> nx.Graph[Any]:
     import networkx as nx
 
-    delimiter = "," if path.suffix.lower() == ".csv" else None
-    with path.open(encoding="utf-8-sig") as lines:
-        graph: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
-        for number, line in enumerate(lines, 1):
-            fields = [field.strip() for field in line.partition("#")[0].split(delimiter) if field.strip()]
-            if not fields:
-                continue
-            if len(fields) < 2:
-                raise ValueError(f"line {number} must name two agents, got {line.strip()[:_SHOWN]!r}")
-            graph.add_edge(fields[0], fields[1])
+    graph: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = (line if '"' in line else line.partition("#")[0] for line in file)
+        commas = path.suffix.lower() == ".csv"
+        cells = csv.reader(lines, skipinitialspace=True, strict=True) if commas else map(str.split, lines)
+        rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(cells, 1) if any(map(str.strip, row))]
+    for number, row in rows:
+        if len(row) < 2 or not all(row[:2]):
+            raise ValueError(f"line {number} must name two agents, got {', '.join(row)[:_SHOWN]!r}")
+    table = [row for _, row in rows]
+    header = table.pop(0) if _has_header(table) else []
+    for row in table:
+        names = (header[k] if k < len(header) else f"column {k + 1}" for k in range(2, len(row)))
+        graph.add_edges_from([(row[0], row[1], dict(zip(names, row[2:], strict=True)))])
     return graph
+
+
+_HEADERS = (
+    *(("from", "to"), ("source", "target"), ("src", "dst"), ("tail", "head"), ("start", "end")),
+    *(("origin", "destination"), ("sender", "receiver"), ("node1", "node2"), ("node_1", "node_2")),
+)
+"""Usual names of the two columns of an edge list."""
+
+
+def _has_header(table: Sequence[Sequence[str]]) -> bool:
+    """True if the first line of an edge list has names of columns: usual ones, or text above columns of numbers."""
+    if len(table) < 2:
+        return False
+    first, *rest = table
+    above = [k for k, name in enumerate(first) if not _is_number(name) and all(len(row) > k and _is_number(row[k]) for row in rest)]
+    return tuple(name.lower() for name in first[:2]) in _HEADERS or {0, 1} <= set(above) or max(above, default=0) > 1
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _adjacency_matrix(path: Path, directed: bool) -> nx.Graph[Any]:
@@ -153,10 +193,12 @@ def _adjacency_matrix(path: Path, directed: bool) -> nx.Graph[Any]:
     edges = sparse.coo_array(matrix)
     if not np.isfinite(edges.data).all():
         raise ValueError("an adjacency matrix must be finite")
-    pattern = edges.data != 0
+    stored = edges.data != 0
+    rows, columns, values = (array[stored] for array in (edges.row, edges.col, edges.data))
+    weights: list[dict[str, float]] = [{"weight": value} for value in values.tolist()] if np.any(values != 1) else [{}] * len(rows)
     graph: nx.DiGraph[Any] = nx.DiGraph()
     graph.add_nodes_from(range(matrix.shape[0]))
-    graph.add_edges_from(zip(edges.row[pattern].tolist(), edges.col[pattern].tolist(), strict=True))
+    graph.add_edges_from(zip(rows.tolist(), columns.tolist(), weights, strict=True))
     return graph
 
 

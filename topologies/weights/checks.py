@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,14 +25,21 @@ _SHOWN = 5
 def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
     """The checked graph's adjacency matrix, shape (n, n): ones in sorted CSR, edge attributes ignored.
 
-    A sparse array is taken as an adjacency matrix: every non-zero is an edge.
+    An array, sparse or dense, is taken as an adjacency matrix: every non-zero is an edge.
 
     Errors as `check_graph`.
     """
-    matrix = _symmetric(pattern(graph)) if sparse.issparse(graph) else from_graph(graph)
+    bare = sparse.issparse(graph) or isinstance(graph, np.ndarray)
+    matrix = _symmetric(pattern(graph)) if bare else from_graph(graph)
     check_no_loops(matrix, "an agent's own weight is W's diagonal")
-    _check_connected(matrix, "the graph")
+    _check_connected(matrix, "the graph", agent_names(graph))
     return matrix
+
+
+def agent_names(graph: Any) -> Mapping[int, object]:
+    """The labels that `numbered` has left in a graph, by the agents' numbers; empty for a matrix."""
+    nodes = getattr(graph, "nodes", None)
+    return {} if nodes is None else {agent: label for agent, label in nodes(data="label") if label is not None}
 
 
 def check_no_loops(matrix: Weights, why: str) -> None:
@@ -137,15 +146,17 @@ def _check_support(matrix: Weights, edges: Weights) -> None:
         )
 
 
-def _check_connected(matrix: Weights, what: str) -> None:
+def _check_connected(matrix: Weights, what: str, names: Mapping[int, object] = MappingProxyType({})) -> None:
+    """Raise ValueError with an agent of each of several components; ``names`` are those of agents that have one."""
     count, labels = csgraph.connected_components(matrix, directed=False)
     if count > 1:
         _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
-        parts = [f"{size} with agent {agent}" for size, agent in zip(sizes[:_SHOWN], first[:_SHOWN], strict=True)]
+        agents = [names.get(agent, agent) for agent in first.tolist()]
+        parts = [f"{size} with agent {agent}" for size, agent in zip(sizes[:_SHOWN], agents[:_SHOWN], strict=True)]
         more = ", ..." if count > _SHOWN else ""
         raise ValueError(
             f"{what} must be connected, but it has {count} components, by number of agents: {', '.join(parts)}{more}; "
-            f"join them with edges, for example {first[0]} - {first[1]}"
+            f"join them with edges, for example {agents[0]} - {agents[1]}"
         )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import Weights, on_edges, row_sums, upper, with_diagonal
+from topologies.progress import LOG
 from topologies.weights.checks import adjacency, check_weights
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ def _incidence(problem: _Problem) -> Weights:
 
 
 def _optimised(problem: _Problem) -> FastestWeights:
+    LOG.info("%s weights of %d agents and %d edges", "fmmc" if problem.nonnegative else "fdla", problem.n, len(problem.tails))
     weights, dual = _solve(problem)
     if problem.nonnegative:
         weights = np.maximum(weights, 0)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import Weights, upper
+from topologies.progress import LOG
 from topologies.spectra.tracking_rate import Order, Recursion, TrackingScore, conserved_complement, iteration_pencil, worst_score
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.quasi_newton import minimise_nonsmooth
@@ -72,6 +73,7 @@ def tracking_weights(
     """
     edges = adjacency(graph)
     n = edges.shape[0]
+    LOG.info("tracking weights of %d agents and %d edges", n, edges.nnz // 2)
     scenarios = _scenarios(curvatures, n)
     metropolis = metropolis_weights(edges)
     starts = [metropolis, lazy(metropolis), lazy(best_constant_weights(edges))]

@@ -148,5 +148,5 @@ def test_files_keep_directions(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none back; .* or write digraph:"):
         tp.graph_from_file(markup)
     lines.write_text("a b\nb c\n")
-    with pytest.raises(ValueError, match=r"edges\.txt: .*no path from agent 1 to agent 0"):
+    with pytest.raises(ValueError, match=r"edges\.txt: .*no path from agent b to agent a"):
         tp.digraph_from_file(lines)

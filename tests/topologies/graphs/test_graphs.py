@@ -136,7 +136,7 @@ def test_graphs_beyond_one_process_are_refused_before_they_are_built(specificati
 
 def test_sizes_are_compared_before_a_graph_is_built() -> None:
     for specification in ("complete:1000000", "torus:1000000x1000000"):
-        with pytest.raises(ValueError, match=r"has 10+ agents, but n_agents is 10 \(--agents\); leave one of the two out"):
+        with pytest.raises(ValueError, match=r"has 10+ agents, but n_agents is 10; leave one of the two out"):
             topologies.adjacency_from_name(specification, 10)
     with pytest.raises(ValueError, match=r"torus: the number of agents must be at most 10\^8"):
         topologies.adjacency_from_name("torus", 10**12)

@@ -82,6 +82,61 @@ def test_loops_and_parallel_edges_are_dropped(tmp_path: Path) -> None:
     assert [graph.nodes[i]["label"] for i in graph] == [2, 9, 10]
 
 
+def test_labels_number_the_agents_whatever_the_file_and_its_order(tmp_path: Path) -> None:
+    """Also in GML, whose nodes have numbers besides, and with a label that is a number among names."""
+    friends = [("Tom", "Ann"), ("Ann", "7"), ("7", "Bob"), ("Bob", "Tom"), ("Bob", "Zoe")]
+    found = []
+    for turn, suffix in enumerate((".gml", ".graphml", ".csv", ".txt")):
+        graph = nx.Graph([*friends[turn:], *friends[:turn]])
+        path = tmp_path / f"friends{suffix}"
+        if suffix in (".gml", ".graphml"):
+            getattr(nx, f"write_{suffix[1:]}")(graph, path)
+        else:
+            nx.write_edgelist(graph, path, delimiter="," if suffix == ".csv" else " ", data=False)
+        read = topologies.graph_from_file(path)
+        found.append(([read.nodes[i]["label"] for i in read], edges(read)))
+    assert found == [(["7", "Ann", "Bob", "Tom", "Zoe"], {(0, 1), (0, 2), (1, 3), (2, 3), (2, 4)})] * 4
+    named = nx.Graph([("n0", "n1"), ("n1", "n2")])
+    nx.set_node_attributes(named, {"n0": "Zoe", "n1": "Ann", "n2": "Tom"}, "label")
+    nx.write_graphml(named, tmp_path / "named.graphml")
+    read = topologies.graph_from_file(tmp_path / "named.graphml")
+    assert [read.nodes[i]["label"] for i in read] == ["Ann", "Tom", "Zoe"]
+    assert edges(read) == {(0, 1), (0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "labels"),
+    [
+        ("a.csv", "from,to,km\nBerlin,Hamburg,289\nHamburg,Bremen,126\n", ["Berlin", "Bremen", "Hamburg"]),
+        ("a.csv", "From,To\nBerlin,to\nto,Bremen\n", ["Berlin", "Bremen", "to"]),
+        ("a.csv", "Stadt,Berlin,km\nBerlin,Hamburg,289\n", ["Berlin", "Hamburg"]),
+        ("a.txt", "# roads\nsource target\na b\nb c\n", ["a", "b", "c"]),
+        ("a.csv", "left,right\n1,2\n2,3\n", [1, 2, 3]),
+        ("a.csv", "Berlin,Hamburg,289\nHamburg,Bremen,126\n", ["Berlin", "Bremen", "Hamburg"]),
+        ("a.csv", "hub,1\n1,2\n2,hub\n", ["1", "2", "hub"]),
+        ("a.csv", "from,to\n", ["from", "to"]),
+        ("a.csv", '"Frankfurt, Main","Köln"\n"Köln",Bonn\n', ["Bonn", "Frankfurt, Main", "Köln"]),
+    ],
+)
+def test_a_header_is_a_header(name: str, content: str, labels: list[object], tmp_path: Path) -> None:
+    """An edge list's first line with names of columns is no edge, and any other is one; commas may be quoted."""
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    graph = topologies.graph_from_file(tmp_path / name)
+    assert [graph.nodes[i]["label"] for i in graph] == labels
+
+
+def test_an_index_column_is_no_agent(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(",from,to\n0,Berlin,Hamburg\n1,Berlin,Bremen\n")
+    with pytest.raises(ValueError, match="line 1 must name two agents, got ', from, to'"):
+        topologies.graph_from_file(tmp_path / "a.csv")
+
+
+def test_components_are_named_by_labels(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("from,to\nBerlin,Hamburg\nMadrid,Sevilla\n")
+    with pytest.raises(ValueError, match=r"2 with agent Berlin, 2 with agent Madrid; join .*for example Berlin - Madrid"):
+        topologies.graph_from_file(tmp_path / "a.csv")
+
+
 def test_text_labels_are_sorted(tmp_path: Path) -> None:
     path = tmp_path / "graph.csv"
     path.write_text("Paris, Lyon\nLyon, Nice\n", encoding="utf-8-sig")
@@ -167,6 +222,7 @@ def test_missing_file_is_an_os_error(tmp_path: Path) -> None:
 def test_adjacency_matrices_stand_for_graphs() -> None:
     matrix = nx.to_scipy_sparse_array(GRAPH, format="csr")
     np.testing.assert_array_equal(topologies.adjacency(matrix).toarray(), (matrix.toarray() != 0).astype(float))
+    np.testing.assert_array_equal(topologies.adjacency(5.0 * matrix.toarray()).toarray(), (matrix.toarray() != 0).astype(float))
     with pytest.raises(ValueError, match=r"there is an edge 0 - 1 and none 1 - 0; use A \+ A\.T"):
         topologies.check_graph(sparse.csr_array([[0, 1, 1], [0, 0, 0], [1, 0, 0]]))
     with pytest.raises(ValueError, match=r"no self-loops.*agent 0 has one"):

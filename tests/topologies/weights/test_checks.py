@@ -164,3 +164,12 @@ def test_adjacency_ignores_edge_attributes() -> None:
     graph.add_edge(0, 2, weight=7.0)
     graph.add_edge(2, 1, weight=0.0)
     np.testing.assert_array_equal(topologies.adjacency(graph).toarray(), [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
+
+
+def test_an_adjacency_matrix_given_as_weights_is_answered_with_its_weights() -> None:
+    A = 3.0 * topologies.adjacency(topologies.karate_club()).toarray()
+    with pytest.raises(ValueError, match=r"an adjacency matrix A\? metropolis_weights\(A\) makes W of it"):
+        topologies.check_weights(A)
+    np.testing.assert_array_equal(
+        topologies.metropolis_weights(A).toarray(), topologies.metropolis_weights(topologies.karate_club()).toarray()
+    )
