@@ -107,7 +107,7 @@ def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
         drawn: Array = problem.start(seed)
         return drawn
     if isinstance(problem, SplitFeatures):
-        raise ValueError("x0 is a point that every agent has, and here each holds rows of one: leave it out (--start)")
+        raise ValueError("x0 is a point that every agent has, and here each holds rows of one: leave x0 out")
     given, shape = np.asarray(x0), tuple(problem.shape)
     if not np.can_cast(given.dtype, np.float64, "same_kind"):
         raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
@@ -115,7 +115,7 @@ def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
     if point.shape != shape:
         raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {point.shape}: all agents start from it")
     if not np.isfinite(point).all():
-        raise ValueError("x0 must be finite, and it has NaN or infinite entries: compute it anew, or leave it out (--start)")
+        raise ValueError("x0 must be finite, and it has NaN or infinite entries: compute it anew, or leave x0 out")
     if not (np.abs(point) <= RUNAWAY).all():
         raise ValueError(f"x0 must have no entry beyond {RUNAWAY:g}, where a run counts as diverged: scale it down")
     return point

@@ -61,6 +61,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "unknown graph": (lambda: do.solve(PROBLEM, "drfgt", "rnig"), ValueError, "unknown graph 'rnig'; did you mean 'ring'?"),
     "other size": (lambda: do.solve(PROBLEM, "drfgt", "torus:3x3"), ValueError, "'torus:3x3' has 9 agents, but the problem has 6"),
     "several": (lambda: do.solve(PROBLEM, "drfgt", [np.eye(6)] * 2), TypeError, "topologies.PeriodicSequence([W0, W1])"),
+    "sequence": (
+        lambda: do.solve(PROBLEM, "drfgt", tp.PeriodicSequence([tp.metropolis_weights(tp.ring(6))])),
+        ValueError,
+        "give step_size and penalty as numbers, and rounds without chebyshev",
+    ),
     "function": (lambda: do.solve(PROBLEM, "drfgt", lambda k: np.eye(6)), TypeError, "topologies.PeriodicSequence([W0, W1])"),
     "directed": (lambda: do.solve(PROBLEM, "drfgt", CITIES.to_directed()), ValueError, "this graph is directed: take push_pull"),
     "name as a problem": (
@@ -83,6 +88,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "problem": (lambda: do.problems.Pca, AttributeError, "no attribute 'Pca'; did you mean 'PCA'?"),
     "algorithm": (lambda: do.DRFTG, AttributeError, "no attribute 'DRFTG'; did you mean 'DRFGT'?"),
+    "swapped letters": (lambda: do.DRGFT, AttributeError, "no attribute 'DRGFT'; did you mean 'DRFGT'?"),
+    "a method's swapped letters": (
+        lambda: do.solve(PROBLEM, "drgft", "ring"),
+        ValueError,
+        "unknown algorithm 'drgft'; did you mean 'drfgt'?",
+    ),
     "set": (lambda: do.sets.Stifel, AttributeError, "no attribute 'Stifel'; did you mean 'Stiefel'?"),
     "rule": (lambda: do.stopping.GradNorm, AttributeError, "did you mean 'GradientNorm'?"),  # type: ignore[attr-defined]
     "graph": (lambda: tp.rnig, AttributeError, "no attribute 'rnig'; did you mean 'ring'?"),  # type: ignore[attr-defined]
@@ -113,7 +124,7 @@ def test_a_start_off_the_set_is_refused_where_a_method_moves_along_it(method: st
     alone = method in ("rgd", "lbfgs")
     problem, W = (PROBLEM.pooled(), None) if alone else (PROBLEM, "ring")
     x0 = PROBLEM.start(0)
-    words = "with feasibility 0; that of x0 is 1.77: give problem.constraint.project(x0[None])[0], or leave x0 out (--start)"
+    words = "with feasibility 0; that of x0 is 1.77: give problem.constraint.project(x0[None])[0], or leave x0 out"
     with pytest.raises(ValueError, match=re.escape(words)):
         do.solve(problem, method, W, x0=1.5 * x0)
     for near in (1.002 * x0, PROBLEM.constraint.project(1.5 * x0[None])[0]):
@@ -126,7 +137,7 @@ def test_a_start_that_is_not_j_orthogonal_is_refused_without_a_penalty(method: s
     """Which would keep its distance from the set to the end; a penalty brings it there."""
     problem = hevp(6)
     x0 = 1.5 * problem.start(0)
-    with pytest.raises(ValueError, match=r"that of x0 is 0\.208: leave x0 out \(--start\)$"):
+    with pytest.raises(ValueError, match=r"that of x0 is 0\.208: leave x0 out$"):
         do.solve(problem, method, x0=x0)
     assert do.solve(problem, "umcm", x0=x0, iterations=200).row.values["feasibility"] < 1e-5
 

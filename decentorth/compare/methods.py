@@ -33,7 +33,7 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     An InputError for none, an unknown name or parameter, a value that does not fit, two alike, or a method that cannot be compared.
     """
     if not named:
-        raise InputError("algorithms must name at least one method, as --algorithms drfgt,drgta")
+        raise InputError("algorithms must name at least one method, as drfgt,drgta")
     if isinstance(named, Mapping):
         return _comparable(dict(named))
     if isinstance(named, str) or all(isinstance(one, str) for one in named):

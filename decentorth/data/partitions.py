@@ -93,7 +93,7 @@ def by_column(labels: ArrayLike, n_agents: int) -> list[Index]:
         some = ", ".join(map(str, known[:5].tolist())) + (", ..." if len(known) > 5 else "")
         raise ValueError(
             f"there are {len(known)} different labels ({some}), and the partition 'by-column' has an agent for each: "
-            f"give --agents {len(known)} (now {n_agents})"
+            f"n_agents must be {len(known)}, not {n_agents}"
         )
     return [np.flatnonzero(owner == number) for number in range(n_agents)]
 

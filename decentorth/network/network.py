@@ -157,7 +157,7 @@ class Network(Shown):
         if self.sequence is not None:
             raise ValueError(
                 "a time-varying network has no eigenvalues to choose automatic steps or rounds by: give step_size and penalty as "
-                "numbers, and rounds without chebyshev (--no-chebyshev)"
+                "numbers, and rounds without chebyshev"
             )
         if self.directed:
             raise ValueError("a directed network has no symmetric W, whose eigenvalues this needs: leave chebyshev out")

@@ -47,7 +47,7 @@ def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) ->
     if algorithm.network == "single-agent" and problem.n_agents > 1:
         raise ValueError(
             f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            "use a decentralized method, or one agent (--agents 1, problem.pooled())"
+            "use a decentralized method, or one agent (n_agents 1, problem.pooled())"
         )
 
 
@@ -98,7 +98,7 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
         project = "give problem.constraint.project(x0[None])[0], or " if isinstance(constraint, Projection) else ""
         raise ValueError(
             f"{type(algorithm).__name__} moves along {constraint!r}, so it must start there, with feasibility 0; that of x0 is "
-            f"{off:.3g}: {project}leave x0 out (--start)"
+            f"{off:.3g}: {project}leave x0 out"
         )
 
 

@@ -174,7 +174,7 @@ def _off_set(parts: Parts) -> str | None:
         return None
     constraint: Any = parts.problem.constraint
     off = float(constraint.feasibility(parts.start[None])[0])
-    on = "give problem.constraint.project(x0[None])[0], or leave x0 out (--start)"
+    on = "give problem.constraint.project(x0[None])[0], or leave x0 out"
     return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}" if off > _OFF else None
 
 

@@ -1,8 +1,12 @@
-"""Docstrings open with a noun phrase or a verb, not with a pronoun or a question word."""
+"""Docstrings open with a noun phrase or a verb, not with a pronoun or a question word.
+
+The library's messages name no flags.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -56,3 +60,30 @@ def test_no_docstring_opens_with_a_pronoun() -> None:
 )
 def test_the_checker_sees_openings(text: str, caught: bool) -> None:
     assert bool(riddles(module("decentorth.new", text))) is caught
+
+
+COMMANDS = (
+    *("cli", "compare", "doctor", "plot", "reproduce", "run", "scaffold", "study", "theory.__main__", "__main__"),
+    *("network.transport.ulfm", "registry"),
+)
+"""Modules of the package that may write flags: commands, a line for a launcher, and a message that has both forms."""
+
+
+def flags(source: Module) -> list[str]:
+    """File, line and text of each string with a flag, but for docstrings."""
+    documented = {line for line, _ in docstrings(source.tree)}
+    return [
+        f"{source.path}:{node.lineno}: {node.value}"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.lineno not in documented
+        if re.search(r"(?<![\w-])--[a-z]", node.value)
+    ]
+
+
+def test_messages_of_the_library_name_arguments_of_python() -> None:
+    """The command line adds flags where their names differ."""
+    commands = tuple(f"decentorth.{name}" for name in COMMANDS)
+    library = [source for source in modules() if not f"{source.name}.".startswith(tuple(f"{name}." for name in commands))]
+    found = [place for source in library if source.name != "topologies.command" for place in flags(source)]
+    assert not found, "\n".join(["these messages name flags:", *found])
+    assert flags(module("decentorth.new", 'raise ValueError("leave x0 out (--start)")'))

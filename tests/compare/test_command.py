@@ -150,7 +150,7 @@ def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 BAD = [
-    ("", "algorithms must name at least one method, as --algorithms drfgt,drgta"),
+    ("", "algorithms must name at least one method, as drfgt,drgta"),
     ("--algorithms drfg", "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--algorithms drfgt,landing", "Landing is a centralized method for one agent"),
     ("--algorithms drfgt --penalty 3", "it is a setting of methods: write --algorithms NAME:penalty=..."),

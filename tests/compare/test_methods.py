@@ -50,7 +50,7 @@ def test_a_label_names_its_own_method() -> None:
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ((), "algorithms must name at least one method, as --algorithms drfgt,drgta"),
+        ((), "algorithms must name at least one method, as drfgt,drgta"),
         ("drfg", "algorithms: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
         ("drfgt,", "algorithms: unknown algorithm ''"),
         ("order=auto", "algorithms: unknown algorithm 'order=auto'"),

@@ -197,7 +197,7 @@ def test_every_station_is_an_agent(tmp_path: Path) -> None:
     x = np.repeat(np.eye(2)[:, :1][None], 3, axis=0)
     np.testing.assert_allclose(problem.gradient(x), do.problems.PCA(parts, 1).gradient(x), rtol=1e-12)
     assert [part.tolist() for part in partition("by-column", 8, 3, labels=STATIONS)] == [[3, 5, 7], [0, 2, 6], [1, 4]]
-    with pytest.raises(ValueError, match=r"3 different labels \(east, north, west\).*give --agents 3 \(now 10\)"):
+    with pytest.raises(ValueError, match=r"3 different labels \(east, north, west\).*n_agents must be 3, not 10"):
         partition("by-column", 8, 10, labels=STATIONS)
 
 

@@ -132,7 +132,7 @@ class AsynchronousDRFGT(Method):
             used, or one on several ranks.
         """
         if network.sequence is not None:
-            raise ValueError("an asynchronous run needs a graph that stays: give one graph, and losses as --channel loss:p=0.3")
+            raise ValueError("an asynchronous run needs a graph that stays: give one graph, and losses as the channel loss:p=0.3")
         if network.n_agents < 2:
             raise ValueError("an asynchronous run needs at least two agents; for one take landing")
         if self.slow_agents > network.n_agents:

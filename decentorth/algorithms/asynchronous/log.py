@@ -134,7 +134,7 @@ def read(path: str | os.PathLike[str]) -> Recorded:
         whole = all(isinstance(one, list) and all(type(k) is int and k >= 0 for k in one) for one in (counts, sizes))
         return sum(sizes) if whole and len(counts) == len(sizes) else -1  # type: ignore[arg-type]  # both are lists
 
-    header, content = _read(path, "log", "log of an asynchronous run: give a file that --log has written", size)
+    header, content = _read(path, "log", "log of an asynchronous run: give a file that the setting log has written", size)
     ends = [0, *accumulate(header["bytes"])]
     return Recorded(header, tuple(content[a:b] for a, b in pairwise(ends)))
 

@@ -76,7 +76,7 @@ class LOBPCG(Method):
         if not network.sums_exactly:
             raise ValueError(
                 "LOBPCG needs exact sums, and this network changes over time or loses messages: take TrackedLanding "
-                "(--algorithm tracked_landing)"
+                "(tracked_landing)"
             )
         return self
 

@@ -152,7 +152,7 @@ class Watch:
         return (
             f"rank {self._before} (process {peer.process} on {peer.host}) has given no sign of life for {seconds:.3g} s, and rank "
             f"{self._rank} ends the job: that process is stopped, its host is frozen or cannot be reached, or one call there "
-            f"holds Python's lock. Seconds that are waited: --rank-timeout {self._silence:g}"
+            f"holds Python's lock. Seconds that are waited: rank_timeout {self._silence:g}"
         )
 
     def _where(self, seconds: float) -> str:
@@ -160,7 +160,7 @@ class Watch:
         stack = "".join(traceback.format_stack(frame)) if frame else ""
         return (
             f"rank {self._rank} has computed for {seconds:.3g} s without meeting the others, and ends the job "
-            f"(--compute-timeout {self._computing:g}); it is here:\n{stack}"
+            f"(compute_timeout {self._computing:g}); it is here:\n{stack}"
         )
 
     def _end(self, why: str) -> None:

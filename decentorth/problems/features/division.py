@@ -14,7 +14,7 @@ from ..base import Deferred
 def by_features(whole: Array, n_agents: int) -> list[Array]:
     """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one."""
     if whole.shape[1] < n_agents:
-        raise ValueError(f"{n_agents} agents cannot share {whole.shape[1]} features: ask for fewer agents (--agents)")
+        raise ValueError(f"{n_agents} agents cannot share {whole.shape[1]} features: n_agents must be at most {whole.shape[1]}")
     return np.array_split(whole, n_agents, axis=1)
 
 

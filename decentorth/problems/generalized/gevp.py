@@ -230,8 +230,8 @@ class GEVPSettings(Settings):
         """
         if self.matrix_a is not None and n_agents > 1:
             raise ValueError(
-                f"the matrix in {self.matrix_a} is one agent's, got {n_agents} agents: use one (--agents 1), or give GEVP "
-                "a list of matrices in Python"
+                f"the matrix in {self.matrix_a} is one agent's, so n_agents must be 1, got {n_agents}; or give GEVP a list "
+                "of matrices in Python"
             )
         return on_each_rank(n_agents, lambda agents: self._made(n_agents, seed).restrict(agents))
 

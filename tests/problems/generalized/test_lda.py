@@ -88,7 +88,7 @@ def test_files_with_labels(tmp_path: Path) -> None:
     [
         (lambda: LDASettings(rank=0), "rank must be at least 1, got 0"),
         (lambda: LDASettings(ridge=-1.0), "ridge must be finite and not negative"),
-        (lambda: LDASettings().problem(2, 0), r"one agent \(--agents 1\), got 2"),
+        (lambda: LDASettings().problem(2, 0), r"n_agents must be 1, got 2"),
         (lambda: Run(LDASettings(rank=10).problem(1, 0), RGD()), "10 classes have at most 9 discriminant directions, got rank 10"),
         (lambda: Run(LDASettings(ridge=0.0).problem(1, 0), RGD()), "B must be positive definite; .* add a ridge"),
     ],
