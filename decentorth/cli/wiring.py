@@ -56,17 +56,26 @@ def make(settings: CaseSettings) -> Wiring:
             given = "--weights" if settings.weights != "auto" else "--self-weight"
             raise InputError(f"{given} is for undirected graphs, and {settings.topology} is directed: leave it out")
         digraph = topologies.digraph_from_name(settings.topology, settings.agents, settings.seed)
-        return Wiring(topologies.directed_weights(digraph), f"{settings.topology} (directed), row- and column-stochastic weights")
+        words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
+        return Wiring(topologies.directed_weights(digraph), words)
     graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
     own = SELF_WEIGHT if settings.self_weight is None else settings.self_weight
     if rule.endswith("uniform"):
-        words = f"{settings.topology}, {rule} weights (self weight {own:g})"
+        words = f"{_graph(settings)}, {rule} weights (self weight {own:g})"
     elif settings.self_weight is None:
-        words = f"{settings.topology}, {rule} weights"
+        words = f"{_graph(settings)}, {rule} weights"
     else:
         raise InputError(f"--self-weight is for uniform weights, and those of {settings.topology} are {rule}: leave it out")
     return Wiring(topologies.check_weights(topologies.weights_from_name(graph, rule, own)), words)
+
+
+def _graph(settings: CaseSettings) -> str:
+    """The graph in words, with the attributes of edges in its file that have no effect."""
+    from topologies.names import unread_attributes
+
+    unread = ", ".join(unread_attributes(settings.topology))
+    return f"{settings.topology} ({unread} of the edges not read)" if unread else settings.topology
 
 
 def fixed_agents(settings: CaseSettings) -> int | None:

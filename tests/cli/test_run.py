@@ -750,3 +750,13 @@ def test_a_quiet_set_up_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: py
         monkeypatch.setattr(telling, name, 0.0)
     assert run(*SMALL) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_weights_of_edges_that_are_not_read_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("roads.csv").write_text("from,to,km\nBerlin,Hamburg,289\nHamburg,Bremen,126\n")
+    words = ["--problem", "pca", "--data", "synthetic", "--topology", "file:roads.csv", "--iterations", "1"]
+    assert main(words) == 0
+    assert "3 agents, file:roads.csv (km of the edges not read), metropolis weights" in capsys.readouterr().out
