@@ -196,7 +196,7 @@ class ICASettings(Divided):
         if not self.whiten and n_agents > 1:
             raise ValueError(
                 f"without whitening the covariance of all samples makes the constraint, which none of {n_agents} agents knows: "
-                "leave whiten on, or take n_agents 1"
+                "whiten the samples (whiten), or take n_agents 1"
             )
 
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
@@ -224,7 +224,7 @@ class ICASettings(Divided):
         if self.sources not in (None, A.shape[1]):
             raise ValueError(
                 f"without whitening there are as many sources as columns, {A.shape[1]}, but sources is {self.sources}: leave it "
-                "out, or leave whiten on, which takes their principal components"
+                "out, or whiten the samples (whiten), which takes their principal components"
             )
         return GeneralizedICA(A, mixing=mixing)
 

@@ -255,7 +255,10 @@ def test_files(tmp_path: Path, suffix: str, sparse: bool) -> None:
         (lambda A, B: GEVPSettings(rank=11, dimension=10), "rank must be at most dimension, got rank 11 and dimension 10"),
         (lambda A, B: GEVPSettings(rank=0), "rank must be at least 1, got 0"),
         (lambda A, B: GEVPSettings(condition=0.5), "condition must be at least 1, got 0.5"),
-        (lambda A, B: GEVPSettings(matrix_a="A", matrix_b="B").problem(2, 0), "the matrix in A is one agent's, got 2 agents"),
+        (
+            lambda A, B: GEVPSettings(matrix_a="A", matrix_b="B").problem(2, 0),
+            "the matrix in A is one agent's, so n_agents must be 1, got 2",
+        ),
         (lambda A, B: built(GEVPSettings(dimension=5, rank=1), 6), "6 agents cannot share the 5 columns of A"),
     ],
 )
