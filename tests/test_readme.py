@@ -55,7 +55,7 @@ QUICK = (
     "mpirun -n 3 python -m decentorth.run",
     "python -m decentorth.run --problem procrustes --algorithm landing --agents 1",
     "python -m decentorth.run --problem pca --data synthetic",
-    "mpirun -n 3 python -m decentorth.run --problem pca --algorithm drgta --rounds 3 --chebyshev --iterations 500",
+    "mpirun -n 3 python -m decentorth.run --problem pca --data synthetic --algorithm drgta --rounds 3 --chebyshev --gradient-tolerance 1e-6",
 )
 """The commands of docs/using.md that are among the quick tests, beside the ten of the README."""
 
@@ -136,6 +136,11 @@ def test_auto_by_label_on_a_star_converges(command: str, say: Callable[[str], st
 def test_agents_agree_when_to_stop(command: str, say: Callable[[str], str]) -> None:
     assert say(command).splitlines()[-1].startswith("Converged")
     assert "max-consensus" in say(command).splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", marked("--chebyshev"))
+def test_several_rounds_converge(command: str, say: Callable[[str], str]) -> None:
+    assert say(command).splitlines()[-1].startswith("Converged")
 
 
 @pytest.mark.parametrize("command", marked("decentorth.doctor"))
