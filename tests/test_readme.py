@@ -55,7 +55,8 @@ QUICK = (
     "mpirun -n 3 python -m decentorth.run",
     "python -m decentorth.run --problem procrustes --algorithm landing --agents 1",
     "python -m decentorth.run --problem pca --data synthetic",
-    "mpirun -n 3 python -m decentorth.run --problem pca --data synthetic --algorithm drgta --rounds 3 --chebyshev --gradient-tolerance 1e-6",
+    "mpirun -n 3 python -m decentorth.run --problem pca --data synthetic --algorithm drgta --rounds 3 --chebyshev "
+    "--gradient-tolerance 1e-6",
 )
 """The commands of docs/using.md that are among the quick tests, beside the ten of the README."""
 
