@@ -38,7 +38,7 @@ def canonical_weights(W: WeightsLike) -> Weights:
         i = bad[0]
         repair = f"subtract the excess from the diagonal, here from W[{i}, {i}]"
         if not matrix.diagonal().any():
-            repair = "an adjacency matrix A? metropolis_weights(A) makes W of it, without its weights"
+            repair = "an adjacency matrix A? metropolis_weights(A) makes W of its non-zeros, and file:PATH reads it as a graph"
         raise ValueError(
             f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
             f"{len(excess)} rows are off); {repair}"

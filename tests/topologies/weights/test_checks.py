@@ -168,7 +168,9 @@ def test_adjacency_ignores_edge_attributes() -> None:
 
 def test_an_adjacency_matrix_given_as_weights_is_answered_with_its_weights() -> None:
     A = 3.0 * topologies.adjacency(topologies.karate_club()).toarray()
-    with pytest.raises(ValueError, match=r"an adjacency matrix A\? metropolis_weights\(A\) makes W of it"):
+    with pytest.raises(
+        ValueError, match=r"an adjacency matrix A\? metropolis_weights\(A\) makes W of its non-zeros, and file:PATH reads it"
+    ):
         topologies.check_weights(A)
     np.testing.assert_array_equal(
         topologies.metropolis_weights(A).toarray(), topologies.metropolis_weights(topologies.karate_club()).toarray()
