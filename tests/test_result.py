@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,14 @@ def test_data_sets_have_iterations_and_agents() -> None:
     np.testing.assert_array_equal(found["x"].sel(agent="Rome"), RESULT.x[2])
     np.testing.assert_array_equal(found["objective"].sel(iteration=30), RESULT.history["objective"][-1])
     assert found["distance_from_mean"].sum() == pytest.approx(RESULT.history["consensus_error"][-1])
+
+
+def test_progress_in_a_process_without_standard_streams_has_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under pythonw, and in services, where both streams are None."""
+    quiet = do.solve(PROBLEM, "drfgt", GRAPH, iterations=30)
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert do.solve(PROBLEM, "drfgt", GRAPH, iterations=30, progress=True).iterates_sha256 == quiet.iterates_sha256
 
 
 def test_rows_are_called_back_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,8 @@ def plain_lines(total: int, noun: str = "", due: float = 0.0) -> Show:
 
 def progress(total: int, done: int = 0, noun: str = "", due: float = 0.0) -> AbstractContextManager[Show]:
     """A bar when standard error is a terminal, which is removed at the end; plain lines otherwise."""
-    return _bar(total, done) if sys.stderr.isatty() else contextlib.nullcontext(plain_lines(total, noun, due))
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    return _bar(total, done) if terminal else contextlib.nullcontext(plain_lines(total, noun, due))
 
 
 def show_row(show: Show, row: Row) -> None:

@@ -201,7 +201,7 @@ def say(text: str, speaks: bool = True) -> int:
         The reader of the output has closed it.
     """
     try:
-        if speaks:
+        if speaks and sys.stdout is not None:  # it is None in a process without a console
             sys.stdout.write(f"{text.rstrip()}\n")
             sys.stdout.flush()
     except BrokenPipeError:
@@ -215,6 +215,8 @@ def say(text: str, speaks: bool = True) -> int:
 
 def complain(text: str) -> None:
     """Print a line on standard error, if that can be written to."""
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()

@@ -218,7 +218,8 @@ def _copyto(own: DeviceArray, target: DeviceArray, source: Any) -> None:
 
 
 def _where(own: DeviceArray, condition: Any, yes: Any, no: Any) -> DeviceArray:
-    return DeviceArray(torch.where(own._there(condition), own._there(yes), own._there(no)).contiguous())
+    real = next((one for one in (yes, no) if isinstance(one, DeviceArray)), own)  # its precision, which the condition lacks
+    return DeviceArray(torch.where(own._there(condition), real._there(yes), real._there(no)).contiguous())
 
 
 def _clip(own: DeviceArray, x: Any, low: Any, high: Any) -> DeviceArray:

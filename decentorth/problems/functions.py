@@ -131,8 +131,10 @@ class FunctionProblem(AgentProblem[C]):
         points: Any = put(x) if away else x
         more = () if batch is None else (put(batch).tensor,)
         found: Any = function(self._numbers.tensor, points.tensor, *more)  # type: ignore[attr-defined]  # an array of the device
-        if tuple(getattr(found, "shape", ())) != (len(x), *shape) or not hasattr(found, "detach"):
-            raise ValueError(f"{name} on a device must be a tensor of shape {(len(x), *shape)}, got {type(found).__name__} {found}")
+        is_tensor = hasattr(found, "detach")
+        if not is_tensor or tuple(found.shape) != (len(x), *shape) or found.is_complex() or found.is_sparse:
+            got = f"{found.dtype}, {found.layout}, of shape {tuple(found.shape)}" if is_tensor else f"a {type(found).__name__}"
+            raise ValueError(f"{name} on a device must be a tensor of shape {(len(x), *shape)}, dense and real, got {got}")
         answer = type(points)(found.detach().to(points.tensor)).copy()
         return answer.host() if away else answer
 
@@ -189,33 +191,58 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         )
 
 
-def _called(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[NDArray[Any], int]:
-    """The value of the function as an array, and the number of references to it."""
-    result = np.asarray(function(*arguments))
+def _called(what: str, function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[NDArray[Any], int]:
+    """The value of the function as an array, and the number of references to it; an error names the function and the agent."""
+    try:
+        result: Any = function(*arguments)
+    except Exception as error:
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            raise ValueError(f"{what} must not write into x, the agent's own point ({error}): let it work on x.copy()") from error
+        error.add_note(f"raised by {what}")
+        raise
+    result = _array(what, result)
     return result, sys.getrefcount(result)
 
 
-_ALONE = _called(np.empty, (0,))[1]
+def _array(what: str, result: Any) -> NDArray[Any]:
+    """The value of a function as an array."""
+    if np.ma.is_masked(result):
+        raise ValueError(f"{what} has masked entries, whose values are unknown: return np.ma.filled(..., 0.0) if that is meant")
+    try:
+        return np.asarray(result)
+    except ValueError as error:
+        raise ValueError(f"{what} must be one array of numbers, got a {type(result).__name__} of unequal parts") from error
+    except Exception as error:  # a tensor that follows gradients, or lies on a GPU
+        why = str(error).partition("\n")[0]
+        raise TypeError(f"{what} must be an array of NumPy, got a {type(result).__name__} ({why})") from error
+
+
+_ALONE = _called("", np.empty, (0,))[1]
 """The number of references to an array that nobody else holds."""
 
 
 def _answer(what: str, function: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
     """The value of the function, as a float64 array that nobody else holds: the function's own, or a copy."""
-    try:
-        result, holders = _called(function, arguments)
-    except ValueError as error:
-        if "read-only" not in str(error):
-            raise
-        raise ValueError(f"{what} must not write into x, the agent's own point ({error}): let it work on x.copy()") from error
+    result, holders = _called(what, function, arguments)
     if not np.can_cast(result.dtype, np.float64, "same_kind"):
-        if result.dtype.kind == "c":
-            raise TypeError(f"{what} must be of real numbers, got dtype {result.dtype}: return np.real(...) of it if that is meant")
-        raise TypeError(f"{what} must be of real numbers, got {result.tolist()!r:.80}: does the function end with `return`?")
+        raise TypeError(f"{what} must be of real numbers, got {_not_real(result)}")
     if result.shape != shape:
         must = f"have shape {shape}, got" if shape else "be one number, got an array of shape"
         raise ValueError(f"{what} must {must} {result.shape}")
     own = result.dtype == np.float64 and result.flags.carray and result.flags.owndata
     return result if own and holders == _ALONE else np.array(result, dtype=np.float64, order="C")
+
+
+def _not_real(result: NDArray[Any]) -> str:
+    """The kind of a value that is not of real numbers, and the advice, in one line."""
+    if result.dtype.kind == "c":
+        return f"dtype {result.dtype}: return np.real(...) of it if that is meant"
+    found = result.tolist()
+    if hasattr(found, "toarray"):
+        return f"a {type(found).__name__}: return its toarray()"
+    shown = " ".join(repr(found).split())
+    cure = "return the numbers alone" if isinstance(found, dict | list) else "does the function end with `return`?"
+    return f"{shown:.80}: {cure}"
 
 
 def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:

@@ -107,6 +107,9 @@ def test_own_gradients_need_no_library_and_mini_batches_run() -> None:
         ({"f": 3.0}, TypeError, "f must be a function f(agent, x), got float"),
         ({"f": lambda a, x: a @ x, "backend": "autograd"}, TypeError, "f cannot be differentiated (autograd: "),
         ({"data": [DATA[0], DATA[1, :0]], "backend": "autograd"}, ValueError, "agent 1 must have equally many rows, at least one"),
+        ({"data": [DATA[0], {"a": DATA[1]}]}, ValueError, "the data of agent 1 must be an array of real numbers whose rows are"),
+        ({"data": [DATA[0], [[1.0, 2.0], [3.0]]]}, ValueError, "the data of agent 1 cannot be made an array (ValueError: "),
+        ({"data": [np.ma.masked_less(DATA[0], 0.0)]}, ValueError, "or a tuple of them, got masked entries"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -156,3 +159,74 @@ def check_cell(library: str) -> None:
     norms = names["result"].history["gradient_norm"]
     assert norms[-1] < 0.3 * norms[0]
     assert eval(source.splitlines()[-1], names).axes[0].lines, "the last line is the figure"
+
+
+ANSWERS = [
+    (lambda f: None, "None: does the function end with `return`?"),
+    (lambda f: {"loss": f}, "dict: return the number itself"),
+    (lambda f: [f], "list: return the number itself"),
+    (lambda f: f.reshape(1), "an array of shape (1,): return its sum, its mean or one entry"),
+    (lambda f: f.reshape(1, 1), "an array of shape (1, 1): return its sum, its mean or one entry"),
+    (lambda f: f + 1j, "dtype complex128: return its real part if that is meant"),
+    (lambda f: 3, "3, which does not depend on x: return 3.0 if that is meant"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), ANSWERS, ids=["None", "dict", "list", "(1,)", "(1, 1)", "complex", "int"])
+@pytest.mark.parametrize("library", [pytest.param("jax", marks=pytest.mark.slow), "autograd"])
+def test_an_objective_that_is_not_one_number_is_refused_in_one_line(library: str, change: Any, words: str) -> None:
+    """When the problem is made; with another library's advice only where another library would help."""
+    with pytest.raises(TypeError, match=re.escape(f"({library}: f of agent 0 must be one real number, got {words})")) as refused:
+        made(library, lambda a, x: change(pca(a, x)))
+    assert "\n" not in str(refused.value)
+    assert "write it with one library" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("change", "words"), ANSWERS, ids=["None", "dict", "list", "(1,)", "(1, 1)", "complex", "int"])
+def test_an_objective_that_changes_later_names_its_agent(change: Any, words: str) -> None:
+    late: list[bool] = []
+    problem = made("autograd", lambda i, x: change(pca(DATA[i], x)) if late and i == 4 else pca(DATA[i], x), data=None, n_agents=N)
+    problem.gradient(POINTS)
+    late.append(True)
+    for asked in (problem.value, problem.gradient):
+        with pytest.raises(TypeError, match=f"^{re.escape(f'f of agent 4 must be one real number, got {words}')}$"):
+            asked(POINTS)
+    with pytest.raises(TypeError, match=r"^f of agent 4"):
+        problem.restrict(slice(3, 6)).value(POINTS[3:6])
+
+
+def test_a_gradient_of_another_shape_names_its_agent_and_so_does_any_error() -> None:
+    from autograd.extend import defvjp, primitive
+
+    late: list[bool] = []
+    square = primitive(lambda x: float((x**2).sum()))
+    defvjp(square, lambda value, x: lambda g: 2.0 * g * (x.T if late else x))
+    problem = made("autograd", lambda i, x: square(x), data=None, n_agents=N)
+    fails = made("autograd", lambda i, x: square(x) / (1 - (bool(late) and i == 5)), data=None, n_agents=N)
+    np.testing.assert_allclose(problem.gradient(POINTS), 2.0 * POINTS)
+    late.append(True)
+    words = f"the gradient of f of agent 0 must be real and have shape {(D, R)}, got float64 of shape {(R, D)}"
+    with pytest.raises(TypeError, match=re.escape(words)):
+        problem.gradient(POINTS)
+    with pytest.raises(ZeroDivisionError) as raised:
+        fails.value(POINTS)
+    assert raised.value.__notes__ == ["raised by f of agent 5"]
+
+
+@pytest.mark.parametrize("library", [pytest.param("jax", marks=pytest.mark.slow), "autograd"])
+def test_a_single_agent_with_more_samples_than_all_before(library: str) -> None:
+    """The tenth of ten, beyond the agents that are tried."""
+    parts = [*[DATA[0]] * 9, np.concatenate(DATA[:2])]
+    problem, points = made(library, data=parts), np.repeat(POINTS[:1], 10, axis=0)
+    np.testing.assert_allclose(problem.gradient(points), PCA(parts, R, weights="agents").gradient(points), atol=1e-13)
+
+
+@pytest.mark.slow
+def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
+    problem = made("jax", network)
+    library = problem._library
+    alone = type(library)(library.f, batched=False)
+    assert library.batched
+    for gradient, found in ((False, problem.value(POINTS)), (True, problem.gradient(POINTS))):
+        single = [alone.evaluate(gradient, alone.arrays(a), x) for a, x in zip(DATA, POINTS, strict=True)]
+        np.testing.assert_allclose(found, single, rtol=1e-13, atol=1e-14)

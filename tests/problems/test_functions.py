@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from decentorth import DRGTA, solve
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array, Index
-from decentorth.sets import Euclidean
+from decentorth.sets import Euclidean, Stiefel
 
 N, D = 3, 4
 KEPT = np.random.default_rng(0).standard_normal((N, D, 1))
@@ -64,3 +68,46 @@ def test_a_fresh_gradient_is_not_copied() -> None:
 
     problem = FunctionProblem(lambda agents, x: np.zeros(len(x)), gradient, Euclidean(D, 1), N, stacked=True)
     assert problem.gradient(np.zeros((N, D, 1))).ctypes.data == places[0]
+
+
+class Lines:
+    def __repr__(self) -> str:
+        return "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda g: None, TypeError, "must be of real numbers, got None: does the function end with `return`?"),
+        (lambda g: {"g": 1.0}, TypeError, "must be of real numbers, got {'g': 1.0}: return the numbers alone"),
+        (lambda g: Lines(), TypeError, "must be of real numbers, got one two: does the function end with `return`?"),
+        (lambda g: sp.csr_array(g), TypeError, "must be of real numbers, got a csr_array: return its toarray()"),
+        (lambda g: g[:1], ValueError, "must have shape (4, 2), got (1, 2)"),
+        (lambda g: [[1.0, 2.0], [3.0], [4.0], [5.0]], ValueError, "must be one array of numbers, got a list of unequal parts"),
+        (lambda g: np.ma.masked_less(g, 0.0), ValueError, "has masked entries, whose values are unknown: return np.ma.filled("),
+    ],
+    ids=["None", "dict", "lines", "sparse", "shape", "ragged", "masked"],
+)
+def test_a_gradient_that_changes_during_a_run_names_its_agent_in_one_line(
+    change: Callable[[Array], Any], error: type[Exception], words: str
+) -> None:
+    calls: list[int] = []
+
+    def gradient(agent: int, x: Array) -> Any:
+        calls.append(agent)
+        exact = 4.0 * x**3
+        return change(exact) if agent == 1 and len(calls) > 12 else exact
+
+    problem = FunctionProblem(lambda agent, x: float((x**4).sum()), gradient, Stiefel(D, 2), N)
+    with pytest.raises(error, match=f"^gradient of agent 1 {re.escape(words)}") as refused:
+        solve(problem, DRGTA(step_size=0.01), "ring", iterations=20)
+    assert len(calls) > 12
+    assert "\n" not in str(refused.value)
+
+
+def test_a_mask_that_hides_nothing_is_no_mask_and_other_errors_name_the_agent() -> None:
+    plain = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: np.ma.masked_array(x, mask=False), Euclidean(D, 1), N)
+    np.testing.assert_array_equal(plain.gradient(KEPT), KEPT)
+    with pytest.raises(ZeroDivisionError) as raised:
+        FunctionProblem(lambda agent, x: 1 / (agent - 2), lambda agent, x: x, Euclidean(D, 1), N).value(KEPT)
+    assert raised.value.__notes__ == ["raised by value of agent 2"]

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from decentorth import (
     DRFGT,
     DRGTA,
     DRSGD,
+    DRSM,
     LBFGS,
     PCAL,
     PLAM,
@@ -35,12 +37,16 @@ from decentorth import (
     Landing,
     PushPull,
     iterate,
+    registry,
     solve,
 )
-from decentorth.numerics.devices import numbers, opened
-from decentorth.problems import PCA, FunctionProblem, Procrustes
+from decentorth.numerics.devices import is_on_device, numbers, opened
+from decentorth.problems import PCA, FunctionProblem, NonsmoothFunctionProblem, Procrustes
+from decentorth.protocols import Declared
 from decentorth.run import main
+from decentorth.running.checkpoint.states import mapped
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
+from decentorth.sets.retractions import named
 from decentorth.stopping import LocalMaximum
 from tests.support.mpi import ROOT
 
@@ -151,6 +157,22 @@ def test_gradient_tracking_in_euclidean_space_on_functions_of_tensors() -> None:
         solve(wrong, GradientTracking(), RING, device=CPU)
 
 
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (lambda x: None, "a NoneType"),
+        (lambda x: x.numpy(), "a ndarray"),
+        (lambda x: x + 1j, "torch.complex128, torch.strided, of shape (6, 12, 3)"),
+        (lambda x: x.to_sparse(), "torch.float64, torch.sparse_coo, of shape (6, 12, 3)"),
+    ],
+    ids=["None", "NumPy", "complex", "sparse"],
+)
+def test_answers_that_are_no_dense_real_tensors_are_refused_in_one_line(change: Any, got: str) -> None:
+    wrong = FunctionProblem(lambda agents, x: x.sum((-2, -1)), lambda agents, x: change(x), Euclidean(D, R), N, stacked=True)
+    with pytest.raises(ValueError, match=re.escape(f"of shape (6, 12, 3), dense and real, got {got}")):
+        solve(wrong, GradientTracking(step_size=0.1), RING, device=CPU)
+
+
 class Transfers(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not among the packages of the type checks
     """Counts what brings numbers from tensors to the host, by the shape of the tensor."""
 
@@ -217,6 +239,85 @@ def test_single_precision_has_its_floor() -> None:
     assert np.abs(rough.x - exact.x).max() < 1e-5
     state = next(iterate(problem, DRFGT(), RING, device=f"{CPU}:float32"))
     assert state.x.dtype == state.tracker.dtype == state.step_size.dtype == np.float32
+
+
+def kinks() -> Any:
+    """f_i = ||A_i x||_1 / 20, in functions of tensors."""
+    A = torch.from_numpy(TALL)
+
+    def value(agents: Any, x: Any) -> Any:
+        return (A[agents].to(x) @ x).abs().sum((-2, -1)) / 20
+
+    def subgradient(agents: Any, x: Any) -> Any:
+        own = A[agents].to(x)
+        return own.swapaxes(-1, -2) @ torch.sign(own @ x) / 20
+
+    return NonsmoothFunctionProblem(value, subgradient, Stiefel(D, R), N, stacked=True)
+
+
+SHORT = [*((method, "targets") for method in (*NETWORKED, *ALONE)), (DRSM(step_size=0.01), "kinks")]
+LONG = [
+    (method(step_size=0.1, retraction=one), kind)
+    for method, kind in ((DRGTA, "rows"), (DRGTA, "column"), (RGD, "Gram"))
+    for one in ("polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr")
+]
+
+
+def test_every_method_for_devices_is_here() -> None:
+    known = [registry.algorithms.get(name) for name in registry.algorithms.names()]
+    assert {type(one) for one, _ in SHORT} == {one for one in known if Declared.of(one).on_devices}
+
+
+@pytest.mark.parametrize(("method", "kind"), SHORT + LONG, ids=lambda one: re.sub(r"\W+", "-", repr(one))[:60])
+def test_single_precision_has_the_numbers_of_double(method: Any, kind: str) -> None:
+    """Points and objectives to a few of its digits after 100 iterations, short steps or long; every array stays single.
+
+    Line searches end at a minimiser, which is as good as any other with its objective.
+    """
+    alone = any(method is one for one in ALONE) or isinstance(method, RGD)
+    problem = (PROBLEMS | {"kinks": kinks})[kind]()
+    if alone:
+        problem = problem.pooled()
+    W = None if alone else RING
+    exact, rough = (solve(problem, method, W, iterations=100, device=name) for name in (CPU, f"{CPU}:float32"))
+    assert rough.status == exact.status
+    if not isinstance(method, ConjugateGradients | LBFGS):
+        assert np.linalg.norm(rough.x - exact.x) <= 1e-4 * np.linalg.norm(exact.x)
+    assert rough.row.values["objective"] == pytest.approx(exact.row.values["objective"], rel=1e-5)
+    *_, state = islice(iterate(problem, method, W, device=f"{CPU}:float32"), 3)
+    types: list[np.dtype[Any]] = []
+    mapped(state, "", lambda _, entry: types.append(entry.dtype) if is_on_device(entry) else None)
+    assert {one for one in types if one.kind == "f"} == {np.dtype(np.float32)}
+
+
+def test_the_default_retraction_takes_long_steps_in_single_precision() -> None:
+    """The objective is that of NumPy's run."""
+    rng = np.random.default_rng(0)
+    problem = Procrustes(rng.standard_normal((4, 10, 9)), rng.standard_normal((4, 3, 10)))
+    found = solve(problem, DRGTA(step_size=0.1), "ring", iterations=20, device=f"{CPU}:float32")
+    assert found.row.values["objective"] == pytest.approx(30.8854, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"])
+@pytest.mark.parametrize("columns", [1, R])
+def test_retractions_have_the_precision_of_their_points(name: str, columns: int) -> None:
+    """Agents from near to far, each by another path, and one that is not finite; a condition number of 1e3 costs three digits."""
+    start = Stiefel(D, columns).random(RNG)
+    lengths = np.array([1e-5, 1e-2, 0.1, 0.3, 0.6, 1.0, 3.0, 100.0])
+    y = start + lengths[:, None, None] * RNG.standard_normal((len(lengths), D, columns))
+    y[-1, 0, 0] = np.nan
+    function = named("retraction", name, (name,))
+    exact, put = function(y), opened(f"{CPU}:float32").put(y)
+    found = function(put)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found.host(), exact, atol=1e-4)
+    np.testing.assert_allclose(function(opened(CPU).put(y)).host(), exact, atol=1e-12)
+
+
+def test_a_choice_between_arrays_has_the_precision_of_the_device() -> None:
+    single = opened(f"{CPU}:float32").put(np.eye(2))
+    for chosen in (np.where(single > 0.0, single, np.eye(2)), np.where(single > 0.0, np.eye(2), single)):
+        assert chosen.dtype == np.float32
 
 
 def test_a_run_that_diverges_says_so() -> None:

@@ -93,6 +93,117 @@ def test_parts_of_the_agents_have_the_bits_of_all() -> None:
         assert made.restrict(part).gradient(x[part]).tobytes() == made.gradient(x)[part].tobytes()
 
 
+class Recurrent(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not among the packages of the type checks
+    """The last output of a recurrent layer, and a linear one."""
+
+    def __init__(self, kind: str, **given: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = getattr(torch.nn, kind)(D, 4, batch_first=True, **given)
+        self.last = torch.nn.Linear(4, 2)
+
+    def forward(self, sequences: Any) -> Any:
+        return self.last(self.layer(sequences)[0][:, -1])
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_recurrent_layers_are_evaluated_one_agent_at_a_time_which_is_said_once(kind: str) -> None:
+    """PyTorch cannot batch them; the values are its own, the gradients fit them, and a run descends, by mini-batches too."""
+    rng = np.random.default_rng(5)
+    sequences, labels = rng.standard_normal((N, M, 3, D)), rng.integers(0, 2, (N, M))
+    loss = torch.nn.functional.cross_entropy
+    with pytest.warns(UserWarning, match="loss is evaluated one agent at a time, since torch cannot batch it") as warned:
+        made = from_module(Recurrent(kind), loss, [*zip(sequences, labels, strict=True)], orthogonal=["layer.weight_hh_l0"])
+    assert len(warned) == 1
+    module, x = made.module_at(made.start(0)), np.repeat(made.start(0)[None], N, axis=0)
+    own = [float(loss(module(torch.from_numpy(a)), torch.from_numpy(y)).detach()) for a, y in zip(sequences, labels, strict=True)]
+    np.testing.assert_allclose(made.value(x), own, rtol=1e-12)
+    assert made.check_gradient().right
+    assert made.restrict(slice(2, 5)).gradient(x[2:5]).tobytes() == made.gradient(x)[2:5].tobytes()
+    for method in (DRGTA(step_size=0.1), DRSGD(step_size=0.1, batch_size=M)):
+        objectives = solve(made, method, tp.metropolis_weights(tp.complete(N)), iterations=20).history["objective"]
+        assert objectives[-1] < objectives[0]
+
+
+def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
+    """Also where a function can be batched at first, and no longer later; that is said."""
+    late: list[bool] = []
+
+    def f(a: Any, x: Any) -> Any:
+        return pca(a, x) if late and float(x.detach().sum()) > -1e6 else pca(a, x) + 0.0
+
+    made = from_function(f, Stiefel(D, R), data=DATA, backend="torch")
+    batched = made.value(POINTS), made.gradient(POINTS)
+    assert made._library.batched  # type: ignore[attr-defined]
+    late.append(True)
+    with pytest.warns(UserWarning, match="f is evaluated one agent at a time, since torch cannot batch it"):
+        single = made.value(POINTS), made.gradient(POINTS)
+    for one, other in zip(batched, single, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+    given = problem()
+    x, library = given.start(0)[None] + np.zeros((N, 1, 1)), given._library
+    alone = type(library)(library.f, batched=False)
+    labels = np.random.default_rng(3).integers(0, 2, (N, M))
+    assert library.batched
+    for gradient, found in ((False, given.value(x)), (True, given.gradient(x))):
+        each = [alone.evaluate(gradient, alone.arrays((a, y)), point) for a, y, point in zip(DATA, labels, x, strict=True)]
+        np.testing.assert_allclose(found, each, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: None, "None: does the function end with `return`?"),
+        (lambda f: f.item(), "float: return a tensor, without item(), float() or NumPy, which cut it off from x"),
+        (lambda f: f.reshape(1), "an array of shape (1,): return its sum, its mean or one entry"),
+        (lambda f: f + 1j, "dtype torch.complex128: return its real part if that is meant"),
+        (lambda f: f.long(), "dtype torch.int64: it has no gradient"),
+    ],
+    ids=["None", "float", "(1,)", "complex", "int"],
+)
+def test_an_objective_that_is_not_one_tensor_names_its_agent_at_once_and_later(change: Any, words: str) -> None:
+    late: list[bool] = []
+    changes = from_function(
+        lambda i, x: change(pca(torch.from_numpy(DATA)[i], x)) if late else pca(torch.from_numpy(DATA)[i], x),
+        Stiefel(D, R),
+        N,
+        backend="torch",
+    )
+    changes.gradient(POINTS)
+    late.append(True)
+    said = f"f of agent 0 must be one real number, got {words}"
+    for asked in (changes.value, changes.gradient):
+        with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+            asked(POINTS)
+    with pytest.raises(TypeError, match=f"^{re.escape(f'f cannot be differentiated (torch: {said})')}$"):
+        from_function(lambda a, x: change(pca(a, x)), Stiefel(D, R), data=DATA, backend="torch")
+
+
+def test_data_sets_and_loaders_are_the_samples_of_their_agents() -> None:
+    """Joined batches, also of agents with unequal numbers of samples; a data set of one tensor is the agent's array."""
+    data, loss = torch.utils.data, torch.nn.functional.cross_entropy
+    labels = torch.from_numpy(np.random.default_rng(3).integers(0, 2, (N, M)))
+    pairs = [*zip(torch.from_numpy(DATA), labels, strict=True)]
+    expected, x = problem(), problem().start(0)[None] + np.zeros((N, 1, 1))
+    sets = [data.TensorDataset(a, y) for a, y in pairs]
+    for items in (sets, [data.DataLoader(one, batch_size=5) for one in sets], [data.Subset(one, range(M)) for one in sets]):
+        made = from_module(small(), loss, items, orthogonal=["0.weight", "2.weight"])
+        assert made.gradient(x).tobytes() == expected.gradient(x).tobytes()
+        assert made.n_samples.tolist() == [M] * N
+    fewer = from_module(small(), loss, [sets[0], data.Subset(sets[1], range(3))])
+    assert fewer.n_samples.tolist() == [M, 3]
+    own = from_function(pca, Stiefel(D, R), data=[data.TensorDataset(a) for a, _ in pairs], backend="torch")
+    np.testing.assert_allclose(own.gradient(POINTS), PCA(DATA, R).gradient(POINTS), atol=1e-13)
+    for items, said in (
+        (sets[0], "data must be a list with a data set or loader for each agent, got one TensorDataset"),
+        ([sets[0], data.DataLoader(data.Subset(sets[1], []))], "the data of agent 1, a DataLoader, cannot be read (ValueError: "),
+        ([sets[0], data.TensorDataset(pairs[1][0])], "the data of agent 1 must be a tuple (inputs, targets), got float64 of shape"),
+        ([pairs[0], {"x": pairs[1]}], "the data of agent 1 must be an array of real numbers whose rows are samples, or a tuple"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            from_module(small(), loss, items)
+
+
 def test_modules_that_cannot_be_are_refused() -> None:
     data, loss = [(DATA[0], np.zeros(M))], torch.nn.functional.mse_loss
     with pytest.raises(ValueError, match=re.escape("the module has no parameter '3.weight'; it has 0.weight, 0.bias")):
@@ -101,6 +212,16 @@ def test_modules_that_cannot_be_are_refused() -> None:
         from_module(small(), loss, data, orthogonal=["0.bias"])
     with pytest.raises(ValueError, match=r"Dropout .* depends on more than parameters and inputs"):
         from_module(torch.nn.Sequential(torch.nn.Dropout()), loss, data)
+    with pytest.raises(ValueError, match=re.escape("LSTM (layer) has random dropout=0.5: set it to 0")):
+        from_module(Recurrent("LSTM", num_layers=2, dropout=0.5), loss, data)
+    wrong: list[tuple[Any, str]] = [
+        (lambda m, d: loss(m(d[0]), d[1]), "loss is called as loss(output, targets), with output = module(inputs)"),
+        (lambda o, y: loss(o[:, 0], y, reduction="none"), f"loss of agent 0 must be one real number, got an array of shape ({M},)"),
+    ]
+    for function, said in wrong:
+        with pytest.raises(TypeError, match=re.escape(said)) as refused:
+            from_module(small(), function, data)
+        assert "gradient=" not in str(refused.value)
 
 
 @pytest.fixture

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ...protocols import Array, Index
 from ..base import AgentProblem, C, Selection, selected
 from ..functions import FunctionProblem
-from .libraries import LIBRARIES, Backend, Library, Objective, Torch, candidates, each
+from .libraries import LIBRARIES, Backend, Library, Objective, Torch, WrongAnswer, candidates, each
 
 _TRIED = 8
 """The number of agents whose results are compared, together and one at a time."""
+_BATCH = 1024
+"""The number of samples that are read together from a data set of PyTorch."""
 
 
 class DifferentiatedProblem(AgentProblem[C]):
@@ -27,14 +30,20 @@ class DifferentiatedProblem(AgentProblem[C]):
 
     n_samples: Index
     """``(n_local,)``: the numbers of samples; set only where the agents have data."""
+    _function: ClassVar[str] = "f"
+    """The function that messages name."""
+    _cure: ClassVar[str] = "write it with one library, or give gradient="
+    """The advice where no library can differentiate it."""
 
     def __init__(self, f: Objective, constraint: C, own: Any, n_agents: int, backends: Sequence[str]) -> None:
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._own = own
-        point = self.start(0)
-        points = np.repeat(point[None], min(n_agents, _TRIED), axis=0)
-        self._library = _differentiating(f, backends, _items(own, len(points)), points)
-        tried = self._library.evaluate(False, self._few(len(points)), points)
+        points = np.repeat(self.start(0)[None], min(n_agents, _TRIED), axis=0)
+        items = _items(own, len(points))
+        self._library = self._differentiating(f, backends, items[0], points[0])
+        if self._library.name != "autograd" and not isinstance(own, list):  # which data of several shapes are
+            self._library = self._together(type(self._library)(f, batched=True), items, points) or self._library
+        tried = self.restrict(slice(0, len(points)))._evaluate(False, points)
         if tried.dtype != np.float64:
             warnings.warn(
                 f"f is computed in {tried.dtype}, not float64: gradients are accurate to about "
@@ -42,10 +51,48 @@ class DifferentiatedProblem(AgentProblem[C]):
                 stacklevel=3,
             )
 
-    def _few(self, n: int) -> Any:
-        """The first ``n`` agents' numbers or data, for the library."""
-        few = _taken(self._own, slice(0, n))
-        return self._library.arrays(few) if self._library.batched else [self._library.arrays(one) for one in _items(few, n)]
+    def _differentiating(self, f: Objective, backends: Sequence[str], item: Any, point: Array) -> Library:
+        """The first library that can differentiate f of the first agent."""
+        reasons, cure = [], ""
+        for name in backends:
+            alone = LIBRARIES[name](f, batched=False)
+            try:
+                self._of_agent(alone, True, 0, alone.arrays(item), point)
+            except WrongAnswer as error:
+                reasons.append(f"{name}: {error}")
+            except Exception as error:  # whatever a user's function raises with another library's arrays
+                reasons.append(f"{name}: {_in_short(error)}")
+                cure = f": {self._cure}"
+            else:
+                return alone
+        raise TypeError(f"{self._function} cannot be differentiated ({'; '.join(reasons)}){cure}")
+
+    def _together(self, library: Library, items: list[Any], points: Array) -> Library | None:
+        """The library that takes all agents in one call; None, with a warning for functions of data, where f does not permit that.
+
+        PyTorch's calls have one agent each if the bits of a call with several differ from theirs.
+        """
+        own = tuple(map(np.stack, zip(*items, strict=True))) if isinstance(items[0], tuple) else np.stack(items)
+        try:
+            library.evaluate(False, library.arrays(own), points)
+            all_at_once = library.evaluate(True, library.arrays(own), points)
+            single = [
+                library.evaluate(True, library.arrays(_taken(own, slice(i, i + 1))), points[i : i + 1]) for i in range(len(points))
+            ]
+        except Exception as error:  # whatever a user's function raises
+            if not isinstance(items[0], int):
+                self._warn_of(error, library)
+            return None
+        if isinstance(library, Torch) and all_at_once.tobytes() != np.concatenate(single).tobytes():
+            library.chunk = 1
+            library._made.cache_clear()
+        return library
+
+    def _warn_of(self, error: Exception, library: Library) -> None:
+        warnings.warn(
+            f"{self._function} is evaluated one agent at a time, since {library.name} cannot batch it ({_in_short(error)})",
+            stacklevel=2,
+        )
 
     def _take(self, local: Selection) -> None:
         self._own = _taken(self._own, local)
@@ -54,24 +101,59 @@ class DifferentiatedProblem(AgentProblem[C]):
 
     @cached_property
     def _arrays(self) -> Any:
-        """The local agents' numbers or data, for the library."""
-        return self._few(self.n_local)
+        """The local agents' numbers or data, for the library: stacked, or a list of an item for each."""
+        if self._library.batched:
+            return self._library.arrays(self._own)
+        return [self._library.arrays(one) for one in _items(self._own, self.n_local)]
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key not in ("_arrays", "_blocks")} | {"_blocks": None}
 
+    def _evaluate(self, gradient: bool, x: Array, *batch: Index) -> Array:
+        """``(n_local,)`` or like x: f, or its gradient, in one call, or of one agent after the other where that fails."""
+        if not self._library.batched:
+            return self._one_by_one(self._library, self._arrays, gradient, x, *batch)
+        try:
+            return self._library.evaluate(gradient, self._arrays, x, *batch)
+        except Exception as error:  # whatever a user's function raises
+            failure = error
+        alone = type(self._library)(self._library.f, batched=False)
+        items = [alone.arrays(one) for one in _items(self._own, self.n_local)]
+        found = self._one_by_one(alone, items, gradient, x, *batch)
+        self._warn_of(failure, alone)
+        return found
+
+    def _one_by_one(self, library: Library, items: list[Any], gradient: bool, *given: Array) -> Array:
+        agents = range(self.agents.start, self.agents.stop)
+        return np.stack([self._of_agent(library, gradient, *one) for one in zip(agents, items, *given, strict=True)])
+
+    def _of_agent(self, library: Library, gradient: bool, agent: int, own: Any, x: Array, *batch: Index) -> Array:
+        """The value of f of one agent, or its gradient like x; an error names the agent."""
+        what = f"{self._function} of agent {agent}"
+        try:
+            found = library.evaluate(gradient, own, x, *batch)
+        except WrongAnswer as error:
+            raise WrongAnswer(f"{what} must be one real number, {error}") from None
+        except Exception as error:  # whatever a user's function raises
+            error.add_note(f"raised by {what}")
+            raise
+        if gradient and (found.shape != x.shape or found.dtype.kind != "f"):
+            got = f"{found.dtype} of shape {found.shape}"
+            raise WrongAnswer(f"the gradient of {what} must be real and have shape {x.shape}, got {got}")
+        return found
+
     def value(self, x: Array) -> Array:
-        return np.array(self._library.evaluate(False, self._arrays, x), dtype=np.float64)
+        return np.array(self._evaluate(False, x), dtype=np.float64)
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``: the gradients G_i(x_i)."""
-        return np.array(self._library.evaluate(True, self._arrays, x), dtype=np.float64, order="C")
+        return np.array(self._evaluate(True, x), dtype=np.float64, order="C")
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``; a TypeError without data."""
         if not hasattr(self, "n_samples"):
             raise TypeError("gradients on a few samples need the agents' data: from_function(f, set, data=...)")
-        return np.array(self._library.evaluate(True, self._arrays, x, batch), dtype=np.float64, order="C")
+        return np.array(self._evaluate(True, x, batch), dtype=np.float64, order="C")
 
 
 def from_function(
@@ -103,8 +185,9 @@ def from_function(
         The library: ``"jax"``, ``"torch"`` or ``"autograd"``; auto is the first one your program imported that can differentiate f.
     data
         For every agent an array, or a tuple of arrays, whose rows are its samples: a list of them, or one stacked array (a tuple of
-        stacked arrays), which is not copied. Where f is a mean over the rows, mini-batches (``batch_size``) are unbiased. Agents
-        with unequal numbers of rows are evaluated one after the other.
+        stacked arrays), which is not copied. A list may also hold PyTorch's data sets or loaders, whose samples are read once.
+        Where f is a mean over the rows, mini-batches (``batch_size``) are unbiased. Agents with unequal numbers of rows are
+        evaluated one after the other.
 
     Raises
     ------
@@ -146,25 +229,64 @@ def _taken(own: Any, local: Selection) -> Any:
     return selected(own, local) if isinstance(own, list) else each(lambda a: a[local], own)
 
 
-def _array(a: Any) -> Any:
+def _named(data: Any) -> str:
+    """The type of data, and the shapes of arrays."""
+    if isinstance(data, np.ndarray) and data.dtype != object:
+        return f"{data.dtype} of shape {data.shape}"
+    return f"a tuple of {len(data)}" if isinstance(data, tuple) else f"a {type(data).__name__}"
+
+
+def _array(a: Any, whose: str = "") -> Any:
     """The data as an array, float64 where they are not whole numbers; the data themselves where they are so already."""
-    found = np.asarray(a)
-    if found.dtype.kind not in "fiub" or found.ndim == 0:
-        raise ValueError(
-            f"the data must be arrays of real numbers whose rows are samples, got {found.dtype} of shape {found.shape}"
-        )
+    try:
+        found = np.asarray(a)
+    except Exception as error:  # rows of unequal lengths, tensors on a GPU
+        raise ValueError(f"the data{whose} cannot be made an array ({_in_short(error)})") from error
+    if found.dtype.kind not in "fiub" or found.ndim == 0 or np.ma.is_masked(a):
+        got = "masked entries" if np.ma.is_masked(a) else _named(found if found.ndim else a)
+        raise ValueError(f"the data{whose} must be an array of real numbers whose rows are samples, or a tuple of them, got {got}")
     return found.astype(np.float64, copy=False) if found.dtype.kind == "f" else found
+
+
+def _is_of_samples(data: Any) -> bool:
+    """True for a data set or a loader of PyTorch."""
+    torch_data: Any = sys.modules.get("torch.utils.data")
+    return torch_data is not None and isinstance(data, torch_data.Dataset | torch_data.DataLoader)
+
+
+def _samples(data: Any) -> Any:
+    """The samples of a data set or a loader of PyTorch, read once: an array, or a tuple of arrays."""
+    from torch.utils.data import DataLoader
+
+    batches = list(data if isinstance(data, DataLoader) else DataLoader(data, batch_size=_BATCH))
+    if not batches or not isinstance(batches[0], list | tuple):
+        return np.concatenate(batches)
+    columns = tuple(map(np.concatenate, zip(*batches, strict=True)))
+    return columns if len(columns) > 1 else columns[0]
+
+
+def _item(agent: int, data: Any) -> Any:
+    """The data of an agent as an array, or a tuple of arrays."""
+    whose = f" of agent {agent}"
+    if _is_of_samples(data):
+        try:
+            data = _samples(data)
+        except Exception as error:  # whatever a user's data set raises
+            raise ValueError(f"the data{whose}, a {type(data).__name__}, cannot be read ({_in_short(error)})") from error
+    return each(partial(_array, whose=whose), data)
 
 
 def _arranged(data: Any) -> tuple[Any, int]:
     """All agents' data, stacked where their shapes permit it, and the number of agents."""
     if isinstance(data, list) and data:
-        items = [each(_array, one) for one in data]
+        items = [_item(agent, one) for agent, one in enumerate(data)]
         shapes = {each(np.shape, one) if isinstance(one, tuple) else (np.shape(one),) for one in items}
         if len(shapes) > 1:
             return items, len(items)
         own = tuple(map(np.stack, zip(*items, strict=True))) if isinstance(items[0], tuple) else np.stack(items)
         return own, len(items)
+    if _is_of_samples(data):
+        raise ValueError(f"data must be a list with a data set or loader for each agent, got one {type(data).__name__}")
     own = each(_array, data)
     counts = {len(a) for a in own} if isinstance(own, tuple) else {len(own)}
     if len(counts) != 1:
@@ -183,37 +305,6 @@ def _rows(own: Any, n: int) -> Index:
     return np.array(counts, dtype=np.int64)
 
 
-def _differentiating(f: Objective, backends: Sequence[str], items: list[Any], points: Array) -> Library:
-    """The first library that can differentiate f, for all agents in one call where that works.
-
-    PyTorch's calls have one agent each if the bits of a call with several differ from theirs.
-    """
-    reasons = []
-    for name in backends:
-        alone = LIBRARIES[name](f, batched=False)
-        try:
-            first = alone.evaluate(True, [alone.arrays(items[0])], points[:1])
-        except Exception as error:  # whatever a user's function raises with another library's arrays
-            reasons.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
-            continue
-        if first.shape != points[:1].shape or first.dtype.kind != "f":
-            reasons.append(f"{name}: the gradient is {first.dtype} of shape {first.shape[1:]}")
-            continue
-        return alone if name == "autograd" else _together(LIBRARIES[name](f, batched=True), items, points) or alone
-    raise TypeError(f"f cannot be differentiated ({'; '.join(reasons)}): write it with one library, or give gradient=")
-
-
-def _together(library: Library, items: list[Any], points: Array) -> Library | None:
-    """The library that takes all agents in one call, None where f does not permit that."""
-    try:
-        own = tuple(map(np.stack, zip(*items, strict=True))) if isinstance(items[0], tuple) else np.stack(items)
-        all_at_once = library.evaluate(True, library.arrays(own), points)
-        single = [
-            library.evaluate(True, library.arrays(_taken(own, slice(i, i + 1))), points[i : i + 1]) for i in range(len(points))
-        ]
-    except Exception:
-        return None
-    if isinstance(library, Torch) and all_at_once.tobytes() != np.concatenate(single).tobytes():
-        library.chunk = 1
-        library._made.cache_clear()
-    return library
+def _in_short(error: Exception) -> str:
+    """The type of an error and the first line of its text."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.160}"

@@ -3,7 +3,7 @@
 The bits of an agent's result must not depend on how many agents are evaluated with it. JAX: compiled code for a batch differs with
 its size, so that ``vmap`` does not keep bits; ``lax.map``, one compiled loop over the agents, does, at the same speed. PyTorch:
 ``vmap`` keeps bits for most functions; this is tested for each function when its problem is made, and otherwise ``vmap`` is called
-with one agent at a time. autograd has no batches: a loop over the agents.
+with one agent at a time. autograd has no batches: a loop over the agents, which other libraries have where a batch fails.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def each(function: Callable[[Any], Any], own: Any) -> Any:
     return tuple(map(function, own)) if isinstance(own, tuple) else function(own)
 
 
-class Library(ABC):
-    """The objective f and its gradient by one library.
+class WrongAnswer(TypeError):
+    """A value of f that is not one real number, or a gradient that is not a real array like x."""
 
-    If ``batched``, all agents are taken in one call; a function that does not permit it (data of several shapes, Python lists that
-    are indexed by the agent's number) is called with one agent after the other.
-    """
+
+class Library(ABC):
+    """The objective f and its gradient by one library: of all agents in one call if ``batched``, else of one agent."""
 
     name: Backend
 
@@ -59,16 +59,41 @@ class Library(ABC):
         """The result of a function that `_make` made, as a NumPy array."""
 
     def evaluate(self, gradient: bool, own: Any, x: Array, *batch: Index) -> Array:
-        """``(n_local,)`` or like ``x``: f, or its gradient, of every agent, from the samples ``(n_local, b)`` if given."""
-        function = self._made(gradient)
-        if self.batched:
-            return self._call(function, own, x, *batch)
-        return np.stack([self._call(function, *one) for one in zip(own, x, *batch, strict=True)])
+        """``(n_local,)`` or like ``x``: f, or its gradient, of every agent, from the samples ``(n_local, b)`` if given.
+
+        Without the first axis where the library is not ``batched``.
+        """
+        return self._call(self._made(gradient), own, x, *batch)
+
+    def _at(self, own: Any, x: Any, *batch: Any) -> Any:
+        """The value f(own, x), from the samples whose numbers are in ``batch`` where it is given.
+
+        Raises a `WrongAnswer` whose text is "got ..." where it is not one real number.
+        """
+        value = self.f(each(lambda a: a[batch[0]], own) if batch else own, x)
+        if wrong := self._wrong(value):
+            raise WrongAnswer(f"got {wrong}")
+        return value
+
+    def _wrong(self, value: Any) -> str:
+        """The kind of a value of f and the advice, if it is not one real number of the library; else nothing."""
+        if value is None:
+            return "None: does the function end with `return`?"
+        if isinstance(value, float):
+            return ""
+        if isinstance(value, int):
+            return f"{value}, which does not depend on x: return {float(value)} if that is meant"
+        if not hasattr(value, "dtype") or isinstance(value, np.ma.MaskedArray):
+            return f"{type(value).__name__}: return the number itself"
+        if "float" not in str(value.dtype):
+            return f"dtype {value.dtype}: {_CURES.get(str(value.dtype).rpartition('.')[-1], 'it has no gradient')}"
+        shape = tuple(value.shape)
+        return f"an array of shape {shape}: return its sum, its mean or one entry" if shape else ""
 
 
-def _at(f: Objective, own: Any, x: Any, *batch: Any) -> Any:
-    """The value f(own, x), from the samples whose numbers are in ``batch`` where it is given."""
-    return f(each(lambda a: a[batch[0]], own) if batch else own, x)
+_REAL = "return its real part if that is meant"
+_CURES = {"complex64": _REAL, "complex128": _REAL, "object": "compute it with the library's functions, not NumPy's"}
+"""The advice for a value of a type that is not real, by its name."""
 
 
 class Jax(Library):
@@ -85,10 +110,7 @@ class Jax(Library):
     def _make(self, gradient: bool) -> Callable[..., Any]:
         import jax
 
-        def at(own: Any, x: Any, *batch: Any) -> Any:
-            return _at(self.f, own, x, *batch)
-
-        one = jax.grad(at, argnums=1) if gradient else at
+        one = jax.grad(self._at, argnums=1) if gradient else self._at
         if self.batched:
             each_agent: Callable[..., Any] = jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
             return each_agent
@@ -118,11 +140,15 @@ class Torch(Library):
     def _make(self, gradient: bool) -> Callable[..., Any]:
         import torch
 
-        def at(own: Any, x: Any, *batch: Any) -> Any:
-            return _at(self.f, own, x, *batch)
-
-        one = torch.func.grad(at, argnums=1) if gradient else at
+        one = torch.func.grad(self._at, argnums=1) if gradient else self._at
         return torch.func.vmap(one, chunk_size=self.chunk) if self.batched else one
+
+    def _wrong(self, value: Any) -> str:
+        import torch
+
+        if value is not None and not isinstance(value, torch.Tensor):
+            return f"{type(value).__name__}: return a tensor, without item(), float() or NumPy, which cut it off from x"
+        return super()._wrong(value)
 
     def _call(self, function: Callable[..., Any], *given: Any) -> Array:
         own, *rest = given
@@ -148,10 +174,10 @@ class Autograd(Library):
     def _make(self, gradient: bool) -> Callable[..., Any]:
         import autograd
 
-        def at(own: Any, x: Any, *batch: Any) -> Any:
-            return _at(self.f, own, x, *batch)
+        return autograd.grad(self._at, 1) if gradient else self._at
 
-        return autograd.grad(at, 1) if gradient else at
+    def _wrong(self, value: Any) -> str:
+        return super()._wrong(getattr(value, "_value", value))  # autograd follows a value in a box
 
     def _call(self, function: Callable[..., Any], *given: Any) -> Array:
         return np.asarray(function(*given))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...protocols import Array
 from ...sets import Euclidean, Flat, Stiefel
-from .functions import DifferentiatedProblem, _arranged, _rows
+from .functions import DifferentiatedProblem, _arranged, _items, _named, _rows
 from .libraries import candidates
 
 
@@ -30,6 +30,9 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
     n_agents
         The number of agents.
     """
+
+    _function = "loss"
+    _cure = "loss is called as loss(output, targets), with output = module(inputs)"
 
     def __init__(self, module: Any, loss: Callable[[Any, Any], Any], own: Any, n_agents: int, orthogonal: Sequence[str]) -> None:
         from torch.func import functional_call
@@ -55,8 +58,9 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
             inputs, targets = own
             return loss(functional_call(module, self._parameters(x), (inputs,)), targets)
 
+        rows = _rows(own, n_agents)
         super().__init__(f, Flat(*sets), own, n_agents, candidates("torch"))
-        self.n_samples = _rows(own, n_agents)
+        self.n_samples = rows
 
     def _parameters(self, x: Any) -> dict[str, Any]:
         """The module's parameters in points ``(..., p, 1)`` of NumPy or PyTorch, as views."""
@@ -108,7 +112,8 @@ def from_module(
         ``loss(output, targets) -> number``, a mean over the samples, e.g. ``torch.nn.functional.cross_entropy``.
     data_of_each_agent
         A list of ``(inputs, targets)`` with the samples first, or two stacked arrays with the agents first; arrays or tensors.
-        Agents with equally many samples are evaluated in one call.
+        A list may also hold PyTorch's data sets or loaders, whose samples are read once. Agents with equally many samples are
+        evaluated in one call, where PyTorch can batch the module.
     orthogonal
         The names of parameters with orthonormal columns (rows where there are fewer rows), on Stiefel manifolds; others are free.
 
@@ -128,7 +133,10 @@ def from_module(
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
     for name, one in module.named_modules():
-        if isinstance(one, torch.nn.modules.dropout._DropoutNd | torch.nn.modules.batchnorm._NormBase):
+        layers = torch.nn.modules
+        if isinstance(one, torch.nn.RNNBase | torch.nn.MultiheadAttention) and one.dropout > 0:
+            raise ValueError(f"{type(one).__name__} ({name}) has random dropout={one.dropout}: set it to 0")
+        if isinstance(one, layers.dropout._DropoutNd | layers.batchnorm._NormBase):
             raise ValueError(
                 f"{type(one).__name__} ({name}) depends on more than parameters and inputs: leave it out, or use LayerNorm"
             )
@@ -139,4 +147,7 @@ def from_module(
         if len(shapes[name]) < 2:
             raise ValueError(f"the parameter {name!r} of shape {shapes[name]} is no matrix: only matrices can be orthogonal")
     own, count = _arranged(data_of_each_agent)
+    for agent, item in enumerate(_items(own, count)):
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise ValueError(f"the data of agent {agent} must be a tuple (inputs, targets), got {_named(item)}")
     return ModuleProblem(copy.deepcopy(module).double(), loss, own, count, orthogonal)
