@@ -255,8 +255,8 @@ def kinks() -> Any:
     return NonsmoothFunctionProblem(value, subgradient, Stiefel(D, R), N, stacked=True)
 
 
-SHORT = [*((method, "targets") for method in (*NETWORKED, *ALONE)), (DRSM(step_size=0.01), "kinks")]
-LONG = [
+SHORT: list[tuple[Any, str]] = [*((method, "targets") for method in (*NETWORKED, *ALONE)), (DRSM(step_size=0.01), "kinks")]
+LONG: list[tuple[Any, str]] = [
     (method(step_size=0.1, retraction=one), kind)
     for method, kind in ((DRGTA, "rows"), (DRGTA, "column"), (RGD, "Gram"))
     for one in ("polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr")
@@ -306,7 +306,7 @@ def test_retractions_have_the_precision_of_their_points(name: str, columns: int)
     lengths = np.array([1e-5, 1e-2, 0.1, 0.3, 0.6, 1.0, 3.0, 100.0])
     y = start + lengths[:, None, None] * RNG.standard_normal((len(lengths), D, columns))
     y[-1, 0, 0] = np.nan
-    function = named("retraction", name, (name,))
+    function: Callable[[Any], Any] = named("retraction", name, (name,))
     exact, put = function(y), opened(f"{CPU}:float32").put(y)
     found = function(put)
     assert found.dtype == np.float32

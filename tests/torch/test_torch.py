@@ -93,7 +93,7 @@ def test_parts_of_the_agents_have_the_bits_of_all() -> None:
         assert made.restrict(part).gradient(x[part]).tobytes() == made.gradient(x)[part].tobytes()
 
 
-class Recurrent(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not among the packages of the type checks
+class Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]  # PyTorch is not among the packages of the type checks
     """The last output of a recurrent layer, and a linear one."""
 
     def __init__(self, kind: str, **given: Any) -> None:

@@ -123,7 +123,8 @@ class DifferentiatedProblem(AgentProblem[C]):
         self._warn_of(failure, alone)
         return found
 
-    def _one_by_one(self, library: Library, items: list[Any], gradient: bool, *given: Array) -> Array:
+    def _one_by_one(self, library: Library, items: list[Any], gradient: bool, *given: Array | Index) -> Array:
+        """``(n_local,)`` or like the points: f, or its gradient, by a library of one agent; an error names the agent."""
         agents = range(self.agents.start, self.agents.stop)
         return np.stack([self._of_agent(library, gradient, *one) for one in zip(agents, items, *given, strict=True)])
 
