@@ -47,7 +47,7 @@ class FunctionProblem(AgentProblem[C]):
         During a run, when a function returns complex or non-numeric values; names the agent.
     ValueError
         For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when a function
-        returns the wrong shape or writes into x; names the agent.
+        returns the wrong shape, unequal parts or masked entries, or writes into x; names the agent.
     """
 
     n_samples: Index

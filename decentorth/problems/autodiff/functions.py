@@ -193,7 +193,8 @@ def from_function(
     Raises
     ------
     TypeError
-        ``f`` is no function, or no library can differentiate it: gives their reasons.
+        ``f`` is no function, or no library can differentiate it: gives their reasons. During a run, when ``f`` returns something
+        else than one real number; names the agent.
     ValueError
         An unknown backend, no number of agents or two that differ, or rows of an agent's arrays that do not match.
     ModuleNotFoundError
