@@ -111,7 +111,8 @@ def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
     given, shape = np.asarray(x0), tuple(problem.shape)
     if not np.can_cast(given.dtype, np.float64, "same_kind"):
         raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
-    point = np.array(given, dtype=np.float64, order="C")
+    with np.errstate(over="ignore", invalid="ignore"):
+        point = np.array(given, dtype=np.float64, order="C")
     if point.shape != shape:
         raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {point.shape}: all agents start from it")
     if not np.isfinite(point).all():

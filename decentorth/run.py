@@ -62,7 +62,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
     with SettingUp(root and not settings.quiet):
         run, origin = made(configuration, communicator)
-    agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
+    agreement = together(communicator, lambda: run.agreement(stopping_rule(settings), settings.resume is None))
     lines = opening(configuration, run, origin, agreement) if root else []
     if settings.check_gradient:
         try:

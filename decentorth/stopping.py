@@ -36,6 +36,14 @@ class Rule(Settings):
         """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the other."""
         raise TypeError("a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in one & two | three")
 
+    def missed(self, row: Row, first: Row) -> list[str]:
+        """The tolerances that the row does not meet, each with its value there and in the run's first row."""
+        return []
+
+    def met_at_start(self, feasibility: float) -> bool:
+        """True if a common start of all agents, with this feasibility, is converged for any objective."""
+        return False
+
     @staticmethod
     def ask(rule: StoppingRule, row: Row, collective: Collective) -> Stop | None:
         """The reason of any rule to stop at this row; a TypeError for an answer that is neither a `Stop` nor None."""
@@ -57,6 +65,13 @@ class _Pair(Rule):
             if isinstance(rule, type) or not callable(rule):
                 raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {rule!r}")
 
+    @property
+    def _rules(self) -> list[Rule]:
+        return [rule for rule in (self.first, self.second) if isinstance(rule, Rule)]
+
+    def missed(self, row: Row, first: Row) -> list[str]:
+        return [words for rule in self._rules for words in rule.missed(row, first)]
+
 
 class _Any(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
@@ -64,6 +79,9 @@ class _Any(_Pair):
         if one is not None and two is not None:
             return one if one.converged else two
         return one or two
+
+    def met_at_start(self, feasibility: float) -> bool:
+        return any(rule.met_at_start(feasibility) for rule in self._rules)
 
 
 class _All(_Pair):
@@ -74,6 +92,15 @@ class _All(_Pair):
         converged = one.converged and two.converged
         status = "converged" if converged else one.status if two.converged else two.status
         return Stop(status, converged, f"{one.message}, {two.message}")
+
+    def met_at_start(self, feasibility: float) -> bool:
+        return [rule.met_at_start(feasibility) for rule in self._rules] == [True, True]
+
+
+def _above(words: str, metric: str, row: Row, first: Row, bound: float) -> list[str]:
+    """The metric at the start and in the row, if it is not at or below the bound there."""
+    value = row.values.get(metric, 0.0)
+    return [] if value <= bound else [f"{words} {first.values[metric]:.3g} -> {value:.3g}, not below {bound:.3g}"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +118,9 @@ class _Below(Rule):
         if value <= self.tolerance:
             return Stop("converged", True, f"{self._name} {value:.2e} <= {self.tolerance:g}")
         return None
+
+    def missed(self, row: Row, first: Row) -> list[str]:
+        return _above(self._name, self._metric, row, first, self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -141,17 +171,27 @@ class _Share(Rule):
             )
         return None
 
+    def missed(self, row: Row, first: Row) -> list[str]:
+        found = _above("gradient norm", "gradient_norm", row, first, self.share * self.start)
+        return [f"{words}, {self.share:g} times its start" for words in found]
+
 
 class Consensus(_Below):
     """Convergence when the consensus error ``consensus_rms`` is at or below a tolerance."""
 
     _metric, _name = "consensus_rms", "consensus rms"
 
+    def met_at_start(self, feasibility: float) -> bool:
+        return True
+
 
 class Feasibility(_Below):
     """Convergence when ``feasibility`` (of the worst agent) is at or below a tolerance."""
 
     _metric, _name = "feasibility", "feasibility"
+
+    def met_at_start(self, feasibility: float) -> bool:
+        return feasibility <= self.tolerance
 
 
 class Error(_Below):
@@ -208,6 +248,16 @@ class LocalMaximum(Rule):
         """True if the agents' maxima are at or below the tolerance, as each agent can check by itself."""
         return all(value <= self.tolerance for value in self._judged(agreed).values())
 
+    def met_at_start(self, feasibility: float) -> bool:
+        near = {"feasibility"} if feasibility <= self.tolerance else set()
+        return bool(self.quantities) and {*self.quantities} <= {"disagreement", *near}
+
+    def missed(self, row: Row, first: Row) -> list[str]:
+        agreed = row.agreed
+        large = {} if agreed is None else {n: v for n, v in self._judged(agreed).items() if not v <= self.tolerance}
+        when = "" if agreed is None or agreed.iteration == row.iteration else f" at iteration {agreed.iteration}"
+        return [f"local {name} {value:.3g}{when}, not below {self.tolerance:g}" for name, value in large.items()]
+
     def _judged(self, agreed: Agreed) -> dict[str, float]:
         return {name: agreed.maxima[name] for name in self.quantities or agreed.usual}
 
@@ -263,6 +313,9 @@ class ObjectiveBelow(Rule):
         if value <= self.floor:
             return Stop("objective_floor", False, f"objective {value:.6g} <= {self.floor:g}")
         return None
+
+    def missed(self, row: Row, first: Row) -> list[str]:
+        return _above("objective", "objective", row, first, self.floor)
 
 
 @dataclass(frozen=True)

@@ -172,4 +172,5 @@ def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: 
             facts.append(f"{words.replace('_', ' ')} {begin}{last.values[name]:.3g}")
     facts.append(f"{last.seconds:.2f} s")
     facts += [f"{words} {value}" for words, value in notes.items()]
+    facts = [fact for fact in facts if fact not in message]
     return f"{message.rstrip('.')}: {', '.join(facts)}."

@@ -18,7 +18,7 @@ _SHOWN = 20
 
 def as_float64(values: np.ndarray[Any, np.dtype[Any]]) -> Array:
     """A fresh float64 C-contiguous copy; values too large for float64 become infinite, which the finiteness check reports."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.array(values, dtype=np.float64, order="C")
 
 

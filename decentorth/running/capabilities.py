@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..protocols import (
     Algorithm,
     Array,
     Asynchronous,
     Declared,
+    Landing,
     Nonsmooth,
     Problem,
+    ProductLanding,
     Projection,
     Resolved,
     Retractable,
@@ -22,7 +26,7 @@ from ..protocols import (
     Suited,
     Wrapped,
 )
-from ..stopping import GradientNorm, rules_of
+from ..stopping import Feasibility, GradientNorm, LocalMaximum, Rule, rules_of
 
 FAR_OFF = 1e-2
 """The feasibility up to which a start is taken to be on the set; methods that approach the set end nearer."""
@@ -89,17 +93,69 @@ def check_stopping(problem: Problem[Any], stopping: StoppingRule | None) -> None
             raise ValueError(rule.unmet)
 
 
-def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:
-    """Raise ValueError for a start off the set, from which a method without a penalty would not come to the set, or not move."""
-    declared = Declared.of(algorithm)
-    along = {Retractable, Signature, Signatures} & {*declared.requires_set} and declared.penalty is None
-    constraint: Any = problem.constraint
-    if along and not (off := float(constraint.feasibility(x0[None])[0])) <= FAR_OFF:
-        project = "give problem.constraint.project(x0[None])[0], or " if isinstance(constraint, Projection) else ""
+def check_met(problem: Problem[Any], stopping: StoppingRule | None, start: Array) -> None:
+    """Raise ValueError for tolerances that the common start meets, whatever the objective."""
+    off = 0.0
+    if rules_of(Feasibility, stopping) or rules_of(LocalMaximum, stopping):
+        off = 0.0 if isinstance(problem, SplitFeatures) else float(problem.constraint.feasibility(start[None])[0])
+    if isinstance(stopping, Rule) and stopping.met_at_start(off):
+        nonsmooth = isinstance(problem, Nonsmooth) and problem.nonsmooth
+        beside = "an error tolerance" if nonsmooth else "a gradient tolerance"
         raise ValueError(
-            f"{type(algorithm).__name__} moves along {constraint!r}, so it must start there, with feasibility 0; that of x0 is "
+            "all agents start at one point, so a tolerance of consensus or feasibility alone is met before the first iteration: "
+            f"give {beside} beside it, or leave it out"
+        )
+
+
+def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:
+    """Raise ValueError for a start from which the method would not come to the set, or not move."""
+    declared, name = Declared.of(algorithm), type(algorithm).__name__
+    constraint: Any = problem.constraint
+    along = {Retractable, Signature, Signatures} & {*declared.requires_set} and declared.penalty is None
+    lands = not {Landing, ProductLanding}.isdisjoint(declared.requires_set)
+    if not (along or lands or declared.safe):
+        return
+    off = float(constraint.feasibility(x0[None])[0])
+    project = "give problem.constraint.project(x0[None])[0], or " if isinstance(constraint, Projection) else ""
+    if along and not off <= FAR_OFF:
+        raise ValueError(
+            f"{name} moves along {constraint!r}, so it must start there, with feasibility 0; that of x0 is "
             f"{off:.3g}: {project}leave x0 out"
         )
+    if lands and _flat(constraint, x0):
+        raise ValueError(
+            f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "
+            "landing field keeps them so: give an x0 of full rank, or leave it out"
+        )
+    if declared.safe and running(algorithm) is not algorithm and not off <= algorithm.eps:
+        raise ValueError(
+            f"safe steps keep every agent within eps = {algorithm.eps:g} of the manifold, so it must start there: "
+            f"||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps (below 3/4)"
+        )
+    if declared.safe and Landing in declared.requires_set and _trapped(constraint, x0, algorithm.eps):
+        raise ValueError(
+            f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}: {project}leave safe or x0 out"
+        )
+
+
+def _flat(constraint: Any, x0: Array) -> bool:
+    """True if x0 has no projection that small changes leave where it is, as its columns are linearly dependent."""
+    if not isinstance(constraint, Projection):
+        return False
+    length = float(np.abs(x0).max()) or 1.0
+    moved = x0 + 1e-12 * length * np.random.default_rng(0).standard_normal(x0.shape)
+    with np.errstate(all="ignore"):
+        point = constraint.project(x0[None])
+        change = constraint.project(moved[None]) - point
+    if np.isfinite(change).all():
+        return bool(np.abs(change).max() > 0.01 * np.abs(point).max())
+    return bool(np.linalg.matrix_rank(x0) < x0.shape[-1])
+
+
+def _trapped(constraint: Any, x0: Array, eps: float) -> bool:
+    """True if the safe step from x0 along the penalty's field, towards the set, is zero."""
+    one, x = np.ones(1), x0[None]
+    return bool(constraint.safe_step(x, constraint.landing(x, np.zeros_like(x), one), one, eps)[0] <= 0.0)
 
 
 def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:

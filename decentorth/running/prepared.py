@@ -24,13 +24,23 @@ from ..network.device import DeviceCollective, DeviceNetwork
 from ..numerics.devices import opened
 from ..numerics.random_streams import CounterStreams
 from ..problems import Deferred, FunctionProblem, GradientCheck, Spread
-from ..problems.common.gradient_check import worst
+from ..problems.common.gradient_check import check_attached, worst
 from ..process.abort import RANK_TIMEOUT, patience
-from ..protocols import SETUP, Array, Asynchronous, Declared, Index, Problem, StoppingRule
+from ..protocols import SETUP, Array, Asynchronous, Declared, Index, Problem, SplitFeatures, StoppingRule
 from ..result import Result
 from ..stopping import after_resume
 from . import asynchronous, loop, on_device
-from .capabilities import check_capabilities, check_network, check_start, check_stopping, fitting, resolved, running, suited
+from .capabilities import (
+    check_capabilities,
+    check_met,
+    check_network,
+    check_start,
+    check_stopping,
+    fitting,
+    resolved,
+    running,
+    suited,
+)
 from .checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from .local_stopping import Agreement
 from .rank_loss import Loss, check_graph, check_leaving, continued, divided_anew, survivors
@@ -142,6 +152,9 @@ class Run(Shown):
                 self.problem = self._placed  # its functions take nothing but the device's tensors
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.start: Array = start
+        if not isinstance(self.problem, SplitFeatures):
+            with threadpool_limits(1), self.collective.together():
+                check_attached(self.problem, start)
 
     def _network(self, W: Any, comm: Any, placement: Placement, algorithm: Any, seed: int) -> Network:
         """The network, on the device or with faults where the run has these; asynchronous agents draw their faults themselves."""
@@ -310,12 +323,14 @@ class Run(Shown):
             raise ValueError(f"{found!r}: mend the functions that give the value and the gradient")
         return found
 
-    def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
+    def agreement(self, stopping: StoppingRule | None, fresh: bool = False) -> Agreement | None:
         """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`.
 
-        A ValueError for rules that the problem does not allow.
+        A ValueError for rules that the problem does not allow, or that a ``fresh`` run meets at its start.
         """
         check_stopping(self.problem, stopping)
+        if fresh:
+            check_met(self.problem, stopping, self.start)
         return Agreement.of(stopping, self.problem, self.method, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:
@@ -353,6 +368,8 @@ class Run(Shown):
         if resumed is not None:
             before = sum(resumed.seconds.get(name, 0.0) for name in ("compute", "wait"))
             options = dataclasses.replace(options, stopping=after_resume(options.stopping, before))
+        else:
+            check_met(self.problem, options.stopping, self.start)
         run: Run = self if resumed is None else resumed.run
         if not isinstance(run.network.communicator, Shrinking):
             return run._result(run._iterate(options, resumed))

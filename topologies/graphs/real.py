@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +137,10 @@ def _markup(path: Path, directed: bool) -> nx.Graph[Any]:
     """The graph of a .gml or .graphml file by its labels, or by the nodes' ids where these do not all have different labels."""
     import networkx as nx
 
-    graph: nx.Graph[Any] = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
+    graph: nx.Graph[Any]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # attributes of unknown type, which nothing here uses
+        graph = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
     labels = {node: str(label) for node, label in graph.nodes(data="label") if label is not None}
     different = len(set(labels.values())) == len(graph)
     return nx.relabel_nodes(graph, labels if different else {node: str(node) for node in graph})

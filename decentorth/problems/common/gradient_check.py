@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,23 @@ def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
     """The check of slopes ``(n,)`` of which the first is that of ``first_agent``; ``own`` are those of this process."""
     at = int(np.argmin(np.where(np.isnan(slopes), -np.inf, slopes)))
     return GradientCheck(float(slopes[at]), first_agent + at, own)
+
+
+def check_attached(problem: Any, start: Array) -> None:
+    """Raise ValueError for an agent whose gradient is zero at the start and near it, while its objective changes with x."""
+    near = start + 0.1 * random_direction(start, 1)
+    for point in (start, near):
+        gradient = problem.gradient(np.repeat(point[None], problem.n_local, axis=0))
+        zero = np.abs(gradient).reshape(problem.n_local, -1).max(-1) == 0.0
+        if not len(np.flatnonzero(zero)):
+            return
+    slopes = problem.check_gradient(near).slopes
+    wrong = np.flatnonzero(zero & ~(slopes > RIGHT))
+    if len(wrong):
+        raise ValueError(
+            f"the gradient of agent {problem.agents.start + wrong[0]} is zero, although its objective changes with x: does the "
+            "function cut its value off from x, by x.detach(), torch.no_grad() or a conversion to NumPy?"
+        )
 
 
 def taylor_slopes(value: Callable[[Array], Array], gradient: Callable[[Array], Array], x: Array, direction: Array) -> Array:

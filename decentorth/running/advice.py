@@ -1,0 +1,226 @@
+"""Advice at the end of a run: divergence, growth, points that stand still, tolerances that were missed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..numerics.devices import is_on_device
+from ..protocols import Array, Declared, Landing, Projection, Row, Smooth, SplitFeatures, Stop, StoppingRule
+from ..stopping import Rule, since
+from .checkpoint import Snapshot
+from .history import History
+from .watchers import Parts
+
+Again = Callable[[Parts, Any], Iterator[Any]]
+"""The states of a run from one of them on."""
+_OFF = 1.0
+"""The feasibility of a start above which it may be the cause of a divergence."""
+_FAR = 1e3
+"""Where a point has grown so many times larger than the start, the step may be the cause of a gradient that is not finite."""
+_GONE = 1e6
+"""The feasibility above which points that started nearer have left the set for good."""
+_GROWTH = 100.0
+"""The growth of the objective that is reported, as a multiple of its start."""
+_STATIONARY = 1e-10
+"""The change of the objective over a move as long as x0, relative to its value, up to which x0 is stationary."""
+_SOLVED = 1e-6
+"""The share of the largest gradient norm up to which a run that stands still has solved its problem."""
+_ROWS = 3
+"""The fewest equal rows at the end by which points are said to stand still."""
+_SETTLED = 1e-3
+"""The share of the first gradient norm below which square points are near a critical one; also a clear change of the objective."""
+
+
+def concluded(parts: Parts, rule: StoppingRule | None, stop: Stop, state: Any, row: Row, history: History) -> Stop:
+    """The end, with the tolerances that were missed, and what else keeps its points from being an answer."""
+    if stop.status in ("diverged", "left_safe_region"):
+        return stop
+    first, message = history.rows[0], stop.message
+    if (end := _gone(parts, state, row, first)) is not None:
+        return end
+    own = since(rule, first)
+    unmet = ", ".join(own.missed(row, first)) if isinstance(own, Rule) and not stop.converged else ""
+    if unmet and stop.status == "iterations":
+        message = f"stopped at the limit of {row.iteration} iterations: {unmet}"
+    elif unmet:
+        message = f"{message}; {unmet}"
+    found = _still(parts, history), _objective(parts, state, row, first), _component(parts, state, row, first)
+    return stop._replace(message="; ".join([message, *filter(None, found)]))
+
+
+def _still(parts: Parts, history: History) -> str | None:
+    """The reason why points have not moved from the start, or not since an iteration long before the end."""
+    rows = history.rows
+    first, last = rows[0], rows[-1]
+    if _stationary(parts, first) and not _lower(last, first):
+        return "x0 is stationary already: a solution, or a saddle point that a run from another x0 (--start) would leave"
+    if last.iteration > first.iteration and _same(first, last):
+        return "the points are at x0, where they started: try another x0 (--start) or a smaller step size"
+    moving = [row.iteration for row in rows if not _same(row, last)]
+    few = not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration
+    if few or "gradient_norm" not in last.values:
+        return None
+    if last.values["gradient_norm"] <= _SOLVED * max(row.values["gradient_norm"] for row in rows):
+        return None
+    return f"no point has moved after iteration {moving[-1]}, though the gradient is not zero: try another step size or x0"
+
+
+def _stationary(parts: Parts, row: Row) -> bool:
+    """True if a move as long as x0 would change the objective by rounding only, to first order."""
+    return _gain(parts, row) <= _STATIONARY * abs(row.values.get("objective", 0.0))
+
+
+def _lower(last: Row, first: Row) -> bool:
+    begun, ended = first.values["objective"], last.values["objective"]
+    return ended < begun - _STATIONARY * abs(begun)
+
+
+def _gain(parts: Parts, row: Row) -> float:
+    """The change of the objective, to first order, over a move as long as the start; infinity where the gradient is not known."""
+    long = parts.collective.max(float(np.linalg.norm(parts.start)))
+    return row.values.get("gradient_norm", math.inf) * (long or 1.0) if "objective" in row.values else math.inf
+
+
+def _same(row: Row, last: Row) -> bool:
+    """True if the metrics of two rows, but for costs, are the same numbers."""
+    names = [name for name in last.values if name != "flops"]
+    return np.array_equal([row.values[name] for name in names], [last.values[name] for name in names], equal_nan=True)
+
+
+def _objective(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
+    """The words about an objective that is not finite, or a hundred times as large as at the start.
+
+    An objective near zero at the start has grown if it is also above what a move as long as x0 can change to first order.
+    """
+    if "objective" not in row.values:
+        return None
+    begun, ended = first.values["objective"], row.values["objective"]
+    if not math.isfinite(ended):
+        agent = parts.runaway(parts.problem.value(state.x), np.finfo(np.float64).max)
+        whose = "" if agent is None else f" of agent {agent}"
+        return f"the objective{whose} is not finite at the end (the mean is {ended}): correct the function that gives it"
+    gain = _gain(parts, first)
+    if not ended - begun > max((_GROWTH - 1.0) * abs(begun), gain if gain < math.inf else 0.0):
+        return None
+    sized = Declared.of(parts.algorithm).step_size is not None
+    advice = _smaller(parts, state) if sized else "try another start or method"
+    return f"the objective has grown from {begun:.3g} to {ended:.3g}, more than a hundredfold; {advice}"
+
+
+def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
+    """The words about solved square points whose determinant has the wrong sign, which no small step changes.
+
+    At a critical x a reflection x (I - 2 v v^T) changes a linear objective by -2 v^T sym(x^T G) v, G its gradient: least for the
+    last eigenvector. Where it is lower, there is a better point on the other side.
+    """
+    problem: Any = parts.problem
+    if isinstance(problem, SplitFeatures) or is_on_device(state.x) or not isinstance(problem.constraint, Projection):
+        return None
+    names = {"objective", "gradient_norm"} <= {*row.values}
+    if len(problem.shape) != 2 or problem.shape[0] != problem.shape[1] or not names:
+        return None
+    if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
+        return None
+    total, slope = parts.collective.sum(state.x, problem.gradient(state.x))
+    point = problem.constraint.project(total[None] / problem.n_agents)[0]
+    v = np.linalg.eigh(point.T @ slope + slope.T @ point)[1][:, -1:]
+    mirrored = point - 2.0 * (point @ v) @ v.T
+    if not problem.constraint.feasibility(mirrored[None])[0] <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
+        return None
+    (values,) = parts.collective.sum(problem.value(np.repeat(mirrored[None], len(state.x), axis=0))[:, None])
+    own, other = row.values["objective"], float(values[0]) / problem.n_agents
+    if _sign(point) != _sign(parts.start) or not other < own - _SETTLED * abs(own):
+        return None
+    return (
+        f"the points have determinant {_sign(point):+.0f}, as x0, and one with {_sign(mirrored):+.0f} has the objective "
+        f"{other:.6g} in place of {own:.6g}: start again from x0 with one column negated (--start)"
+    )
+
+
+def _sign(point: Array) -> float:
+    """The sign of the determinant."""
+    return float(np.linalg.slogdet(point)[0])
+
+
+def _gone(parts: Parts, state: Any, row: Row, first: Row) -> Stop | None:
+    """The end of a run whose points have left the constraint set for good."""
+    before, far = first.values.get("feasibility", 0.0), row.values.get("feasibility", 0.0)
+    if not far > _GONE >= before:
+        return None
+    method: Any = parts.algorithm
+    if method.requires or method.requires_set:
+        advice = _off_set(parts) or _smaller(parts, state)
+    else:
+        constraint = parts.problem.constraint
+        such = ", such as drfgt" if isinstance(constraint, Landing) else ""
+        advice = f"{type(method).__name__} does not keep points on {constraint!r}: take a method that does{such}"
+    seen = f"feasibility {far:.3g} at iteration {row.iteration}, {before:.3g} at the start"
+    return Stop("diverged", False, f"diverged: the points have left the constraint set ({seen}); {advice}")
+
+
+def diverged(parts: Parts, again: Again, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
+    """The end of a run whose point is not finite: its cause, or a smaller step size."""
+    advice = (None if good is None else _cause(parts, again, good, state.k)) or _off_set(parts) or _smaller(parts, state)
+    seen = f"it was finite at iteration {row.iteration}"
+    return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({seen}); {advice}")
+
+
+def _cause(parts: Parts, again: Again, good: Snapshot, last: int) -> str | None:
+    """The gradient or objective that is not finite where the points still are, found by making the iterations after ``good`` again.
+
+    None where all are finite at the last such points; the same on every rank.
+    """
+    problem, network, collective = parts.problem, parts.network, parts.collective
+    now = (network.rounds, network.messages, network.bytes)
+    in_flight = {name: array.copy() for name, array in network.in_flight().items()}
+    network.restore(*good.counts, good.in_flight)
+    before, k = good.state.x, good.state.k
+    for state in again(parts, good.copied().state):
+        if state.k >= last or parts.runaway(state.x) is not None:
+            break
+        before, k = state.x.copy(), state.k
+    network.restore(*now, in_flight)
+    for name, function in (("gradient", problem.gradient), ("objective", problem.value)):
+        agent = parts.runaway(function(before), np.finfo(np.float64).max)
+        if agent is not None:
+            local = agent - problem.agents.start
+            size = np.abs(before[local]).max() if 0 <= local < len(before) else 0.0
+            largest, usual = collective.largest(np.array([size, np.abs(parts.start).max()]))
+            where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
+            step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
+            return f"the {name} of agent {agent} is not finite at {where}: mend that function{step}"
+    return None
+
+
+def _off_set(parts: Parts) -> str | None:
+    """The advice for a start from which steps of any usual size leave the set for good; None for other starts."""
+    if isinstance(parts.problem, SplitFeatures) or not isinstance(parts.problem.constraint, Projection):
+        return None
+    constraint: Any = parts.problem.constraint
+    off = float(constraint.feasibility(parts.start[None])[0])
+    on = "give problem.constraint.project(x0[None])[0], or leave x0 out (--start)"
+    return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}" if off > _OFF else None
+
+
+def _smaller(parts: Parts, state: Any) -> str:
+    """The advice for a step size that is too large, for the objectives or for the penalty."""
+    declared = Declared.of(parts.algorithm)
+    step, penalty = declared.first_step, declared.penalty
+    if not isinstance(step, float | int):
+        own = getattr(state, "step_size", None)
+        most = parts.collective.max(float(own.max())) if isinstance(own, np.ndarray) else math.inf
+        than = f" than {step}, as {most / 5.0:.2g}" if 0.0 < most < math.inf else ""
+        return f"try a smaller step size{than}{', or momentum 0' if declared.momentum else ''}"
+    problem: object = parts.problem
+    steepest = parts.collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
+    curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf
+    if isinstance(penalty, float | int) and step * penalty > 0.5 and step <= 2.0 * curved:
+        return (
+            f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
+            f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"
+        )
+    return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
