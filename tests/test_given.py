@@ -132,6 +132,62 @@ def test_a_start_off_the_set_is_refused_where_a_method_moves_along_it(method: st
     assert do.solve(PROBLEM, "drfgt", "ring", x0=1.5 * x0, iterations=500).row.values["feasibility"] < 1e-3
 
 
+@pytest.mark.parametrize("method", ["landing", "drfgt", "rfextra", "push_pull", "asynchronous_drfgt"])
+@pytest.mark.parametrize("case", ["zero", "equal columns"])
+def test_a_start_whose_rank_a_landing_method_would_keep_is_refused(method: str, case: str) -> None:
+    """skew(G x^T) x + penalty x (x^T x - I) maps a vector that x maps to zero to zero, so no step makes x injective."""
+    x0 = np.zeros((8, 2)) if case == "zero" else np.repeat(PROBLEM.start(0)[:, :1], 2, axis=1)
+    v = np.array([1.0, -1.0])
+    field = PROBLEM.constraint.landing(x0[None], DATA[:1, :8, :2], np.ones(1))[0]
+    assert np.abs(field @ v).max() < 1e-13
+    problem, W = (PROBLEM.pooled(), None) if method == "landing" else (PROBLEM, "ring")
+    with pytest.raises(ValueError, match=r"never brings x0 to St\(8, 2\): its columns are linearly dependent"):
+        do.solve(problem, method, W, x0=x0)
+    assert do.solve(problem, method, W, x0=1e-3 * PROBLEM.start(0), iterations=1).status == "iterations"
+
+
+def test_safe_steps_from_a_start_that_they_would_not_leave_are_refused() -> None:
+    """Those of a single agent are zero from ||x^T x - I|| = 1 on; from nearer they come to the set."""
+    alone, x0 = PROBLEM.pooled(), PROBLEM.start(0)
+    with pytest.raises(ValueError, match=r"safe steps of Landing do not leave x0, whose feasibility is 4\.24: give problem\."):
+        do.solve(alone, "landing:safe=true", x0=2.0 * x0)
+    near = do.solve(alone, "landing:safe=true", x0=1.2 * x0, iterations=400)
+    assert near.history["feasibility"][0] > 0.5 > 1e-3 > near.row.values["feasibility"]
+    with pytest.raises(ValueError, match=r"must start there: \|\|x0\^T x0 - I\|\|_F is 4\.24"):
+        do.solve(PROBLEM, "drfgt:safe=true", "ring", x0=2.0 * x0)
+
+
+CONSENSUS, FEASIBILITY = do.stopping.Consensus(1e-3), do.stopping.Feasibility(1e-3)
+MET: list[Any] = [
+    CONSENSUS,
+    FEASIBILITY,
+    CONSENSUS & FEASIBILITY,
+    CONSENSUS | do.stopping.Time(60),
+    CONSENSUS & (GradientNorm(1e-3) | FEASIBILITY),
+    do.stopping.LocalMaximum(1e-3, ("disagreement", "feasibility")),
+]
+
+
+@pytest.mark.parametrize("rule", MET, ids=repr)
+def test_tolerances_that_every_start_meets_are_refused(rule: Any) -> None:
+    """All agents start at one point of the set; a start off the set has to come to it first."""
+    with pytest.raises(ValueError, match=r"is met before the first iteration: give a gradient tolerance \(--gradient-tolerance\)"):
+        do.solve(PROBLEM, "drfgt", "ring", stopping=rule)
+    for one in (rule & GradientNorm(1e-9), rule & (lambda row, collective: None)):
+        assert do.solve(PROBLEM, "drfgt", "ring", stopping=one, iterations=3).status == "iterations"
+
+
+def test_a_tolerance_of_feasibility_alone_serves_from_a_start_off_the_set() -> None:
+    result = do.solve(PROBLEM, "drfgt", "ring", x0=1.2 * PROBLEM.start(0), stopping=FEASIBILITY)
+    assert (result.converged, result.row.iteration > 0) == (True, True)
+
+
+@pytest.mark.parametrize("number", ["1e4000", "nan"])
+def test_a_start_of_longer_numbers_is_refused_in_one_line(number: str) -> None:
+    with pytest.raises(ValueError, match="x0 must be finite"):  # and no RuntimeWarning
+        do.solve(PROBLEM, "drfgt", "ring", x0=np.full((8, 2), np.longdouble(number)))
+
+
 @pytest.mark.parametrize("method", ["gs_jobcd", "hyperbolic_jacobi", "j_jobcd", "csdm", "rgd"])
 def test_a_start_that_is_not_j_orthogonal_is_refused_without_a_penalty(method: str) -> None:
     """Which would keep its distance from the set to the end; a penalty brings it there."""

@@ -203,8 +203,8 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
             f"note        {settings.problem} is not differentiable: with steps that do not shrink {settings.algorithm} stops near "
             f"the answer; {made_for_it} is made for it"
         )
-    constraint = run.problem.constraint
-    if not (run.algorithm.requires or run.algorithm.requires_set) and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
+    constraint, free = run.problem.constraint, Declared.of(run.algorithm).penalty == 0.0 and not run.algorithm.requires_set
+    if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
         lines.append(
             f"note        {settings.algorithm} does not keep points on {constraint!r}, and they may leave it for good: it is a "
             "control without a constraint"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.devices import is_on_device
+from ..numerics.devices import is_on_device, on_host
 from ..protocols import Array, Declared, Landing, Projection, Row, Smooth, SplitFeatures, Stop, StoppingRule
 from ..stopping import Rule, since
 from .checkpoint import Snapshot
@@ -28,7 +28,7 @@ _GROWTH = 100.0
 _STATIONARY = 1e-10
 """The change of the objective over a move as long as x0, relative to its value, up to which x0 is stationary."""
 _SOLVED = 1e-6
-"""The share of the largest gradient norm up to which a run that stands still has solved its problem."""
+"""The share of the first gradient norm up to which a run that stands still has solved its problem."""
 _ROWS = 3
 """The fewest equal rows at the end by which points are said to stand still."""
 _SETTLED = 1e-3
@@ -48,25 +48,27 @@ def concluded(parts: Parts, rule: StoppingRule | None, stop: Stop, state: Any, r
         message = f"stopped at the limit of {row.iteration} iterations: {unmet}"
     elif unmet:
         message = f"{message}; {unmet}"
-    found = _still(parts, history), _objective(parts, state, row, first), _component(parts, state, row, first)
+    found = _still(parts, state, history), _objective(parts, state, row, first), _component(parts, state, row, first)
     return stop._replace(message="; ".join([message, *filter(None, found)]))
 
 
-def _still(parts: Parts, history: History) -> str | None:
+def _still(parts: Parts, state: Any, history: History) -> str | None:
     """The reason why points have not moved from the start, or not since an iteration long before the end."""
     rows = history.rows
     first, last = rows[0], rows[-1]
     if _stationary(parts, first) and not _lower(last, first):
         return "x0 is stationary already: a solution, or a saddle point that a run from another x0 (--start) would leave"
-    if last.iteration > first.iteration and _same(first, last):
+    if last.iteration > first.iteration and parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max())) == 0.0:
         return "the points are at x0, where they started: try another x0 (--start) or a smaller step size"
+    if "gradient_norm" not in last.values or last.values["gradient_norm"] <= _SOLVED * first.values["gradient_norm"]:
+        return None
     moving = [row.iteration for row in rows if not _same(row, last)]
-    few = not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration
-    if few or "gradient_norm" not in last.values:
+    if not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration:
         return None
-    if last.values["gradient_norm"] <= _SOLVED * max(row.values["gradient_norm"] for row in rows):
-        return None
-    return f"no point has moved after iteration {moving[-1]}, though the gradient is not zero: try another step size or x0"
+    return (
+        f"neither objective nor gradient norm has changed since iteration {rows[len(moving)].iteration}: try another step size "
+        "or start"
+    )
 
 
 def _stationary(parts: Parts, row: Row) -> bool:
@@ -86,9 +88,9 @@ def _gain(parts: Parts, row: Row) -> float:
 
 
 def _same(row: Row, last: Row) -> bool:
-    """True if the metrics of two rows, but for costs, are the same numbers."""
-    names = [name for name in last.values if name != "flops"]
-    return np.array_equal([row.values[name] for name in names], [last.values[name] for name in names], equal_nan=True)
+    """True if two rows have the same objective and gradient norm, but for rounding."""
+    names = {"objective", "gradient_norm"} & {*last.values}
+    return all(math.isclose(row.values[name], last.values[name], rel_tol=_STATIONARY) for name in names)
 
 
 def _objective(parts: Parts, state: Any, row: Row, first: Row) -> str | None:

@@ -102,21 +102,54 @@ def test_a_saved_configuration_reproduces_the_run_exactly(capsys: pytest.Capture
 
 
 def test_tolerances_must_all_hold_and_time_does_not_converge(capsys: pytest.CaptureFixture[str]) -> None:
-    easy, hard = ("--consensus-tolerance", "1e3"), ("--gradient-tolerance", "1e-30")
+    easy, hard = ("--consensus-tolerance", "1e3", "--gradient-tolerance", "1e3"), ("--gradient-tolerance", "1e-30")
+    loose = easy[:2]
     assert run(*SMALL, *easy, "--require-converged", "--out", "a") == 0
     assert (read_summary("a")["status"], read_summary("a")["converged"], read_summary("a")["iterations"]) == (
         "converged",
         True,
         0,
     )
-    assert run(*SMALL, *easy, *hard, "--require-converged", "--out", "b") == 4
+    assert run(*SMALL, *loose, *hard, "--require-converged", "--out", "b") == 4
     assert (read_summary("b")["status"], read_summary("b")["iterations"]) == ("iterations", 40)
-    assert run(*SMALL, *easy, *hard, "--out", "c") == 0
+    assert "not below 1e-30" in read_summary("b")["message"]
+    assert run(*SMALL, *loose, *hard, "--out", "c") == 0
     assert main([*SMALL, *hard, "--time-limit", "1e-9", "--require-converged", "--out", "d"]) == 4
     assert (read_summary("d")["status"], read_summary("d")["converged"]) == ("time_limit", False)
-    assert "The time limit of 1e-09 s is reached: gradient norm" in capsys.readouterr().out
+    assert "The time limit of 1e-09 s is reached; gradient norm" in capsys.readouterr().out
     assert main([*SMALL, *easy]) == 0
-    assert "Converged at iteration 0 (consensus rms" in capsys.readouterr().out
+    assert "Converged at iteration 0 (gradient norm" in capsys.readouterr().out
+
+
+def test_the_last_line_names_a_missed_tolerance_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--gradient-tolerance", "1e-6"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    words = r"Stopped at the limit of 40 iterations: gradient norm \S+ -> \S+, not below 1e-06: consensus error "
+    assert re.match(words, last), last
+    assert last.count("gradient norm") == 1
+
+
+@pytest.mark.parametrize("flag", ["--consensus-tolerance", "--feasibility-tolerance"])
+def test_a_tolerance_that_every_start_meets_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, flag, "1e-4", "--out", "a"]) == 2
+    error = capsys.readouterr().err
+    assert "a tolerance of consensus or feasibility alone is met before the first iteration: give a gradient tolerance" in error
+    assert len(error.splitlines()) == 1
+    assert not Path("a").exists()
+
+
+def test_a_start_that_safe_steps_would_not_leave_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("far.npy", 3.0 * np.eye(6, 2))
+    assert main([*SMALL, "--safe", "--start", "far.npy"]) == 2
+    assert "safe steps keep every agent within eps = 0.5 of the manifold" in capsys.readouterr().err
+
+
+def test_points_that_left_the_set_end_with_the_code_of_divergence(capsys: pytest.CaptureFixture[str]) -> None:
+    """And a note at the beginning, as the method is a control without a constraint."""
+    assert main(["--problem", "pca", "--data", "synthetic", "--algorithm", "dgd", "--iterations", "400"]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert "note        dgd does not keep points on St(10, 5), and they may leave it for good" in "\n".join(lines)
+    assert lines[-1].startswith("Diverged: the points have left the constraint set (feasibility")
 
 
 def test_a_run_that_diverges_says_so_and_leaves_its_history(capsys: pytest.CaptureFixture[str]) -> None:

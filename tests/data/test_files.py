@@ -256,6 +256,15 @@ PARTLY = {
 }
 
 
+def test_a_signalling_nan_is_named_without_a_warning(tmp_path: Path) -> None:
+    """NumPy warns where it turns one of four bytes into one of eight."""
+    content = bytearray(idx(np.ones((4, 3)), 0x0D))
+    content[-4:] = bytes.fromhex("7f800001")
+    (tmp_path / "a.idx").write_bytes(content)
+    with pytest.raises(ValueError, match=r"not finite \(1 NaN, 0 infinite\); the first is nan at row 3, column 2"):
+        load_matrix(tmp_path / "a.idx")
+
+
 @pytest.mark.parametrize("make", PARTLY.values(), ids=PARTLY)
 def test_partly_observed_matrices_have_nan_where_nothing_was_observed(make: Callable[[Path, Array], str], tmp_path: Path) -> None:
     file = MatrixFile(make(tmp_path, A))

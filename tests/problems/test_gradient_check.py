@@ -16,7 +16,7 @@ from decentorth import DGD, DRFGT, registry, solve
 from decentorth.api import Run
 from decentorth.problems import FunctionProblem, GradientCheck
 from decentorth.protocols import Array
-from decentorth.sets import Stiefel
+from decentorth.sets import Euclidean, Stiefel
 from tests.support.mpi import HUNG, ROOT
 
 ALONE = ("hevp", "hspp", "lda", "ultrae")
@@ -113,3 +113,31 @@ def test_the_command_prints_the_slope_or_refuses_the_gradient(tmp_path: Path) ->
     refused = run("bent")
     assert refused.returncode == 2
     assert "WRONG, the gradient of agent 3" in refused.stderr
+
+
+@pytest.mark.parametrize("at", [None, 2])
+def test_an_objective_that_is_cut_off_from_x_is_refused(at: int | None) -> None:
+    """Of all agents, or of one, whose gradient is exactly zero while its value changes."""
+
+    def gradient(agent: int, x: Array) -> Array:
+        return 0.0 * x if at in (None, agent) else 4.0 * x**3
+
+    problem = FunctionProblem(lambda agent, x: float((x**4).sum()), gradient, Stiefel(6, 2), 4)
+    with pytest.raises(ValueError, match=f"the gradient of agent {at or 0} is zero, although its objective changes with x: does"):
+        solve(problem, DRFGT(), tp.metropolis_weights(tp.ring(4)), stopping=1e-6)
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0])
+def test_a_gradient_that_is_zero_for_a_reason_is_not_refused(shift: float) -> None:
+    """A constant, a stationary start, and a plateau: the value does not change either, or the gradient is zero there alone."""
+    flat = FunctionProblem(lambda agent, x: shift, lambda agent, x: 0.0 * x, Stiefel(6, 2), 1)
+    assert solve(flat, DRFGT(), iterations=3).status == "iterations"
+    free = FunctionProblem(lambda agent, x: float(((x - shift) ** 2).sum()), lambda agent, x: 2.0 * (x - shift), Euclidean(3, 1), 1)
+    assert solve(free, DGD(step_size=0.1), x0=np.full((3, 1), shift), stopping=1e-6).converged
+    hinge = FunctionProblem(
+        lambda agent, x: float((np.maximum(x - 50.0, 0.0) ** 2).sum()),
+        lambda agent, x: 2.0 * np.maximum(x - 50.0, 0.0),
+        Euclidean(3, 1),
+        1,
+    )
+    assert solve(hinge, DGD(step_size=0.1), x0=np.full((3, 1), shift), stopping=1e-6).converged

@@ -170,6 +170,12 @@ GRAPHML = b"""<?xml version="1.0"%s?><graphml xmlns="http://graphml.graphdrawing
         ("graph.gml", b"graph " + b"[ a " * 100_000, r"graph\.gml: cannot be read as \.gml: maximum recursion depth"),
         ("graph.graphml", GRAPHML % (b"", b'"frobnicate"', b"1"), r"graph\.graphml: cannot be read as \.graphml: 'frobnicate'"),
         ("graph.graphml", GRAPHML % (b"", b'"boolean"', b"maybe"), r"graph\.graphml: cannot be read as \.graphml: 'maybe'"),
+        (
+            "graph.graphml",
+            b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="k" for="node"/><graph edgedefault="undirected">'
+            b'<node id="a"><data key="k">1</data></node></graph></graphml>',
+            r"graph\.graphml: cannot be read as \.graphml: Unknown key for id k",
+        ),
         ("graph.graphml", GRAPHML % (b' encoding="nonsense"', b'"int"', b"1"), "unknown encoding: nonsense"),
         ("graph.mtx", MARKET + b"0 0 0\n", r"graph\.mtx: cannot be read as \.mtx: is empty: shape \(0, 0\)"),
         ("graph.mtx", MARKET + b"2000000000 2000000000 1\n1 1 1\n", "has 2000000000 rows but stores only 1 entries"),

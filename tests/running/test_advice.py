@@ -1,0 +1,191 @@
+"""The end of a run names the tolerances that were missed, and what keeps its points from being an answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decentorth import DGD, DRFGT, DRGTA, RGD, Checkpoints, GradientTracking, Result, load, solve
+from decentorth.problems import FunctionProblem
+from decentorth.protocols import Array
+from decentorth.sets import Euclidean, Stiefel
+from decentorth.stopping import Consensus, GradientNorm, LocalMaximum, ObjectiveBelow, Time
+from tests.support.problems import GRAPHS
+
+N = 5
+RING = GRAPHS["ring"](N)
+A = np.random.default_rng(3).standard_normal((N, 20, 6))
+
+
+def gradient(agent: int, x: Array) -> Array:
+    return -2.0 * A[agent].T @ (A[agent] @ x)
+
+
+def value(agent: int, x: Array) -> float:
+    return -float(((A[agent] @ x) ** 2).sum())
+
+
+PCA = FunctionProblem(value, gradient, Stiefel(6, 2), N)
+VECTORS = np.linalg.eigh(sum(a.T @ a for a in A))[1]
+
+
+def test_the_end_names_the_tolerance_that_was_missed_and_by_how_much(tmp_path: Path) -> None:
+    """With the value at the start of the run, also where that was made before a resume."""
+    rule = GradientNorm(1e-6) & Consensus(1e6)
+    keep = Checkpoints(tmp_path, every=10)
+    first = solve(PCA, "drfgt", RING, iterations=20, stopping=rule, checkpoints=keep)
+    begun = first.history["gradient_norm"][0]
+
+    def words(result: Result, k: int) -> str:
+        return f"stopped at the limit of {k} iterations: gradient norm {begun:.3g} -> {result.row.values['gradient_norm']:.3g}"
+
+    assert first.message == words(first, 20) + ", not below 1e-06"
+    resumed = solve(PCA, "drfgt", RING, iterations=30, stopping=rule, resume=tmp_path)
+    assert resumed.message == words(resumed, 30) + ", not below 1e-06"
+    assert words(resumed, 30) in repr(resumed)
+    resumed.save(tmp_path / "run")
+    assert load(tmp_path / "run").message == resumed.message
+    assert solve(PCA, "drfgt", RING, iterations=20).message == "all 20 iterations are done"
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (GradientNorm(1e-6, relative=True), r"iterations: gradient norm \S+ -> \S+, not below \S+, 1e-06 times its start$"),
+        (ObjectiveBelow(-1e9), r"iterations: objective -\S+ -> -\S+, not below -1e\+09$"),
+        (GradientNorm(1e-6) | Time(1e-9), r"^the time limit of 1e-09 s is reached; gradient norm \S+ -> \S+, not below 1e-06$"),
+        (LocalMaximum(1e-6, ("gradient",), every=4), r"iterations: local gradient \S+ at iteration 8, not below 1e-06$"),
+        (LocalMaximum(1e-6, ("gradient",), every=5), r"iterations: local gradient \S+, not below 1e-06$"),
+    ],
+)
+def test_every_rule_that_ends_unmet_names_its_value(rule: Any, words: str) -> None:
+    assert re.search(words, solve(PCA, "drfgt", RING, iterations=10, stopping=rule).message)
+
+
+@pytest.mark.parametrize("method", ["destiny", "dgd", "dprgt", "rextra"])
+def test_points_that_stay_at_their_start_are_named(method: str) -> None:
+    result = solve(PCA, method, RING, x0=np.zeros((6, 2)), iterations=30)
+    assert result.message == (
+        "all 30 iterations are done; the points are at x0, where they started: try another x0 (--start) or a smaller step size"
+    )
+
+
+@pytest.mark.parametrize("stopping", [None, 1e-6])
+@pytest.mark.parametrize("columns", [[1, 2], [4, 5]])
+def test_a_stationary_start_is_named(columns: list[int], stopping: float | None) -> None:
+    """Eigenvectors, of a saddle point or of the answer: nothing but another run can distinguish them."""
+    problem = FunctionProblem(
+        lambda i, x: float(-sum((a @ x).ravel() @ (a @ x).ravel() for a in A)),
+        lambda i, x: -2.0 * sum(a.T @ (a @ x) for a in A),
+        Stiefel(6, 2),
+        1,
+    )
+    result = solve(problem, "rgd", x0=VECTORS[:, columns], iterations=10, stopping=stopping)
+    assert "; x0 is stationary already: a solution, or a saddle point that a run from another x0" in result.message
+    other = solve(problem, "rgd", iterations=300, stopping=1e-6)
+    assert "stationary" not in other.message
+
+
+def test_points_that_stop_moving_before_they_are_solved_are_named() -> None:
+    """Steps that shrink below rounding; a run that stands still as it is solved to rounding is not named."""
+    shrinking = solve(PCA, "drgta:step_size=geometric:initial=1e-3,ratio=0.3", RING, iterations=200)
+    assert re.search(
+        r"; neither objective nor gradient norm has changed since iteration \d+: try another step size or start$", shrinking.message
+    )
+    alone = FunctionProblem(value, gradient, Stiefel(6, 2), 1)
+    assert solve(alone, "lbfgs", iterations=400).message == "all 400 iterations are done"
+
+
+def jump(begun: float, ended: float, slope: float = 1.0) -> FunctionProblem[Euclidean]:
+    """One number, whose objective has these values at 1 and at another place, and at 1 this gradient."""
+    return FunctionProblem(
+        lambda agent, x: begun if x[0, 0] == 1.0 else ended, lambda agent, x: np.full((1, 1), slope), Euclidean(1, 1), 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "told"),
+    [
+        (1.0, 99.0, False),
+        (1.0, 102.0, True),
+        (-1.0, 97.0, False),
+        (-1.0, 101.0, True),
+        (-100.0, -1.0, False),
+        (1e-12, 0.5, False),
+        (0.0, 0.5, False),
+        (0.0, 3.0, True),
+        (3.0, -1e9, False),
+    ],
+)
+def test_growth_of_the_objective_is_reported_on_its_own_scale(begun: float, ended: float, told: bool) -> None:
+    """A hundredfold, and from a start near zero as far as a move as long as x0 may change it, which is 1 here."""
+    result = solve(jump(begun, ended), DGD(step_size=0.5), x0=np.ones((1, 1)), iterations=2)
+    words = (
+        f"; the objective has grown from {begun:.3g} to {ended:.3g}, more than a hundredfold; the step size 0.5 is too large: try "
+    )
+    assert (words in result.message) == told
+    assert told or result.message == "all 2 iterations are done"
+
+
+def test_an_objective_that_is_not_a_number_is_named_once_more_at_the_end() -> None:
+    """Its gradient may be good, and the run converge."""
+    spoilt = FunctionProblem(lambda agent, x: np.nan if agent == 2 else value(agent, x), gradient, Stiefel(6, 2), N)
+    result = solve(spoilt, "drgta", RING, iterations=2000, stopping=1e-6)
+    assert result.converged
+    assert result.message.endswith(
+        "; the objective of agent 2 is not finite at the end (the mean is nan): correct the function that gives it"
+    )
+
+
+@pytest.mark.parametrize("method", [DGD(), GradientTracking()])
+def test_points_that_left_their_set_for_good_have_diverged(method: Any) -> None:
+    """Even where their direction, projected, satisfies a tolerance."""
+    result = solve(PCA, method, RING, iterations=300)
+    assert result.row.values["feasibility"] > 1e6
+    assert (result.status, result.converged) == ("diverged", False)
+    name = type(method).__name__
+    assert result.message.endswith(f"{name} does not keep points on St(6, 2): take a method that does, such as drfgt")
+    assert solve(PCA, "drfgt", RING, iterations=300).status == "iterations"
+
+
+@pytest.mark.parametrize("method", [RGD(), DRFGT(), DRGTA()])
+@pytest.mark.parametrize("seed", range(2))
+def test_square_points_of_the_wrong_sign_are_named(method: Any, seed: int) -> None:
+    """Procrustes on O(4), whose answer has determinant +1: from -1 nothing leads there, and the proposed start does."""
+    n = 1 if isinstance(method, RGD) else N
+    rng = np.random.default_rng(seed)
+    answer = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    answer[:, 0] *= np.sign(np.linalg.det(answer))
+    x0 = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    x0[:, 0] *= np.sign(np.linalg.det(x0))
+    data = rng.standard_normal((n, 9, 4))
+    problem = FunctionProblem(
+        lambda i, x: float(((data[i] @ (x - answer)) ** 2).sum()),
+        lambda i, x: 2.0 * data[i].T @ (data[i] @ (x - answer)),
+        Stiefel(4, 4),
+        n,
+    )
+    W = None if n == 1 else RING
+    right = solve(problem, method, W, x0=x0, iterations=3000, stopping=1e-6)
+    assert right.row.values["objective"] < 1e-10
+    assert "determinant" not in right.message
+    x0[:, 0] *= -1.0
+    wrong = solve(problem, method, W, x0=x0, iterations=3000, stopping=1e-6)
+    assert wrong.row.values["objective"] > 0.1
+    assert "; the points have determinant -1, as x0, and one with +1 has the objective" in wrong.message
+
+
+def test_square_points_of_an_objective_that_ignores_signs_are_not_named() -> None:
+    square = FunctionProblem(
+        lambda i, x: value(i, x * np.arange(1.0, 7.0)),
+        lambda i, x: gradient(i, x * np.arange(1.0, 7.0)) * np.arange(1.0, 7.0),
+        Stiefel(6, 6),
+        N,
+    )
+    result = solve(square, "drgta", RING, iterations=3000, stopping=GradientNorm(1e-3, relative=True))
+    assert result.converged
+    assert "determinant" not in result.message
