@@ -67,7 +67,7 @@ RUNS = {
         channel-resumed --channel topk:share=0.3 --channel delay:rounds=2 --checkpoint-every 7 --iterations 18 then --iterations 30
         agents-decide-* --algorithm * --local-tolerance 20 --local-every 7 for drfgt drgta rfextra dgd
         agents-decide-on-losses --local-tolerance 20 --local-every 7 --channel loss:p=0.2
-        observer-decides --objective-below 27 --gradient-tolerance 20 --consensus-tolerance 1e-9 --record-every 3
+        observer-decides --objective-below 27 --gradient-tolerance 2 --consensus-tolerance 1 --record-every 3
         one-peer-exponential --topology one_peer_exponential --agents 16 --algorithm drgta --step-size 2e-3
         random-gossip --topology random_gossip@torus:3x4 --agents 12 --algorithm destiny --step-size 2e-3 --penalty 5
         link-failures --topology link_failures:p=0.2@ring:10 --channel loss:p=0.1 --step-size 2e-3

@@ -143,7 +143,7 @@ def test_a_start_whose_rank_a_landing_method_would_keep_is_refused(method: str, 
     problem, W = (PROBLEM.pooled(), None) if method == "landing" else (PROBLEM, "ring")
     with pytest.raises(ValueError, match=r"never brings x0 to St\(8, 2\): its columns are linearly dependent"):
         do.solve(problem, method, W, x0=x0)
-    assert do.solve(problem, method, W, x0=1e-3 * PROBLEM.start(0), iterations=1).status == "iterations"
+    assert do.solve(problem, method, W, x0=0.9 * PROBLEM.start(0), iterations=300).row.values["feasibility"] < 0.1
 
 
 def test_safe_steps_from_a_start_that_they_would_not_leave_are_refused() -> None:

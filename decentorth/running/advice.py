@@ -37,7 +37,7 @@ _SETTLED = 1e-3
 
 def concluded(parts: Parts, rule: StoppingRule | None, stop: Stop, state: Any, row: Row, history: History) -> Stop:
     """The end, with the tolerances that were missed, and what else keeps its points from being an answer."""
-    if stop.status in ("diverged", "left_safe_region"):
+    if stop.status in ("diverged", "left_safe_region", "unbounded"):
         return stop
     first, message = history.rows[0], stop.message
     if (end := _gone(parts, state, row, first)) is not None:
@@ -120,6 +120,7 @@ def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     last eigenvector. Where it is lower, there is a better point on the other side.
     """
     problem: Any = parts.problem
+    constraint: Any = problem.constraint
     if isinstance(problem, SplitFeatures) or is_on_device(state.x) or not isinstance(problem.constraint, Projection):
         return None
     names = {"objective", "gradient_norm"} <= {*row.values}
@@ -128,10 +129,10 @@ def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
         return None
     total, slope = parts.collective.sum(state.x, problem.gradient(state.x))
-    point = problem.constraint.project(total[None] / problem.n_agents)[0]
+    point = constraint.project(total[None] / problem.n_agents)[0]
     v = np.linalg.eigh(point.T @ slope + slope.T @ point)[1][:, -1:]
     mirrored = point - 2.0 * (point @ v) @ v.T
-    if not problem.constraint.feasibility(mirrored[None])[0] <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
+    if not constraint.feasibility(mirrored[None])[0] <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
         return None
     (values,) = parts.collective.sum(problem.value(np.repeat(mirrored[None], len(state.x), axis=0))[:, None])
     own, other = row.values["objective"], float(values[0]) / problem.n_agents

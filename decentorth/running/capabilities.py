@@ -26,7 +26,7 @@ from ..protocols import (
     Suited,
     Wrapped,
 )
-from ..stopping import Feasibility, GradientNorm, LocalMaximum, Rule, rules_of
+from ..stopping import GradientNorm, Rule, rules_of
 
 FAR_OFF = 1e-2
 """The feasibility up to which a start is taken to be on the set; methods that approach the set end nearer."""
@@ -95,10 +95,10 @@ def check_stopping(problem: Problem[Any], stopping: StoppingRule | None) -> None
 
 def check_met(problem: Problem[Any], stopping: StoppingRule | None, start: Array) -> None:
     """Raise ValueError for tolerances that the common start meets, whatever the objective."""
-    off = 0.0
-    if rules_of(Feasibility, stopping) or rules_of(LocalMaximum, stopping):
-        off = 0.0 if isinstance(problem, SplitFeatures) else float(problem.constraint.feasibility(start[None])[0])
-    if isinstance(stopping, Rule) and stopping.met_at_start(off):
+    if not isinstance(stopping, Rule):
+        return
+    off = 0.0 if isinstance(problem, SplitFeatures) else float(problem.constraint.feasibility(start[None])[0])
+    if stopping.met_at_start(off):
         nonsmooth = isinstance(problem, Nonsmooth) and problem.nonsmooth
         beside = "an error tolerance" if nonsmooth else "a gradient tolerance"
         raise ValueError(
@@ -111,6 +111,7 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
     """Raise ValueError for a start from which the method would not come to the set, or not move."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
     constraint: Any = problem.constraint
+    eps = getattr(algorithm, "eps", 0.0)
     along = {Retractable, Signature, Signatures} & {*declared.requires_set} and declared.penalty is None
     lands = not {Landing, ProductLanding}.isdisjoint(declared.requires_set)
     if not (along or lands or declared.safe):
@@ -127,12 +128,12 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
             f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "
             "landing field keeps them so: give an x0 of full rank, or leave it out"
         )
-    if declared.safe and running(algorithm) is not algorithm and not off <= algorithm.eps:
+    if declared.safe and running(algorithm) is not algorithm and not off <= eps:
         raise ValueError(
-            f"safe steps keep every agent within eps = {algorithm.eps:g} of the manifold, so it must start there: "
+            f"safe steps keep every agent within eps = {eps:g} of the manifold, so it must start there: "
             f"||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps (below 3/4)"
         )
-    if declared.safe and Landing in declared.requires_set and _trapped(constraint, x0, algorithm.eps):
+    if declared.safe and Landing in declared.requires_set and _trapped(constraint, x0, eps):
         raise ValueError(
             f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}: {project}leave safe or x0 out"
         )

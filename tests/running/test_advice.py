@@ -22,7 +22,8 @@ A = np.random.default_rng(3).standard_normal((N, 20, 6))
 
 
 def gradient(agent: int, x: Array) -> Array:
-    return -2.0 * A[agent].T @ (A[agent] @ x)
+    slope: Array = -2.0 * A[agent].T @ (A[agent] @ x)
+    return slope
 
 
 def value(agent: int, x: Array) -> float:

@@ -122,13 +122,6 @@ class Safe:
         eps, label = self.method.eps, np.zeros(len(state.x))
         for block, part in problem.blocks():
             x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
-            distance = part.constraint.feasibility(x)
-            bad = np.flatnonzero(~(distance <= eps))
-            if len(bad):
-                raise ValueError(
-                    f"safe steps keep every agent within eps = {eps:g} of the manifold, so it must start there: "
-                    f"||x0^T x0 - I||_F is {distance[bad[0]]:.3g}; project x0 first, or enlarge eps (below 3/4)"
-                )
             outside = np.ones(len(x), dtype=np.bool_)
             while len(np.flatnonzero(outside)):
                 outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
