@@ -58,11 +58,12 @@ def _still(parts: Parts, state: Any, history: History) -> str | None:
     first, last = rows[0], rows[-1]
     if _stationary(parts, first) and not _lower(last, first):
         return "x0 is stationary already: a solution, or a saddle point that a run from another x0 (--start) would leave"
-    if last.iteration > first.iteration and parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max())) == 0.0:
+    moving = [row.iteration for row in rows if not _same(row, last)]
+    away = parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max()))
+    if last.iteration > first.iteration and not moving and away == 0.0:
         return "the points are at x0, where they started: try another x0 (--start) or a smaller step size"
     if "gradient_norm" not in last.values or last.values["gradient_norm"] <= _SOLVED * first.values["gradient_norm"]:
         return None
-    moving = [row.iteration for row in rows if not _same(row, last)]
     if not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration:
         return None
     return (

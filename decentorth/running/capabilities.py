@@ -114,7 +114,8 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
     eps = getattr(algorithm, "eps", 0.0)
     along = {Retractable, Signature, Signatures} & {*declared.requires_set} and declared.penalty is None
     lands = not {Landing, ProductLanding}.isdisjoint(declared.requires_set)
-    if not (along or lands or declared.safe):
+    projects = Projection in declared.requires_set and len(np.flatnonzero(x0)) == 0
+    if not (along or lands or projects or declared.safe):
         return
     off = float(constraint.feasibility(x0[None])[0])
     project = "give problem.constraint.project(x0[None])[0], or " if isinstance(constraint, Projection) else ""
@@ -123,6 +124,8 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
             f"{name} moves along {constraint!r}, so it must start there, with feasibility 0; that of x0 is "
             f"{off:.3g}: {project}leave x0 out"
         )
+    if projects and off > 0.0:
+        raise ValueError(f"{name} projects to {constraint!r}, and x0 = 0 has no nearest point there: leave it out")
     if lands and _flat(constraint, x0):
         raise ValueError(
             f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "

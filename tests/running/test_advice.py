@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth import DGD, DRFGT, DRGTA, RGD, Checkpoints, GradientTracking, Result, load, solve
+from decentorth import DGD, DRFGT, DRGTA, RGD, Checkpoints, GradientTracking, Result, load, problems, solve
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Stiefel
@@ -67,12 +67,27 @@ def test_every_rule_that_ends_unmet_names_its_value(rule: Any, words: str) -> No
     assert re.search(words, solve(PCA, "drfgt", RING, iterations=10, stopping=rule).message)
 
 
-@pytest.mark.parametrize("method", ["destiny", "dgd", "dprgt", "rextra"])
+@pytest.mark.parametrize("method", ["destiny", "dgd"])
 def test_points_that_stay_at_their_start_are_named(method: str) -> None:
     result = solve(PCA, method, RING, x0=np.zeros((6, 2)), iterations=30)
     assert result.message == (
         "all 30 iterations are done; the points are at x0, where they started: try another x0 (--start) or a smaller step size"
     )
+
+
+@pytest.mark.parametrize("method", ["dprgt", "rextra", "dprgd"])
+def test_zero_has_no_projection(method: str) -> None:
+    """Any point of the set is as near; steps that grow would come back to zero again and again."""
+    with pytest.raises(ValueError, match=r"projects to St\(6, 2\), and x0 = 0 has no nearest point there: leave it out"):
+        solve(PCA, method, RING, x0=np.zeros((6, 2)))
+
+
+def test_steps_that_grow_may_start_over_without_a_word() -> None:
+    """At the iteration at which they are back at x0, a run that has moved before and will again does not stand still."""
+    result = solve(problems.CCASettings().problem(6, 0), "rfextra", "ring", iterations=60)
+    assert result.history["gradient_norm"][[0, -1]].tolist() == [result.row.values["gradient_norm"]] * 2
+    assert len(set(result.history["gradient_norm"])) > 2
+    assert result.message == "all 60 iterations are done"
 
 
 @pytest.mark.parametrize("stopping", [None, 1e-6])
