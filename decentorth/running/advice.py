@@ -57,11 +57,11 @@ def _still(parts: Parts, state: Any, history: History) -> str | None:
     rows = history.rows
     first, last = rows[0], rows[-1]
     if _stationary(parts, first) and not _lower(last, first):
-        return "x0 is stationary already: a solution, or a saddle point that a run from another x0 (--start) would leave"
+        return "x0 is stationary already: a solution, or a saddle point that a run from another x0 would leave"
     moving = [row.iteration for row in rows if not _same(row, last)]
     away = parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max()))
     if last.iteration > first.iteration and not moving and away == 0.0:
-        return "the points are at x0, where they started: try another x0 (--start) or a smaller step size"
+        return "the points are at x0, where they started: try another x0 or a smaller step size"
     if "gradient_norm" not in last.values or last.values["gradient_norm"] <= _SOLVED * first.values["gradient_norm"]:
         return None
     if not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration:
@@ -141,7 +141,7 @@ def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
         return None
     return (
         f"the points have determinant {_sign(point):+.0f}, as x0, and one with {_sign(mirrored):+.0f} has the objective "
-        f"{other:.6g} in place of {own:.6g}: start again from x0 with one column negated (--start)"
+        f"{other:.6g} in place of {own:.6g}: start again from x0 with one column negated"
     )
 
 
@@ -206,7 +206,7 @@ def _off_set(parts: Parts) -> str | None:
         return None
     constraint: Any = parts.problem.constraint
     off = float(constraint.feasibility(parts.start[None])[0])
-    on = "give problem.constraint.project(x0[None])[0], or leave x0 out (--start)"
+    on = "give problem.constraint.project(x0[None])[0], or leave x0 out"
     return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}" if off > _OFF else None
 
 

@@ -137,9 +137,7 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
             f"||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps (below 3/4)"
         )
     if declared.safe and Landing in declared.requires_set and _trapped(constraint, x0, eps):
-        raise ValueError(
-            f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}: {project}leave safe or x0 out"
-        )
+        raise ValueError(f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}: {project}leave safe or x0 out")
 
 
 def _flat(constraint: Any, x0: Array) -> bool:

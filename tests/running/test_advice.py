@@ -71,7 +71,7 @@ def test_every_rule_that_ends_unmet_names_its_value(rule: Any, words: str) -> No
 def test_points_that_stay_at_their_start_are_named(method: str) -> None:
     result = solve(PCA, method, RING, x0=np.zeros((6, 2)), iterations=30)
     assert result.message == (
-        "all 30 iterations are done; the points are at x0, where they started: try another x0 (--start) or a smaller step size"
+        "all 30 iterations are done; the points are at x0, where they started: try another x0 or a smaller step size"
     )
 
 

@@ -6,9 +6,8 @@ Edge weights and other attributes are kept but play no role for the communicatio
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
