@@ -6,15 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from html import escape
 
+from topologies.memory import size as size
+
 WIDTH, HEIGHT = 240, 60
 """The size of a curve in pixels."""
-
-
-def size(number: float) -> str:
-    """Bytes in the unit that fits."""
-    units = ("B", "kB", "MB", "GB", "TB")
-    power = min(max(int(math.log10(max(number, 1))) // 3, 0), len(units) - 1)
-    return f"{number / 1000**power:.3g} {units[power]}"
 
 
 def shape(sides: Iterable[int]) -> str:

@@ -60,8 +60,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     from .cli.progress import SettingUp
     from .cli.run_output import RunOutput, opening
 
+    sized = settings.dry_run and not settings.check_gradient
     with SettingUp(root and not settings.quiet):
-        run, origin = made(configuration, communicator)
+        run, origin = made(configuration, communicator, sized)
     agreement = together(communicator, lambda: run.agreement(stopping_rule(settings), settings.resume is None))
     lines = opening(configuration, run, origin, agreement) if root else []
     if settings.check_gradient:
@@ -110,16 +111,24 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, output: Ru
         return FAULT
 
 
-def made(configuration: Configuration, communicator: Communicator) -> tuple[Run, str]:
-    """The run, and where its network comes from."""
+def made(configuration: Configuration, communicator: Communicator, sized: bool = False) -> tuple[Run, str]:
+    """The run, and where its network comes from; ``sized`` takes a few random samples where the sizes of the data are known."""
     from .api import Run
     from .cli import wiring
     from .cli.saved_runs import read_start
+    from .problems import Deferred, Spread
+    from .running.prepared import check_data
 
     settings = configuration.run
+    problem = together(communicator, lambda: _problem(configuration))
+    try:
+        check_data(problem, communicator)
+    except REFUSALS as error:
+        raise InputError(one_line(error)) from error
     made = together(communicator, lambda: wiring.make(settings) if communicator.rank == 0 else None)
     W, origin = wiring.share(settings, made, communicator)
-    problem = together(communicator, lambda: _problem(configuration))
+    if sized and isinstance(problem, Deferred | Spread):
+        problem = together(communicator, problem.stand_in)
     x0 = together(communicator, lambda: None if settings.start is None else read_start(settings.start))
     try:
         run = Run(

@@ -27,6 +27,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from topologies.memory import require
+
 if TYPE_CHECKING:
     from scipy import sparse
 
@@ -211,6 +213,8 @@ def npz_header(path: Path, key: str) -> Header:
 
 def npz_array(path: Path, key: str) -> NDArray[Any]:
     """The array ``key`` in the archive at ``path``."""
+    stated = npz_header(path, key)
+    require(float(stated.dtype.itemsize * math.prod(stated.shape)), f"{path}:{key}")
     with _member(path, key) as (file, header):
         flat = np.empty(math.prod(header.shape), header.dtype)
         raw = memoryview(flat.view(np.uint8).data)

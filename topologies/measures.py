@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import WeightsLike, distances
+from topologies.memory import dense
 from topologies.spectra.eigenvalues import eigenvalues, laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
 
@@ -92,7 +93,7 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
     matrix = check_weights(W)
     if matrix.data.min() < 0:
         raise ValueError("the mixing time is that of a random walk, so W must not have negative entries; use rounds_for")
-    powers = [matrix.toarray()]
+    powers = [dense(matrix)]
     if _farthest(np.eye(len(powers[0]))) <= distance:
         return 0
     while _farthest(powers[-1]) > distance:

@@ -9,6 +9,9 @@ import numpy as np
 
 from ..api import Run
 from ..display import size
+from ..network import even_bounds
+from ..problems import SpreadProblem
+from ..problems.base import FEW, Outline
 from ..protocols import Asynchronous
 from .progress import step_ranges, steps_line
 
@@ -16,12 +19,22 @@ SHOWN_RANKS = 12
 
 
 def report(run: Run) -> list[str]:
-    """Lines about the cost of a run that is built and not yet iterated; called by every rank."""
+    """Lines about the cost of a run that is built and not yet iterated; called by every rank.
+
+    Where random samples stand for the data of the problem, a run with one sample more shows how the bytes grow with the samples.
+    """
     network, collective = run.network, run.collective
     states = run.states()
     state = next(states)
-    memory = {"state": held(state), "data": held(run.problem)}
     steps = steps_line(step_ranges(run.algorithm, state, collective))
+    memory = {"state": held(state), "data": held(run.problem)}
+    problem = run.again.keywords["problem"]
+    if (sizes := getattr(problem, "sizes", None)) is not None:
+        other = run.again(problem=problem.stand_in(1), comm=collective.communicator)
+        second = next(other.states())
+        if steps_line(step_ranges(other.algorithm, second, collective)) != steps:
+            steps = "steps       chosen from the data when the run begins"
+        memory = extrapolated(run, sizes, memory, {"state": held(second), "data": held(other.problem)})
     start = (network.rounds, network.messages, network.bytes)
     links, tree = network.W.nnz - network.n_agents, False
     if isinstance(run.algorithm, Asynchronous):  # on ranks its first step is the whole run
@@ -55,6 +68,23 @@ def report(run: Run) -> list[str]:
     totals = {name: sum(used[name] for used in every) for name in memory}
     lines.append(f"memory      state {size(totals['state'])}, data {size(totals['data'])} in all, beside the libraries")
     return lines
+
+
+def extrapolated(run: Run, outline: Outline, few: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """The bytes with all samples, from those with `FEW` for each agent and with one more: they grow by the same for each row."""
+    rank, blocks = run.collective.rank, run.collective.bounds
+    if isinstance(run.problem, SpreadProblem):
+        blocks = even_bounds(len(outline.counts), run.collective.size)
+    own = outline.counts[int(blocks[rank]) : int(blocks[rank + 1])]
+    rows = [[min(count, most) for count in own] for most in (FEW, FEW + 1)] + [list(own)]
+    totals = [sum(counts) for counts in rows]
+    found = {}
+    for name in few:
+        beside = [8 * outline.more(counts) if name == "data" else 0 for counts in rows]
+        first, second = few[name] - beside[0], more[name] - beside[1]
+        slope = (second - first) / max(totals[1] - totals[0], 1)
+        found[name] = round(first + slope * (totals[2] - totals[0])) + beside[2]
+    return found
 
 
 def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:

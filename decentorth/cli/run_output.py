@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..protocols import Declared, Nonsmooth
+from ..running.capabilities import resolved
 from ..settings import Settings
 from .config import Configuration, values
 from .flags import InputError, with_flags
@@ -196,7 +197,10 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
         lines.append(f"channel     {'; '.join(filter(None, (', '.join(channel.written), ', '.join(repairs))))}")
     if agreement is not None:
         lines.append(f"stopping    {in_words(agreement)}")
-    lines.append(f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}")
+    method = run.algorithm
+    if getattr(run.again.keywords["problem"], "sizes", None) is not None:
+        method = resolved(configuration.algorithm, network)  # without what real data would recommend
+    lines.append(f"algorithm   {settings.algorithm}: {_listed(values(method))}{published}")
     if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not Declared.of(run.algorithm).nonsmooth:
         made_for_it = "rssm" if network.n_agents == 1 else "drsm"
         lines.append(

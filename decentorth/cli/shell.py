@@ -78,6 +78,9 @@ def serve(
         if root:
             complain(f"{name}: {one_line(error)}")
         return BAD_INPUT
+    except MemoryError as error:  # in the middle of the work
+        log.debug("where memory ended", exc_info=True)
+        return _stopped(FAULT, f"{name}: {one_line(error)}")
     except KeyboardInterrupt as error:
         return _stopped(INTERRUPTED, f"{name}: {'; '.join(('interrupted', *map(str, error.args)))}" if root else "")
     except BrokenPipeError:  # the reader of our output has closed it

@@ -43,6 +43,7 @@ from decentorth.data.tables import Columns, ParquetTable, TableReader, TextTable
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import is_sparse, npz_keys, regular_size
+from topologies.memory import require
 from topologies.text import suggestion
 
 
@@ -176,6 +177,9 @@ class MatrixFile:
 
     def _read(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         try:
+            if not isinstance(self._reader, StoredReader | SvmlightReader):  # these have a limit of their own
+                m, d = self.shape
+                require(8.0 * (m if wanted is None else wanted.size) * d, "the matrix")
             return self._reader.rows(wanted, unstored)
         except MemoryError as error:
             raise ValueError(

@@ -21,6 +21,7 @@ import numpy as np
 from decentorth.data.arrays import NpyReader
 from decentorth.data.labels import Labels
 from topologies.matrix_files import BAD_GZIP, require_matrix, require_unpacked
+from topologies.memory import require
 
 _KINDS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
@@ -83,6 +84,7 @@ class IdxReader(NpyReader):
     def _unpacked(self) -> bytes:
         """The numbers of a compressed file; bytes after them are not unpacked."""
         header = self._start
+        require(float(math.prod(header.shape) * header.dtype.itemsize), str(self.path))
         with self._opened() as file:
             content = file.read(header.offset + math.prod(header.shape) * header.dtype.itemsize + 1)
         self._check_size(header, len(content) - header.offset)

@@ -15,6 +15,7 @@ from decentorth.data.optional import sklearn_datasets
 from decentorth.data.text import is_number, shown
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import Stored, market_header, read_matrix
+from topologies.memory import require
 
 DENSE_LIMIT = 4 * 2**30
 """The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29 values."""
@@ -39,6 +40,7 @@ def _dense(stored: sparse.coo_array[Any, tuple[int, int]], wanted: Index | None,
             f"{what}: {m} rows of {d} columns would take {8 * m * d / 2**30:.3g} GiB once dense, more than the "
             f"{DENSE_LIMIT / 2**30:g} GiB allowed in one process: read fewer rows in each (more ranks), or reduce the columns"
         )
+    require(8.0 * m * d, what)
     block = np.full((m, d), unstored)
     block[row, column] = 0.0
     np.add.at(block, (row, column), value)

@@ -12,10 +12,14 @@ import numpy as np
 
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
+from .common.generated import stream
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 
 BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
+
+FEW = 2
+"""The random samples of each agent that stand for its data where only sizes matter."""
 
 C = TypeVar("C", bound=ConstraintSet)
 """The type of a problem's constraint set."""
@@ -197,22 +201,60 @@ class AgentProblem(Shown, ABC, Generic[C]):
         return {"x": x}
 
 
+class Outline(NamedTuple):
+    """The sizes of a problem's data, from its settings and the headers of files, before there are data."""
+
+    counts: Sequence[int]
+    """The number of rows of each of all agents."""
+    width: int
+    """The numbers in a row."""
+    copies: float = 1.0
+    """How many times the rows are held while the problem is made, at least."""
+    more: Callable[[Sequence[int]], int] = lambda counts: 0
+    """The numbers that agents with these counts of rows hold beside the rows."""
+    made: Callable[[list[Array], slice], Any] | None = None
+    """The problem of agents with other, fewer rows; None where the data decide more than numbers."""
+
+    def needed(self, agents: slice) -> float:
+        """The bytes that a process needs, at least, to make the problem of its agents."""
+        own = self.counts[agents]
+        return 8.0 * (self.copies * self.width * sum(own) + self.more(own))
+
+
 class Deferred(NamedTuple):
     """A problem that each rank builds for its own agents, so that no rank holds the data of all."""
 
     n_agents: int
     build: Callable[[slice, Collective], Any]
     """Called on every rank with its agents; may use the collective in the same order on all of them."""
+    outline: Callable[[], Outline] | None = None
+    """The sizes of the data, which are compared with the free memory before anything is built."""
+    sizes: Outline | None = None
+    """Of a problem of random samples, the sizes of the data for which they stand."""
+
+    def stand_in(self, more: int = 0) -> Deferred:
+        """The problem with `FEW` and ``more`` random rows for each agent, at most as many as it has; itself without an outline."""
+        sizes = None if self.outline is None else self.outline()
+        if sizes is None or sizes.made is None:
+            return self
+        few, make = FEW + more, sizes.made
+
+        def made(agents: slice) -> Any:
+            drawn = enumerate(sizes.counts[agents], agents.start)
+            rows = [stream(few, agent).standard_normal((min(count, few), sizes.width)) for agent, count in drawn]
+            return make(rows, agents)
+
+        return on_each_rank(self.n_agents, made, self.outline)._replace(sizes=sizes)
 
 
-def on_each_rank(n_agents: int, make: Callable[[slice], Any]) -> Deferred:
+def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[[], Outline] | None = None) -> Deferred:
     """A problem that each rank makes for its agents without the others; where one fails, all fail."""
 
     def build(agents: slice, collective: Collective) -> Any:
         with collective.together():
             return make(agents)
 
-    return Deferred(n_agents, build)
+    return Deferred(n_agents, build, outline)
 
 
 class Loadable:

@@ -21,7 +21,7 @@ import numpy as np
 from ..numerics.ordered_sums import add_agents
 from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, TraceForm
 from ..sets.product import with_methods
-from .base import AgentProblem, Deferred, Selection
+from .base import AgentProblem, Deferred, Outline, Selection
 from .common.columns import SeparateColumns
 
 LARGEST_HESSIAN = 1000
@@ -41,6 +41,15 @@ class Spread:
 
     problem: Problem[object] | Deferred
     n_agents = 1
+
+    def stand_in(self, more: int = 0) -> Spread:
+        """The agent with a few random samples in each block, see `Deferred.stand_in`."""
+        return Spread(self.problem.stand_in(more)) if isinstance(self.problem, Deferred) else self
+
+    @property
+    def sizes(self) -> Outline | None:
+        """The sizes of the samples that stand for others, see `Deferred.sizes`."""
+        return self.problem.sizes if isinstance(self.problem, Deferred) else None
 
     @property
     def n_blocks(self) -> int:

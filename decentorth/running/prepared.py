@@ -6,8 +6,10 @@ import contextlib
 import copy
 import dataclasses
 import hashlib
+import json
 import math
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+
+from topologies import memory
 
 from .. import given, registry
 from ..display import Shown
@@ -49,10 +53,33 @@ from .watchers import Options, Parts
 
 if TYPE_CHECKING:
     from ..network import Channel, Placement
+    from ..network.transport.communicator import Communicator
 
 NAMED = 6
 """The most methods that a refusal names."""
+POINT_ARRAYS = 3
+"""The arrays of all points that any method holds at least: points, gradients and their mixtures."""
 OnRankLoss = Literal["abort", "shrink", "restart"]
+
+
+def check_data(problem: Any, communicator: Communicator) -> None:
+    """Raise MemoryError on every rank where the data of a deferred problem, of which nothing exists, would not fit."""
+    deferred = problem.problem if isinstance(problem, Spread) else problem
+    if not isinstance(deferred, Deferred) or deferred.outline is None or deferred.n_agents < communicator.size:
+        return
+    collective = AgentCollective(communicator, even_bounds(deferred.n_agents, communicator.size))
+    with collective.together():
+        needed = deferred.outline().needed(collective.own)
+    check_memory(collective, needed, "the data")
+
+
+def check_memory(collective: AgentCollective, needed: float, what: str) -> None:
+    """Raise MemoryError on every rank where what the ranks of a host take together exceeds its free memory."""
+    here = socket.gethostname()
+    every = collective.communicator.allgather_bytes(json.dumps([here, needed]).encode())
+    on_host = sum([taken for host, taken in map(json.loads, every) if host == here])
+    with collective.together():
+        memory.require(needed, what, on_host=on_host)
 
 
 class Run(Shown):
@@ -82,8 +109,9 @@ class Run(Shown):
     ) -> None:
         given.check_problem(problem)
         algorithm = given.method(algorithm)
-        settings: dict[str, Any] = {"x0": x0, "seed": seed, "placement": placement, "channel": channel}
-        self.again = partial(Run, problem, algorithm, W, **settings, rank_timeout=rank_timeout, on_rank_loss=on_rank_loss)
+        settings: dict[str, Any] = {"x0": x0, "seed": seed, "placement": placement, "channel": channel, "device": device}
+        settings |= {"rank_timeout": rank_timeout, "on_rank_loss": on_rank_loss}
+        self.again = partial(Run, problem=problem, algorithm=algorithm, W=W, **settings)
         self._silence = patience("rank_timeout", rank_timeout)
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
@@ -103,6 +131,7 @@ class Run(Shown):
             comm = surviving(comm)
         if shrinks:
             comm = survivors(comm, channel, spread)
+        check_data(problem, connect(comm))
         self._channel = given.channel(channel)
         self.network = self._network(W, "serial" if spread else comm, placement, algorithm, seed)
         check_network(algorithm, self.network)
@@ -141,6 +170,8 @@ class Run(Shown):
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
             self.problem = self._prepare(problem, shrinks)
+            points = POINT_ARRAYS * 8.0 * self.network.n_local * math.prod(self.problem.shape)
+            check_memory(self.collective, points, "the agents' points")
             with self.collective.together():
                 start = given.start(x0, self.problem, seed)
                 if x0 is not None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from topologies.canonical import WeightsLike, canonical_weights
 from topologies.directed.weights import DirectedWeights
+from topologies.memory import dense
 from topologies.spectra.tracking_rate import Order, conserved_complement, iteration_pencil, push_pull_pencil
 
 from ..numerics.ordered_sums import norms
@@ -99,9 +100,9 @@ def local_rate(
     jacobians = landing_jacobian(problem, np.repeat(x[None], n, axis=0), penalty)
     size = jacobians.shape[-1]
     if isinstance(W, DirectedWeights):
-        base, slope = push_pull_pencil(W.A.toarray(), W.B.toarray(), jacobians)
+        base, slope = push_pull_pencil(dense(W.A), dense(W.B), jacobians)
     else:
-        base, slope = iteration_pencil(canonical_weights(W).toarray(), jacobians, order)
+        base, slope = iteration_pencil(dense(canonical_weights(W)), jacobians, order)
     slope[:, n * size :] *= np.repeat(step, size)
     basis = conserved_complement(jacobians.swapaxes(-1, -2))
     values = np.linalg.eigvals(basis.T @ (base - slope) @ basis)

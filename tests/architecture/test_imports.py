@@ -28,19 +28,20 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    "files": Layer(("topologies.matrix_files",), "", "numpy scipy"),
+    "files": Layer(("topologies.matrix_files",), "memory", "numpy scipy"),
     "text": Layer(("topologies.text",), "", ""),
-    "topologies": Layer(("topologies",), "files text", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
+    "memory": Layer(("topologies.memory",), "", "numpy"),
+    "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "", "numpy"),
-    "display": Layer(("decentorth.display",), "", ""),
+    "display": Layer(("decentorth.display",), "memory", ""),
     "settings": Layer(("decentorth.settings",), "display text", ""),
     "version": Layer(("decentorth._version",), "", ""),
     "lazy": Layer(("decentorth._lazy",), "settings", ""),
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy threadpoolctl torch"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy"),
-    "data": Layer(("decentorth.data",), "protocols settings files text", "numpy scipy sklearn pyarrow"),
+    "data": Layer(("decentorth.data",), "protocols settings files text memory", "numpy scipy sklearn pyarrow"),
     "problems": Layer(
         ("decentorth.problems",),
         "lazy protocols settings display numerics sets data",
@@ -65,7 +66,7 @@ LAYERS = {
             "decentorth.result",
             *(f"decentorth.running.{name}" for name in ("prepared", "rank_loss", "on_device")),
         ),
-        "process protocols settings display text registry numerics problems network running topologies",
+        "process protocols settings display text memory registry numerics problems network running topologies",
         "numpy threadpoolctl matplotlib pandas xarray",
     ),
     "certificate": Layer(("decentorth.certificate",), "api algorithms network numerics protocols", "numpy threadpoolctl"),
@@ -80,7 +81,7 @@ LAYERS = {
     "estimators": Layer(
         ("decentorth.estimators",), "api certificate registry running problems sets protocols", "numpy scipy sklearn threadpoolctl"
     ),
-    "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
+    "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies memory", "numpy"),
     "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__", "decentorth.reproduce"),
         "version settings front api theory network algorithms problems sets topologies process numerics protocols",

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 import yaml
+from numpy.lib import format as npy
 
 import topologies as tp
 from decentorth.cli import progress
@@ -31,6 +33,7 @@ from decentorth.cli.wiring import read_weights
 from decentorth.display import size
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.plot import main as plot
+from decentorth.problems import Deferred
 from decentorth.protocols import SETUP
 from decentorth.run import exit_code, main
 from decentorth.running.checkpoint import kept
@@ -269,6 +272,7 @@ def test_exit_codes(status: str, converged: bool, required: bool, code: int) -> 
 
 BAD = [
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
+    ("--problem pca --data synthetic --rank 3 --algorithm rssm --agents 1", "blocks must be at most the number of columns, 3, got"),
     ("--config missing.yaml", "cannot use missing.yaml: No such file or directory"),
     ("--config bad.yaml", "bad.yaml: agents: agents must be a whole number, got 'many'"),
     ("--config broken.yaml", "broken.yaml: not well-formed YAML"),
@@ -393,6 +397,62 @@ def test_dry_run_counts_and_writes_nothing(capsys: pytest.CaptureFixture[str], f
     assert list(folder.iterdir()) == []
 
 
+SIZED = [
+    "pca --data synthetic --samples 40 --dimension 12",
+    "pca --data wide.npy --rank 3",
+    "pca --data long.npy --rank 3 --center --partition by-label --labels labels.txt --algorithm deepca",
+    "procrustes --dimension 12 --rank 3",
+    "procrustes --data wide.npy --targets long.npy",
+    "ica --sources 4 --imbalance 3",
+    "ica --data long.npy --sources 3",
+    "odl --dimension 8 --samples 203",
+    "odl --data long.npy --agents 1 --algorithm rssm --blocks 2",
+    "rsr --dimension 8 --rank 2 --inliers 90 --outliers 41",
+    "rsr --data long.npy --rank 2 --agents 1 --algorithm rsm",
+    "l1_pca --data long.npy --rank 2",
+    "sparse_pca --data long.npy --rank 2",
+    "matrix_completion --dimension 12 --columns 21 --rank 2",
+    "matrix_completion --data long.npy --rank 2 --held-out 0.3",
+    "pca --data long.npy --rank 2 --agents 1 --spread-samples 6 --algorithm landing",
+    "procrustes --dimension 12 --rank 3 --algorithm drgta --batch-size 40",
+]
+
+
+@pytest.mark.parametrize("flags", SIZED)
+def test_a_dry_run_prints_the_sizes_without_the_data(
+    flags: str, capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same lines as with the data, but for steps that the data decide."""
+    rng = np.random.default_rng(0)
+    np.save("long.npy", rng.standard_normal((120, 6)))
+    np.save("wide.npy", rng.standard_normal((120, 31)))
+    Path("labels.txt").write_text("\n".join(map(str, rng.integers(0, 4, 120))))
+    arguments = ["--problem", *flags.split(), "--dry-run"]
+    assert main(arguments) == 0
+    found = capsys.readouterr().out.splitlines()
+    monkeypatch.setattr(Deferred, "stand_in", lambda self, more=0: self)
+    assert main(arguments) == 0
+    expected = capsys.readouterr().out.splitlines()
+    for i, line in enumerate(found):
+        if line == "steps       chosen from the data when the run begins" or "sm: step size auto" in line:
+            found[i] = expected[i]
+    assert found == expected
+
+
+def test_a_dry_run_of_a_file_reads_its_header(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """A gigabyte of numbers that are not there, in a file of holes: nothing of its size is made."""
+    with Path("large.npy").open("wb") as file:
+        npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**22, 64)})
+        file.truncate(file.tell() + 2**30)
+    tracemalloc.start()
+    assert main(["--problem", "pca", "--data", "large.npy", "--no-shuffle", "--dry-run"]) == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**28
+    assert "x is 64 x 5" in (printed := capsys.readouterr().out)
+    assert "data 2.15 GB in all" in printed
+
+
 @pytest.mark.parametrize("bounds", [[0, 9], [0, 4, 9], [0, 1, 2, 9], [0, 3, 6, 9]])
 def test_rows_that_cross_between_ranks(bounds: list[int]) -> None:
     W = tp.metropolis_weights(tp.erdos_renyi(9, 0.4, seed=2))
@@ -450,7 +510,8 @@ def test_memory_that_there_is_not_is_one_line(capsys: pytest.CaptureFixture[str]
     for flags in ("--rows 1000000000000", "--dimension 1000000", "--problem pca --data synthetic --samples 1000000000000"):
         assert main(flags.split()) == 2
         error = capsys.readouterr().err
-        assert error.startswith("decentorth: there is not enough memory for this: Unable to allocate")
+        assert error.startswith("decentorth: there is not enough memory for this: the data would take ")
+        assert "B are free;" in error
         assert error.endswith("; give smaller numbers, or more ranks on more hosts\n")
         assert error.count("\n") == 1
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from topologies.directed.weights import check_digraph
-from topologies.graphs.edges import Agents
+from topologies.graphs.edges import LINK_BYTES, Agents
 from topologies.graphs.families import at_least, numbered
 from topologies.graphs.real import integer_labels, read_graph
+from topologies.memory import require
 
 if TYPE_CHECKING:
     import os
@@ -120,3 +121,4 @@ def _count(name: str, n: int, least: int) -> int:
 def _check_edges(name: str, edges: int) -> None:
     if edges > EDGES_LIMIT:
         raise ValueError(f"{name}: the number of edges must be at most {EDGES_LIMIT}, got {edges}")
+    require(LINK_BYTES * edges, f"{name}: a graph of {edges} edges")

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from topologies.memory import require
+
 if TYPE_CHECKING:
     import networkx as nx
 
     from topologies.canonical import Weights
 
 P = ParamSpec("P")
+LINK_BYTES = 190
+"""The bytes of an edge of a networkx graph, at least, directed or not."""
 Agents = NDArray[np.int64]
 
 
@@ -34,6 +38,7 @@ class Edges(NamedTuple):
         """The graph with nodes 0..n-1 in order; positions become the node attribute ``pos``."""
         import networkx as nx
 
+        require(LINK_BYTES * len(self.tails), f"a networkx graph of {len(self.tails)} edges")
         graph: nx.Graph[int] = nx.Graph()
         graph.add_nodes_from(range(self.n))
         graph.add_edges_from(zip(self.tails.tolist(), self.heads.tolist(), strict=True))

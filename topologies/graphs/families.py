@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from topologies.graphs.edges import Agents, Edges, family, simplified
+from topologies.memory import require
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -21,6 +22,8 @@ AGENTS_LIMIT = 10**8
 """The maximum number of agents of a graph built by name: one process lacks the memory and time for more."""
 EDGES_LIMIT = 10**9
 """The maximum number of edges of a graph built by name."""
+EDGE_BYTES = 80
+"""The bytes of an edge, at least, while the adjacency matrix is made: both ends twice, and an entry for each direction."""
 
 
 @family
@@ -241,8 +244,12 @@ def count(name: str, n: int) -> int:
 
 
 def check_edges(name: str, edges: float) -> None:
-    """Raise ValueError unless the graph ``name`` has at most `EDGES_LIMIT` edges; called before it is built."""
-    _at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
+    """Raise ValueError unless the graph ``name`` has at most `EDGES_LIMIT` edges, MemoryError unless they fit into memory.
+
+    Called before the graph is built.
+    """
+    most = _at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
+    require(EDGE_BYTES * most, f"{name}: a matrix of {most} edges")
 
 
 def _at_most(limit: int, value: int, what: str) -> int:

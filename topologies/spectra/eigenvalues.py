@@ -19,6 +19,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, distances, row_sums
+from topologies.memory import dense
 from topologies.spectra.multigrid import smallest_eigenvalue
 
 Vector = NDArray[np.float64]
@@ -75,7 +76,7 @@ def eigenvalues(W: WeightsLike) -> Vector:
     """
     from scipy.linalg import eigvalsh
 
-    return np.ascontiguousarray(eigvalsh(canonical_weights(W).toarray())[::-1])
+    return np.ascontiguousarray(eigvalsh(dense(canonical_weights(W)))[::-1])
 
 
 def spectrum(W: WeightsLike) -> MixingSpectrum:

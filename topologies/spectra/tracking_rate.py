@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import WeightsLike, canonical_weights
+from topologies.memory import dense
 
 Matrix: TypeAlias = NDArray[np.float64]
 Order: TypeAlias = Literal["combine-then-adapt", "adapt-then-combine"]
@@ -127,9 +128,9 @@ class Recursion:
         if self.largest_curvature == 0:
             raise ValueError("some curvature must not be zero: nothing pulls the agents to a minimiser")
         if d == 1 and np.all(hessians == hessians[0]):
-            self._prepare_blocks(matrix.toarray(), float(hessians[0, 0, 0]), order)
+            self._prepare_blocks(dense(matrix), float(hessians[0, 0, 0]), order)
         else:
-            base, slope = iteration_pencil(matrix.toarray(), hessians, order)
+            base, slope = iteration_pencil(dense(matrix), hessians, order)
             basis = conserved_complement(hessians)
             self._base, self._slope = basis.T @ base @ basis, basis.T @ slope @ basis
 

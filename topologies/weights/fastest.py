@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from topologies.canonical import Weights, on_edges, row_sums, upper, with_diagonal
 from topologies.progress import LOG
+from topologies.memory import dense
 from topologies.weights.checks import adjacency, check_weights
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def fdla_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
 def _constant(problem: _Problem, edges: Weights) -> FastestWeights:
     """One weight for all edges, with a dual point from the projectors on the extreme eigenspaces of the Laplacian."""
     degrees = row_sums(edges)
-    values, vectors = np.linalg.eigh(np.diag(degrees) - edges.toarray())
+    values, vectors = np.linalg.eigh(np.diag(degrees) - dense(edges))
     second, largest = values[1], values[-1]
     at_second = _projector(vectors[:, 1:], values[1:], second)
     best = 2 / (second + largest)
@@ -118,8 +119,8 @@ def _projector(vectors: Vector, values: Vector, value: float) -> Vector:
 
 def _certified(problem: _Problem, weights: Vector, dual: Vector) -> FastestWeights:
     W = check_weights(on_edges(problem.n, problem.tails, problem.heads, weights))
-    dense = W.toarray() - 1 / problem.n
-    return FastestWeights(W, float(np.abs(np.linalg.eigvalsh(dense)).max()), _lower_bound(problem, dual))
+    rest = dense(W) - 1 / problem.n
+    return FastestWeights(W, float(np.abs(np.linalg.eigvalsh(rest)).max()), _lower_bound(problem, dual))
 
 
 def _lower_bound(problem: _Problem, dual: Vector) -> float:

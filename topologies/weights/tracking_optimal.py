@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import Weights, upper
 from topologies.progress import LOG
+from topologies.memory import dense
 from topologies.spectra.tracking_rate import Order, Recursion, TrackingScore, conserved_complement, iteration_pencil, worst_score
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.quasi_newton import minimise_nonsmooth
@@ -109,7 +110,7 @@ class _Objective:
         self._order = order
 
     def variables(self, W: Weights, step: float) -> Vector:
-        return np.append(np.asarray(W.toarray()[self._tails, self._heads]), np.log(step))
+        return np.append(np.asarray(dense(W)[self._tails, self._heads]), np.log(step))
 
     def matrix(self, variables: Vector) -> Vector:
         W = np.zeros((self._n, self._n))

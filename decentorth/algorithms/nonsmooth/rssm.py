@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import ClassVar, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
@@ -107,9 +107,14 @@ class RSSM(Subgradient):
         """l, the number of blocks."""
         return self.blocks or BLOCKS
 
+    def suited(self, problem: Any) -> Self:
+        """This method for the problem; a ValueError where its columns cannot be divided into the blocks."""
+        method = super().suited(problem)
+        method.division(problem.shape[1])
+        return method
+
     def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
         method = self.suited(problem)
-        method.division(problem.shape[1])  # refused now rather than in the first step
         base, spent = method.first_steps(problem, x0)
         step = base * schedule(method.step_size).scale(0)
         return RSSMState(x0.copy(), _cache(problem, x0), step, 0.0 * base, 0.0 * base, base, 0, spent)

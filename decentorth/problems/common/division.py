@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from ...protocols import Array
+from ...protocols import Array, Index
 from ...settings import Count, Positive, Settings
 
 SampleFile = Annotated[
@@ -88,35 +89,71 @@ def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (
     return dict.fromkeys(read, "it is for data of a file")
 
 
-def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: int) -> list[Array]:
-    """The samples ``(m_i, d)`` of each agent in ``agents``, from the file or bundled set ``data``."""
-    return divided_alike((data,), settings, n_agents, agents, seed)[0]
+@dataclass
+class Division:
+    """The samples of files or bundled sets, one for each view, whose rows are divided over the agents in the same way.
 
+    Nothing is read before it is used, and of a file with a header only that for the sizes. The labels are those of the first view.
+    """
 
-def divided_alike(data: Sequence[str], settings: Divided, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
-    """The samples of each agent for several views, whose rows are divided alike, with the labels of the first view."""
-    from ...data import Columns, load_labels, partition, resolve
+    data: Sequence[str]
+    settings: Divided
+    n_agents: int
+    seed: int
 
-    columns = Columns(*settings.selected())
-    if len(data) > 1 and columns != Columns():
-        raise ValueError("columns, label_column and drop_missing are for one table, and here each view has a file: leave them out")
-    views = [resolve(name, columns) for name in data]
-    first = views[0]
-    for view in views[1:]:
-        if view.shape[0] != first.shape[0]:
+    @cached_property
+    def _views(self) -> list[Any]:
+        from ...data import Columns, resolve
+
+        columns = Columns(*self.settings.selected())
+        if len(self.data) > 1 and columns != Columns():
             raise ValueError(
-                f"views must have a row for each sample, but {first.name} has {first.shape[0]} rows and {view.name} {view.shape[0]}"
+                "columns, label_column and drop_missing are for one table, and here each view has a file: leave them out"
             )
-    labels: Any = None
-    if settings.partition != "even":
-        labels = load_labels(settings.labels) if settings.labels is not None else first.labels
-    parts = partition(
-        settings.partition,
-        first.shape[0],
-        n_agents,
-        labels=labels,
-        seed=seed,
-        alpha=settings.dirichlet_alpha,
-        shuffle=settings.shuffle,
-    )
-    return [[view.rows(index) for index in parts[agents]] for view in views]
+        views = [resolve(name, columns) for name in self.data]
+        first = views[0]
+        for view in views[1:]:
+            if view.shape[0] != first.shape[0]:
+                raise ValueError(
+                    f"views must have a row for each sample, but {first.name} has {first.shape[0]} rows and {view.name} "
+                    f"{view.shape[0]}"
+                )
+        return views
+
+    @cached_property
+    def _parts(self) -> list[Index]:
+        from ...data import load_labels, partition
+
+        settings, first = self.settings, self._views[0]
+        labels: Any = None
+        if settings.partition != "even":
+            labels = load_labels(settings.labels) if settings.labels is not None else first.labels
+        return partition(
+            settings.partition,
+            first.shape[0],
+            self.n_agents,
+            labels=labels,
+            seed=self.seed,
+            alpha=settings.dirichlet_alpha,
+            shuffle=settings.shuffle,
+        )
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of samples of each agent."""
+        return [len(part) for part in self._parts]
+
+    @property
+    def width(self) -> int:
+        """The number of columns of all views together."""
+        return sum(int(view.shape[1]) for view in self._views)
+
+    def read(self, agents: slice) -> list[list[Array]]:
+        """The samples ``(m_i, d)`` of each agent in ``agents``, for each view."""
+        return [[view.rows(index) for index in self._parts[agents]] for view in self._views]
+
+
+def even_counts(total: int, n_agents: int) -> list[int]:
+    """The number of rows of each agent in an even division."""
+    each, more = divmod(total, n_agents)
+    return [each + (agent < more) for agent in range(n_agents)]

@@ -167,6 +167,11 @@ def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Arra
     return parts
 
 
+def gram_numbers(counts: Sequence[int], d: int, targets: int = 0) -> int:
+    """The numbers in the products that agents with these counts of rows keep beside the rows."""
+    return (d * (d + targets) + 1) * sum(2 * count > d for count in counts)
+
+
 class SumsOfSquares:
     """f_i(x) = w_i ||A_i x - B_i||_F^2 for each agent.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...protocols import Array, Collective
-from ..base import Deferred
+from ..base import Deferred, Outline
 
 
 def by_features(whole: Array, n_agents: int) -> list[Array]:
@@ -18,10 +18,11 @@ def by_features(whole: Array, n_agents: int) -> list[Array]:
     return np.array_split(whole, n_agents, axis=1)
 
 
-def split_features(n_agents: int, build: Callable[[], Any], partition: str = "even") -> Deferred:
+def split_features(n_agents: int, build: Callable[[], Any], numbers: Callable[[], int], partition: str = "even") -> Deferred:
     """The problem that each rank builds whole, and of which it keeps its own agents' features.
 
-    A ``partition`` divides samples, which all agents share here: any but the default is a ValueError.
+    Each rank holds the ``numbers`` of the samples twice while it divides them. A ``partition`` divides samples, which all agents
+    share here: any but the default is a ValueError.
     """
     if partition != "even":
         raise ValueError("partition divides samples, and here all agents have all samples: leave partition out")
@@ -30,4 +31,4 @@ def split_features(n_agents: int, build: Callable[[], Any], partition: str = "ev
         with collective.together():
             return build().restrict(agents)
 
-    return Deferred(n_agents, on_rank)
+    return Deferred(n_agents, on_rank, lambda: Outline([0] * n_agents, 0, more=lambda own: 2 * numbers()))

@@ -11,8 +11,8 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...settings import Condition, Count, NotNegative, Range, Share
-from ..base import Deferred
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, divided, divided_alike, idle_data
+from ..base import Deferred, Outline
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, idle_data
 from ..common.generated import stream
 from ..common.pooled import HERE, centered, mean_squares
 from ..features.division import by_features, split_features
@@ -89,28 +89,43 @@ class CCASettings(Divided):
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
+        generated, source = self.data == "synthetic", self._source(n_agents, seed)
+
         def build(agents: slice, collective: Collective) -> CCA:
             with collective.together():
-                views = self._generated(agents, seed) if self.data == "synthetic" else self._loaded(n_agents, agents, seed)
+                views = self._generated(agents, seed) if generated else self._loaded(source, agents)
             first, second = [self._prepared(name, view, collective) for name, view in zip(("first", "second"), views, strict=True)]
             return CCA(
                 first, second, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
             )
 
-        return Deferred(n_agents, build)
+        def outline() -> Outline:
+            counts = [self.samples] * n_agents if generated else source.counts
+            return Outline(counts, self.dimension + self.dimension_y if generated else source.width, 2.0)
+
+        return Deferred(n_agents, build, outline)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
 
+        generated, source = self.data == "synthetic", self._source(1, seed)
+
         def build() -> SplitCCA:
             one = slice(0, 1)
-            views = self._generated(one, seed) if self.data == "synthetic" else self._loaded(1, one, seed)
+            views = self._generated(one, seed) if generated else self._loaded(source, one)
             whole = [self._prepared(name, view, HERE)[0] for name, view in zip(("first", "second"), views, strict=True)]
             first, second = [self.ridge * float((view * view).mean()) for view in whole]
             left, right = [by_features(view, n_agents) for view in whole]
             return SplitCCA(left, right, self.rank, (first, second))
 
-        return split_features(n_agents, build, self.partition)
+        def numbers() -> int:
+            return self.samples * (self.dimension + self.dimension_y) if generated else sum(source.counts) * source.width
+
+        return split_features(n_agents, build, numbers, self.partition)
+
+    def _source(self, n_agents: int, seed: int) -> Division:
+        """The samples of the file, or files."""
+        return Division((self.data, *([] if self.data_y is None else [self.data_y])), self, n_agents, seed)
 
     def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:
         """A view centred, scaled and without constant columns."""
@@ -123,12 +138,10 @@ class CCASettings(Divided):
         scales = {"view": np.full(len(kept), mean), "columns": variances, "none": np.ones(len(kept))}[self.scale]
         return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)]
 
-    def _loaded(self, n_agents: int, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
+    def _loaded(self, source: Division, agents: slice) -> tuple[list[Array], list[Array]]:
         """The two views of the agents' samples, from files."""
-        if self.data_y is None:
-            return _halves(divided(self.data, self, n_agents, agents, seed), self.width)
-        first, second = divided_alike((self.data, self.data_y), self, n_agents, agents, seed)
-        return first, second
+        first, *second = source.read(agents)
+        return (first, second[0]) if second else _halves(first, self.width)
 
     def _generated(self, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
         """Gaussian views with u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, each mixed."""

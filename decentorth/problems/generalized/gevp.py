@@ -24,7 +24,7 @@ from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
 from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
 from ...settings import Condition, Count, Settings
-from ..base import AgentProblem, Deferred, Selection, on_each_rank, selected
+from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected
 from ..common.division import idle_data
 from ..common.generated import stream
 from ..common.pooled import total
@@ -233,7 +233,10 @@ class GEVPSettings(Settings):
                 f"the matrix in {self.matrix_a} is one agent's, so n_agents must be 1, got {n_agents}; or give GEVP a list "
                 "of matrices in Python"
             )
-        return on_each_rank(n_agents, lambda agents: self._made(n_agents, seed).restrict(agents))
+        matrices = 2 + n_agents if n_agents > 1 else 2
+        size = matrices * self.dimension**2 if self.matrix_a is None else 0  # a file's size is checked when it is read
+        outline = Outline([0] * n_agents, 0, more=lambda own: size)
+        return on_each_rank(n_agents, lambda agents: self._made(n_agents, seed).restrict(agents), lambda: outline)
 
     def _made(self, n_agents: int, seed: int) -> GEVP:
         if self.matrix_a is None or self.matrix_b is None:

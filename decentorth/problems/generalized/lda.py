@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...protocols import Array
 from ...settings import Count, NotNegative
-from ..base import Deferred, on_each_rank
+from ..base import Deferred, Outline, on_each_rank
 from ..common.division import SampleFile, Tabular
 from ..features.division import by_features, split_features
 from ..features.split import SplitGEVP
@@ -76,8 +76,15 @@ class LDASettings(Tabular):
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem; the seed has no effect."""
         if n_agents > 1:
-            raise ValueError(f"the scatter matrices of lda are sums over all samples, so n_agents must be 1, got {n_agents}")
-        return on_each_rank(1, lambda agents: self._made())
+            raise ValueError(
+                f"the scatter matrices of lda are sums over all samples, so n_agents must be 1, got {n_agents}"
+            )
+
+        def outline() -> Outline:
+            m, n = self._source().shape
+            return Outline([m], n, more=lambda own: 2 * n * n)
+
+        return on_each_rank(1, lambda agents: self._made(), outline)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
@@ -88,13 +95,22 @@ class LDASettings(Tabular):
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
             return SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
 
-        return split_features(n_agents, build)
+        def numbers() -> int:
+            m, n = self._source().shape
+            return int(m * n)
+
+        return split_features(n_agents, build, numbers)
+
+    def _source(self) -> Any:
+        from ...data import Columns, resolve
+
+        return resolve(self.data, Columns(*self.selected()))
 
     def _loaded(self) -> tuple[Array, NDArray[Any], int]:
         """The samples, their classes, and the number of directions."""
-        from ...data import Columns, load_labels, resolve
+        from ...data import load_labels
 
-        source = resolve(self.data, Columns(*self.selected()))
+        source = self._source()
         classes = source.labels if self.labels is None else load_labels(self.labels)
         if classes is None:
             raise ValueError(f"{self.data} brings no labels: give a file with one for each sample as labels, or label_column")

@@ -26,9 +26,9 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import JOrthogonal
 from ...settings import Condition, Count, NotNegative
-from ..base import Deferred
+from ..base import Deferred, Outline
 from ..common.checks import samples
-from ..common.division import idle_data
+from ..common.division import even_counts, idle_data
 from ..common.generated import stream
 from ..common.pooled import Fold, here, total, triangle
 from ..common.rows import SumsOfSquares
@@ -171,7 +171,22 @@ class HEVPSettings(SignedSettings):
                 signs = self._constraint(n, n).signs
             return HEVP(D, signs, self.form, n_agents=n_blocks, first_agent=blocks.start, collective=collective)
 
-        return Deferred(n_blocks, build)
+        def outline() -> Outline:
+            m, n, whole = self._shape()
+            return Outline(even_counts(m, n_blocks), n, more=lambda own: 2 * whole)
+
+        return Deferred(n_blocks, build, outline)
+
+    def _shape(self) -> tuple[int, int, int]:
+        """The shape of D without its ridge, and its numbers where every rank generates the whole of it."""
+        square = re.fullmatch(r"randn([1-9]\d*)", self.data)
+        if square or self.data == "generated":
+            n = int(square[1]) if square else self.dimension
+            m = n if square else self.samples or 2 * n
+            return m, n, m * n
+        from ...data import resolve
+
+        return (*resolve(self.data).shape, 0)
 
     def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
         """The rows of each block; the rows of the ridge come after all others."""

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from ...protocols import Array, Index
 from ...sets import JOrthogonal
 from ...settings import Count, NotNegative, Range
-from ..base import AgentProblem, Deferred, Selection, on_each_rank, selected
+from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected
 from ..common.checks import matrices
 from ..common.division import idle_data
 from ..common.generated import stream
@@ -281,7 +281,14 @@ class HSPPSettings(SignedSettings):
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
-        return on_each_rank(n_blocks, lambda blocks: self._made(n_blocks, seed).restrict(blocks))
+
+        def outline() -> Outline:
+            from ...data import resolve
+
+            m, n = (self.points, self.dimension) if self.data in ("tree", "gaussian") else resolve(self.data).shape
+            return Outline([0] * n_blocks, 0, more=lambda own: m * (n + 2 * m))
+
+        return on_each_rank(n_blocks, lambda blocks: self._made(n_blocks, seed).restrict(blocks), outline)
 
     def _made(self, n_blocks: int, seed: int) -> HSPP:
         from ...data import load_matrix, resolve

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from ...sets import JOrthogonal
 from ...settings import Count, Probability, Range
-from ..base import Deferred, on_each_rank
+from ..base import Deferred, Outline, on_each_rank
 from ..common.division import idle_data
 from ..common.generated import stream
 from .knowledge import KnowledgeGraph, held_out, most_frequent
@@ -90,7 +90,9 @@ class UltraESettings(SignedSettings):
             signs = self._constraint(self.dimension, self.dimension - 1).signs
             return UltraE(self._graph(seed), signs, **settings, n_agents=n_blocks, agents=agents, seed=seed)
 
-        return on_each_rank(n_blocks, make)
+        planted_size = (self.entities or 60) * self.dimension + 3 * self.triples
+        outline = Outline([0] * n_blocks, 0, more=lambda own: planted_size if self.data == "planted" else 0)
+        return on_each_rank(n_blocks, make, lambda: outline)
 
     def _graph(self, seed: int) -> KnowledgeGraph:
         from ...data import load_triples

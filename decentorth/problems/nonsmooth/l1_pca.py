@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count
-from ..base import AgentProblem, Deferred
+from ..base import AgentProblem, Deferred, Outline
 from ..common.checks import samples
-from ..common.division import Centering, Divided, SampleFile, divided
+from ..common.division import Centering, Divided, Division, SampleFile
 from ..common.pooled import centered, normalized
 from ..common.rowwise import AbsoluteLosses
 
@@ -60,10 +60,16 @@ class L1PCASettings(Divided):
     def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
         return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
 
+    def _beside(self, counts: Sequence[int], d: int) -> int:
+        """The numbers that agents with these counts of samples hold beside them."""
+        return 0
+
     def problem(self, n_agents: int, seed: int) -> Deferred:
+        source = Division((self.data,), self, n_agents, seed)
+
         def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
             with collective.together():
-                mine = divided(self.data, self, n_agents, agents, seed)
+                mine = source.read(agents)[0]
             if self.center:
                 mine = centered(mine, collective)
             if self.normalize:
@@ -71,4 +77,11 @@ class L1PCASettings(Divided):
             with collective.together():
                 return self._made(mine, n_agents, agents.start)
 
-        return Deferred(n_agents, build)
+        def outline() -> Outline:
+            def made(rows: list[Array], agents: slice) -> AgentProblem[Stiefel]:
+                return self._made(rows, n_agents, agents.start)
+
+            d, copies = source.width, 2.0 if self.center or self.normalize else 1.0
+            return Outline(source.counts, d, copies, lambda own: self._beside(own, d), made)
+
+        return Deferred(n_agents, build, outline)

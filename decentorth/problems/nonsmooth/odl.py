@@ -19,9 +19,9 @@ import numpy as np
 from ...protocols import Array, Collective, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Share
-from ..base import Deferred, Loadable
+from ..base import Deferred, Loadable, Outline
 from ..common.checks import samples
-from ..common.division import DIVIDED, Divided, SampleFile, divided, idle_data
+from ..common.division import DIVIDED, Divided, Division, SampleFile, even_counts, idle_data
 from ..common.generated import stream
 from ..common.pooled import normalized
 from ..common.rowwise import AbsoluteLosses
@@ -123,10 +123,12 @@ class ODLSettings(Divided):
         if self.data is None and self.samples < n_agents:
             raise ValueError(f"{n_agents} agents need at least as many samples, got {self.samples}: use fewer agents")
 
+        generated, source = self.data is None, Division((str(self.data),), self, n_agents, seed)
+
         def build(agents: slice, collective: Collective) -> OrthogonalDictionaryLearning:
-            if self.data is not None:
+            if not generated:
                 with collective.together():
-                    mine = divided(self.data, self, n_agents, agents, seed)
+                    mine = source.read(agents)[0]
                 if self.normalize:
                     mine = normalized(mine, collective)
                 return OrthogonalDictionaryLearning(mine, n_agents=n_agents, first_agent=agents.start)
@@ -138,7 +140,17 @@ class ODLSettings(Divided):
                 first_agent=agents.start,
             )
 
-        return Deferred(n_agents, build)
+        def outline() -> Outline:
+            counts = even_counts(self.samples, n_agents) if generated else source.counts
+            n = self.dimension if generated else source.width
+
+            def made(rows: list[Array], agents: slice) -> OrthogonalDictionaryLearning:
+                known = np.eye(n) if generated else None
+                return OrthogonalDictionaryLearning(rows, dictionary=known, n_agents=n_agents, first_agent=agents.start)
+
+            return Outline(counts, n, 2.0 if self.normalize and not generated else 1.0, made=made)
+
+        return Deferred(n_agents, build, outline)
 
     def _drawn(self, agent: int, n_agents: int, seed: int) -> Array:
         """``(m_i, n)``: an agent's coefficients, drawn from its own stream."""

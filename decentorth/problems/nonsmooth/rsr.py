@@ -16,8 +16,9 @@ With unit-norm samples it is not, and the published figures come out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -25,9 +26,9 @@ import numpy as np
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Range, check
-from ..base import Deferred, Loadable, on_each_rank
+from ..base import Deferred, Loadable, Outline, on_each_rank
 from ..common.checks import agent_weights, samples
-from ..common.division import Divided, SampleFile, divided, idle_data
+from ..common.division import Divided, Division, SampleFile, even_counts, idle_data
 from ..common.generated import stream
 from ..common.pooled import with_spectrum
 from ..common.rowwise import RowLosses
@@ -252,24 +253,37 @@ class RSRSettings(Divided):
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None:
-            return Deferred(n_agents, self._generated(n_agents, seed))
+            return self._generated(n_agents, seed)
+        source = Division((self.data,), self, n_agents, seed)
 
         def make(agents: slice) -> RobustSubspaceRecovery:
-            mine = divided(str(self.data), self, n_agents, agents, seed)
+            mine = source.read(agents)[0]
             if self.normalize:
                 mine = [on_sphere(a) for a in mine]
             return RobustSubspaceRecovery(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
 
-        return on_each_rank(n_agents, make)
+        copies = 2.0 if self.normalize else 1.0
+        return on_each_rank(n_agents, make, lambda: self._outline(source.counts, source.width, copies))
 
-    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], RobustSubspaceRecovery]:
+    def _outline(self, counts: list[int], d: int, copies: float, known: bool = False) -> Outline:
+        def made(rows: list[Array], agents: slice) -> RobustSubspaceRecovery:
+            subspace = np.eye(d, self.rank) if known else None
+            return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=len(counts), first_agent=agents.start)
+
+        return Outline(counts, d, copies, made=made)
+
+    def _generated(self, n_agents: int, seed: int) -> Deferred:
         from ...data import partition
 
         total = self.inliers + self.outliers
-        labels = (np.arange(total) >= self.inliers).astype(np.int64)
-        parts = partition(self.partition, total, n_agents, labels, seed, self.dirichlet_alpha, self.shuffle)
+
+        @cache
+        def divided() -> tuple[Index, list[Index]]:
+            labels = (np.arange(total) >= self.inliers).astype(np.int64)
+            return labels, partition(self.partition, total, n_agents, labels, seed, self.dirichlet_alpha, self.shuffle)
 
         def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
+            labels, parts = divided()
             subspace = Stiefel(self.dimension, self.rank).random(stream(seed))
             generators = [stream(seed, agent) for agent in range(agents.start, agents.stop)]
             counts = [int(sum(labels[numbers].tolist())) for numbers in parts[agents]]
@@ -290,7 +304,11 @@ class RSRSettings(Divided):
                 first_agent=agents.start,
             )
 
-        return build
+        def outline() -> Outline:
+            counts = even_counts(total, n_agents) if self.partition == "even" else [len(part) for part in divided()[1]]
+            return self._outline(counts, self.dimension, 2.0, known=True)
+
+        return Deferred(n_agents, build, outline)
 
 
 def on_sphere(a: Array) -> Array:

@@ -23,7 +23,7 @@ from ...settings import NotNegative, check
 from ..base import AgentProblem, Selection
 from ..common.checks import samples
 from ..common.columns import SeparateColumns
-from ..common.rows import SumsOfSquares
+from ..common.rows import SumsOfSquares, gram_numbers
 from .l1_pca import L1PCASettings
 
 
@@ -112,6 +112,9 @@ class SparsePCASettings(L1PCASettings):
     """
 
     mu: NotNegative = 0.5
+
+    def _beside(self, counts: Sequence[int], d: int) -> int:
+        return gram_numbers(counts, d)
 
     def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
         return SparsePCA(rows, self.rank, self.mu, n_agents=n_agents, first_agent=first_agent)

@@ -25,9 +25,9 @@ from threadpoolctl import threadpool_limits
 from ...protocols import Array, Collective, Index
 from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
-from ..base import C, Deferred, Loadable
+from ..base import C, Deferred, Loadable, Outline
 from ..common.checks import agent_weights, matrices, samples
-from ..common.division import DIVIDED, AgentSamples, Divided, divided, idle_data
+from ..common.division import DIVIDED, AgentSamples, Divided, Division, idle_data
 from ..common.generated import stream
 from ..common.pooled import centered, whitening
 from ..common.rowwise import SeparableLosses
@@ -199,11 +199,13 @@ class ICASettings(Divided):
                 "whiten the samples (whiten), or take n_agents 1"
             )
 
+        generated, source = self.data is None, Division((str(self.data),), self, n_agents, seed)
+
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
             mixing = self._mixing(seed) if self.data is None else None
             with collective.together():
                 if mixing is None:
-                    mine = divided(str(self.data), self, n_agents, agents, seed)
+                    mine = source.read(agents)[0]
                 else:
                     mine = [self._drawn(agent, n_agents, seed) @ mixing.T for agent in range(agents.start, agents.stop)]
             mine = centered(mine, collective)
@@ -218,7 +220,18 @@ class ICASettings(Divided):
                 first_agent=agents.start,
             )
 
-        return Deferred(n_agents, build)
+        def outline() -> Outline:
+            agents = range(n_agents)
+            counts = [self._count(agent, n_agents) for agent in agents] if generated else source.counts
+            d = (self.sources or 10) if generated else source.width
+            n = self.sources or d
+
+            def made(rows: list[Array], agents: slice) -> ICA:
+                return ICA(rows, mixing=np.eye(n) if generated else None, n_agents=n_agents, first_agent=agents.start)
+
+            return Outline(counts, n, 2.0, made=made if self.whiten and n <= d else None)
+
+        return Deferred(n_agents, build, outline)
 
     def _generalized(self, A: Array, mixing: Array | None) -> GeneralizedICA:
         if self.sources not in (None, A.shape[1]):
@@ -236,6 +249,9 @@ class ICASettings(Divided):
 
     def _drawn(self, agent: int, n_agents: int, seed: int) -> Array:
         """``(N_i, n)``: an agent's Laplace sources of unit variance, drawn from its own stream."""
+        return stream(seed, agent).laplace(0.0, math.sqrt(0.5), (self._count(agent, n_agents), self.sources or 10))
+
+    def _count(self, agent: int, n_agents: int) -> int:
+        """The number of an agent's generated samples."""
         along = agent / (n_agents - 1) if n_agents > 1 else 0.5
-        count = max(1, round(self.samples * self.imbalance ** (0.5 - along)))
-        return stream(seed, agent).laplace(0.0, math.sqrt(0.5), (count, self.sources or 10))
+        return max(1, round(self.samples * self.imbalance ** (0.5 - along)))

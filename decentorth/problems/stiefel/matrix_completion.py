@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Probability, Settings, check
-from ..base import AgentProblem, Deferred, Loadable, Selection, on_each_rank
+from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank
 from ..common.checks import matrices
-from ..common.division import Shuffling, idle_data
+from ..common.division import Shuffling, even_counts, idle_data
 from ..common.generated import stream
 from ..common.runs import Runs
 from .pca import subspace_distance
@@ -272,15 +273,32 @@ class MatrixCompletionSettings(Settings):
         from ...data import Columns, MatrixFile, partition
 
         if self.data is None:
-            return Deferred(n_agents, self._generated(n_agents, seed))
+            counts, known = [self.columns] * n_agents, self.noise == self.ridge == 0.0
+            build = self._generated(n_agents, seed)
+            return Deferred(n_agents, build, lambda: self._outline(counts, self.dimension, seed, known))
+
+        @cache
+        def opened() -> MatrixFile:
+            return MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
 
         def make(agents: slice) -> MatrixCompletion:
-            file = MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
+            file = opened()
             parts = partition("even", file.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
             columns = [file.observed(index).T for index in parts[agents]]
             return self._completion(columns, agents, n_agents, seed)
 
-        return on_each_rank(n_agents, make)
+        def outline() -> Outline:
+            m, d = opened().shape
+            return self._outline(even_counts(m, n_agents), d, seed, known=False)
+
+        return on_each_rank(n_agents, make, outline)
+
+    def _outline(self, counts: list[int], d: int, seed: int, known: bool) -> Outline:
+        def made(rows: list[Array], agents: slice) -> MatrixCompletion:
+            truth = np.eye(d, self.rank) if known else None
+            return self._completion([own.T for own in rows], agents, len(counts), seed, truth)
+
+        return Outline(counts, d, 3.0, made=made)  # the entries, which are observed, and the entries with 0 for others
 
     def _completion(
         self, columns: list[Array], agents: slice, n_agents: int, seed: int, truth: Array | None = None

@@ -18,13 +18,13 @@ import numpy as np
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
-from ..base import Deferred, Loadable
+from ..base import Deferred, Loadable, Outline
 from ..common.checks import samples
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, divided, idle_data
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, idle_data
 from ..common.generated import stream
 from ..common.pooled import HERE, centered, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
-from ..common.rows import SumsOfSquares
+from ..common.rows import SumsOfSquares, gram_numbers
 from ..common.squares import SquaresProblem
 from ..features.division import by_features, split_features
 from ..features.split import SplitPCA
@@ -164,6 +164,14 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         return subspace_distance(xhat, self.optimum)
 
 
+class StandIn(PCA):
+    """The problem of random samples, of which nobody asks for the answer; an answer of zeros has its size."""
+
+    def prepare(self, collective: Collective) -> None:
+        if self.shape[0] <= _LARGEST_OPTIMUM:
+            self.optimum = np.zeros(self.shape)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PCASettings(Divided):
     """Principal components of real data, its samples divided over the agents, or of generated data.
@@ -215,10 +223,11 @@ class PCASettings(Divided):
                 f"{self.dimension}: the pooled covariance would be singular; ask for more agents or samples, or a smaller dimension"
             )
 
+        generated, source = self.data == "synthetic", Division((self.data,), self, n_agents, seed)
+
         def build(agents: slice, collective: Collective) -> PCA:
-            generated = self.data == "synthetic"
             with collective.together():
-                mine = self._gaussian(agents, seed) if generated else divided(self.data, self, n_agents, agents, seed)
+                mine = self._gaussian(agents, seed) if generated else source.read(agents)[0]
             if self.center:
                 mine = centered(mine, collective)
             if generated:
@@ -229,20 +238,34 @@ class PCASettings(Divided):
             with collective.together():
                 return PCA(mine, self.rank, weights=self.weighting, n_agents=n_agents, first_agent=agents.start, n_samples=m)
 
-        return Deferred(n_agents, build)
+        def made(rows: list[Array], agents: slice) -> PCA:
+            return StandIn(rows, self.rank, weights="agents", n_agents=n_agents, first_agent=agents.start)
+
+        def outline() -> Outline:
+            counts = [self.samples] * n_agents if generated else source.counts
+            d = self.dimension if generated else source.width
+            changed = generated or self.center or self.scale != 1.0
+            return Outline(counts, d, 2.0 if changed else 1.0, lambda own: gram_numbers(own, d), made)
+
+        return Deferred(n_agents, build, outline)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
+
+        source = Division((self.data,), self, 1, seed)
 
         def build() -> SplitPCA:
             if self.data == "synthetic":
                 whole = with_spectrum(self._gaussian(slice(0, 1), seed), self.gap, None, HERE)[0]
             else:
-                whole = divided(self.data, self, 1, slice(0, 1), seed)[0]
+                whole = source.read(slice(0, 1))[0][0]
             whole = (centered([whole], HERE)[0] if self.center else whole) / self.scale
             return SplitPCA(by_features(whole, n_agents), self.rank)
 
-        return split_features(n_agents, build, self.partition)
+        def numbers() -> int:
+            return self.samples * self.dimension if self.data == "synthetic" else sum(source.counts) * source.width
+
+        return split_features(n_agents, build, numbers, self.partition)
 
     def _gaussian(self, agents: slice, seed: int) -> list[Array]:
         """Gaussian samples ``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, Positive, Settings, Share
-from ..base import Deferred, Loadable, on_each_rank
+from ..base import Deferred, Loadable, Outline, on_each_rank
 from ..common.checks import matrices, samples
-from ..common.division import Shuffling, idle_data
+from ..common.division import Shuffling, even_counts, idle_data
 from ..common.generated import stream
 from ..common.pooled import with_spectrum
-from ..common.rows import SumsOfSquares
+from ..common.rows import SumsOfSquares, gram_numbers
 from ..common.squares import SquaresProblem
 
 
@@ -121,20 +123,40 @@ class ProcrustesSettings(Settings):
             a = with_spectrum(a, self.decay, self.largest_eigenvalue, collective)
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
-        return Deferred(n_agents, build)
+        d, r = self.dimension, self.rank
+        return Deferred(n_agents, build, lambda: _outline([rows] * n_agents, d, r, (2.0 * d + r) / (d + r)))
 
     def _from_files(self, n_agents: int, seed: int) -> Deferred:
         from ...data import partition, resolve
 
-        def make(agents: slice) -> Procrustes:
+        @cache
+        def files() -> tuple[Any, Any]:
             data, targets = resolve(str(self.data)), resolve(str(self.targets))
             if data.shape[0] != targets.shape[0]:
                 raise ValueError(
                     f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} "
                     f"and {targets.shape[0]} in {self.targets}"
                 )
+            return data, targets
+
+        def make(agents: slice) -> Procrustes:
+            data, targets = files()
             mine = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)[agents]
             a, b = [data.rows(index) for index in mine], [targets.rows(index).T for index in mine]
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
-        return on_each_rank(n_agents, make)
+        def outline() -> Outline:
+            data, targets = files()
+            return _outline(even_counts(data.shape[0], n_agents), data.shape[1], targets.shape[1])
+
+        return on_each_rank(n_agents, make, outline)
+
+
+def _outline(counts: list[int], d: int, r: int, copies: float = 1.0) -> Outline:
+    """The sizes of agents with these counts of rows, each d numbers of A and r of B^T."""
+
+    def made(rows: list[Array], agents: slice) -> Procrustes:
+        a, b = [own[:, :d] for own in rows], [own[:, d:].T for own in rows]
+        return Procrustes(a, b, n_agents=len(counts), first_agent=agents.start)
+
+    return Outline(counts, d + r, copies, lambda own: gram_numbers(own, d, r), made)
