@@ -111,7 +111,7 @@ def main(
         _say(measures)
     except BrokenPipeError:
         raise
-    except (ValueError, TypeError, ImportError, OSError) as error:
+    except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         return _refused(error)
     return 0
 

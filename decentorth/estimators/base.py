@@ -82,6 +82,10 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         check_scalar(self.tol, "tol", Real, min_val=0.0, max_val=math.inf, include_boundaries="neither")
         return GradientNorm(self.tol)
 
+    def _advice(self, problem: Any) -> str:
+        """The remedy for a run that stopped too early, to precede those for all estimators."""
+        return ""
+
     def _solve(
         self, n_agents: int, build: Callable[[slice, Collective], tuple[Any, Any]], W: Any, features: bool = False
     ) -> tuple[Array, Result, Any]:
@@ -117,7 +121,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if not result.converged:
             warnings.warn(
                 f"{type(self).__name__} stopped after {result.row.iteration} iterations at a {self._slope.replace('_', ' ')} of "
-                f"{result.row.values[self._slope]:.1e}, above tol = {self.tol:g}: raise max_iter or tol",
+                f"{result.row.values[self._slope]:.1e}, above tol = {self.tol:g}: "
+                f"{self._advice(result.problem)}raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )

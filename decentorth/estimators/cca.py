@@ -41,6 +41,8 @@ FLAT, RUNAWAY = 1e-6, 1e50
 """The share of the first variance below which a direction is not rescaled, and the size above which a point counts as diverged."""
 EQUAL = 1e-14
 """The relative standard deviation up to which a column counts as constant."""
+DEPENDENT, ILL = 1e-7, 1e6
+"""The share of a column's length that is too little beside earlier columns, and the condition above which a ridge is advised."""
 AVERAGED = 3.0
 """The weight of a piece in averages, relative to its share of the samples."""
 
@@ -216,7 +218,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
             return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective), (x, y)
 
-        point, result, self._columns = self._solve(n, build, W)
+        try:
+            point, result, self._columns = self._solve(n, build, W)
+        except ValueError:
+            self._check_independent(firsts, seconds)
+            raise
         problem, n1 = result.problem, firsts[0].shape[1]
         with threadpool_limits(1):
             points = np.repeat(point[None], problem.n_local, axis=0)
@@ -229,6 +235,28 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.__dict__.pop("_stream", None)
         self.n_iter_ = [self.n_iter_] * rank
         return self
+
+    def _check_independent(self, firsts: list[Array], seconds: list[Array]) -> None:
+        """Raise the ValueError about a view of which a column depends on those before it, without a ridge."""
+        for name, view in (("X", firsts), ("y", seconds)):
+            mean = pooled.mean(view, HERE)
+            R = pooled.triangle([a - mean for a in view], HERE.fold)
+            lengths = np.sqrt((R * R).sum(-2))
+            dependent = np.flatnonzero(np.abs(np.diagonal(R)) <= DEPENDENT * lengths)
+            if self.ridge == 0.0 and len(dependent) and lengths.min() > DEPENDENT * lengths.max():
+                columns = "column depends" if len(dependent) == 1 else "columns depend"
+                labels = getattr(self, "feature_names_in_", range(len(lengths))) if name == "X" else range(len(lengths))
+                shown = ", ".join(str(labels[i]) for i in dependent[:5]) + (", ..." if len(dependent) > 5 else "")
+                raise ValueError(
+                    f"{len(dependent)} {columns} on others of {name} ({shown}): give ridge=1e-2, or drop them"
+                ) from None
+
+    def _advice(self, problem: Any) -> str:
+        stacks = [getattr(getattr(part, "operator", None), "stack", None) for part in getattr(problem.constraint, "parts", ())]
+        conditions = [float(np.linalg.cond(stack[0])) for stack in stacks if stack is not None]
+        if self.ridge > 0.0 or not conditions or max(conditions) < ILL:
+            return ""
+        return f"some columns nearly depend on others (condition {max(conditions):.1e}): give ridge=1e-2, or drop them, or "
 
     def _fit_features(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         """Fit to each agent's features of both views."""

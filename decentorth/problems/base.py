@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -257,6 +258,16 @@ def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[
     return Deferred(n_agents, build, outline)
 
 
+def check_settings(cls: Any, arrays: int, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
+    """Raise a TypeError unless these are the settings of a problem of so many arrays of each agent."""
+    try:
+        inspect.signature(cls).bind(*[None] * arrays, *settings, **({"n_agents": 1, "first_agent": 0} | more))
+    except TypeError as error:
+        raise TypeError(
+            f"{cls.__name__}.from_loader(loader, n_agents, ...) takes the settings of {cls.__name__} after n_agents: {error}"
+        ) from None
+
+
 class Loadable:
     """A problem of one array, or a few, of each agent; its arguments are lists of them, settings, ``n_agents``, ``first_agent``."""
 
@@ -276,6 +287,7 @@ class Loadable:
         """
 
         problem: Any = cls
+        check_settings(cls, cls._arrays, settings, more)
 
         def make(agents: slice) -> Any:
             data = [loader(agent) for agent in range(agents.start, agents.stop)]

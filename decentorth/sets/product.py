@@ -72,7 +72,10 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
         _check(parts)
         widths = [part.shape[1] for part in parts]
         if len(set(widths)) > 1:
-            raise ValueError(f"the points of a product's parts must have equally many columns, got {', '.join(map(str, widths))}")
+            raise ValueError(
+                f"the points of a product's parts must have equally many columns, got {', '.join(map(str, widths))}: "
+                "sets.Flat joins matrices of any shapes"
+            )
 
     def _own(self, x: Array, number: int) -> Array:
         """The part's points in the agents' points, ``(n_local, ...)``, as views."""

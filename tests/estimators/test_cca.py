@@ -12,6 +12,7 @@ import pytest
 import scipy.linalg
 import sklearn.cross_decomposition
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -126,7 +127,7 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
         CCA(2, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="ridge must be finite and not negative, got 'auto'"):
         CCA(2, ridge="auto").fit(X, y)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"B must be positive definite; .* add a ridge"):
+    with pytest.raises(ValueError, match=r"1 column depends on others of X \(6\): give ridge"):
         CCA(2, random_state=0).fit(X[:, :-1], y)
     found = CCA(2, ridge=0.01, random_state=0).fit(X, y)
     first, second = ((view - view.mean(axis=0)) / np.where(view.std(axis=0) > 0, view.std(axis=0, ddof=1), 1) for view in (X, y))
@@ -276,3 +277,20 @@ def test_bad_input_is_refused_with_where_and_what() -> None:
         CCA().fit_agents([(X, y), (X, y[:, 1:])], half)
     with pytest.raises(ArithmeticError, match=r"the steps are too long, 1e\+06 at first: give a smaller step_size"):
         CCA(step_size=1e6, random_state=0).partial_fit(*related(6000))
+
+
+def test_columns_that_depend_on_others_are_named_with_the_cure() -> None:
+    """The message speaks of columns and ridge, for data in one place and for agents."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((90, 4)), rng.standard_normal((90, 3))
+    X[:, 3] = X[:, 0] + X[:, 1]
+    words = re.escape("1 column depends on others of X (3): give ridge=1e-2, or drop them")
+    with pytest.raises(ValueError, match=words):
+        CCA(2).fit(X, Y)
+    parts = [(X[i::3], Y[i::3]) for i in range(3)]
+    with pytest.raises(ValueError, match=words):
+        CCA(2).fit_agents(parts, "ring")
+    X[:, 3] += 1e-4 * rng.standard_normal(90)
+    parts = [(X[i::3], Y[i::3]) for i in range(3)]
+    with pytest.warns(ConvergenceWarning, match=r"nearly depend on others \(condition [1-9].*\): give ridge=1e-2"):
+        CCA(2, max_iter=50).fit_agents(parts, "ring")

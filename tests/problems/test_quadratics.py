@@ -417,7 +417,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "other columns": (
         lambda: PCA(cast(Any, [pd.DataFrame(ones(3, 2), columns=list(names)) for names in ("ab", "ba")]), 1),
         ValueError,
-        "A of agent 1 has the columns b, a, that of agent 0 has a, b: give all data frames the same columns in the same order",
+        "A of agent 1 has the columns of agent 0 in another order: give frame[frames[0].columns] for each frame",
     ),
     "vector": (lambda: PCA([ones(3, 4), ones(4)], 2), ValueError, "A of agent 1 must be a non-empty matrix, got shape (4,)"),
     "no samples": (lambda: PCA([ones(0, 4)], 2), ValueError, "A of agent 0 must be a non-empty matrix, got shape (0, 4)"),
@@ -523,3 +523,23 @@ def test_published_data_over_ranks_has_the_bits_of_one_process() -> None:
     for own, gradient in on_ranks(3, on_rank):
         assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
     assert not np.array_equal(gradient, published(seed=1).gradient(x)[own])
+
+
+def test_messages_about_frames_name_labels_and_the_cure() -> None:
+    """Columns and rows have their labels, and what to type is in the message."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=["a", "b", "c"], index=["p", "q", "r", "s"])
+    hole = frame.copy()
+    hole.loc["r", "b"] = np.nan
+    cases = [
+        ([frame, frame.assign(name="x", kind="y")], "text or other values in columns name, kind: leave them out, as frame.drop"),
+        ([frame, hole], "A of agent 1 must be finite; column b in row r is nan (1 such entries): frame.dropna() leaves out"),
+        ([frame, frame.rename(columns={"c": "z"})], "(only agent 1 has z; only agent 0 has c)"),
+        ({"north": frame, "south": frame}, "got a mapping of north, south: give list(values.values())"),
+        ((part for part in [frame]), "got generator: give list(...) of it"),
+    ]
+    for given, words in cases:
+        with pytest.raises((ValueError, TypeError), match=re.escape(words)):
+            PCA(given, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="PCA after n_agents: missing a required argument: 'rank'"):
+        PCA.from_loader(lambda agent: frame, 3)

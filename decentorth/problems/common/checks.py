@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,10 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
             f"{name} must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got "
             f"{'one matrix' if split else 'an array'} of shape {shape}{split}"
         )
+    if isinstance(values, Mapping):
+        raise TypeError(f"{name} must be a list, got a mapping of {', '.join(map(str, values)):.80}: give list(values.values())")
+    if isinstance(values, Iterator):
+        raise TypeError(f"{name} must be a list with one matrix for each agent, got {type(values).__name__}: give list(...) of it")
     if values is None or np.isscalar(values):
         raise TypeError(f"{name} must be a list with one matrix for each agent, or a stack of them, got {values!r:.80}")
     for i, value in enumerate(values):
@@ -38,7 +42,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
             )
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiub":
-            raise TypeError(f"{name} of agent {agent} must hold real numbers, got dtype {raw.dtype}")
+            raise TypeError(f"{name} of agent {agent} must hold real numbers, got {_kinds(value, raw)}")
         array = np.ascontiguousarray(raw, dtype=np.float64)
         if array.ndim != 2 or array.size == 0:
             raise ValueError(f"{name} of agent {agent} must be a non-empty matrix, got shape {array.shape}")
@@ -47,13 +51,36 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
             finite = np.isfinite(array[row, column])
             must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number" if finite else "be finite"
             raise ValueError(
-                f"{name} of agent {agent} must {must}; entry [{row}, {column}] is {array[row, column]} "
-                f"({int(bad.sum())} such entries)"
+                f"{name} of agent {agent} must {must}; {_place(value, int(row), int(column))} is {array[row, column]} "
+                f"({int(bad.sum())} such entries){_repair(value, array[row, column])}"
             )
         result.append(array)
     if not result:
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")
     return result
+
+
+def _kinds(value: Any, raw: NDArray[Any]) -> str:
+    """The columns of a data frame that hold no numbers, or the type of the entries."""
+    if not hasattr(value, "columns"):
+        return f"dtype {raw.dtype}"
+    texts = [str(label) for label in value.columns if np.asarray(value[label]).dtype.kind not in "fiub"]
+    columns = "column" if len(texts) == 1 else "columns"
+    return f"text or other values in {columns} {', '.join(texts):.300}: leave them out, as frame.drop(columns=[...])"
+
+
+def _place(value: Any, row: int, column: int) -> str:
+    """An entry by its numbers, or in a data frame by its labels."""
+    if not hasattr(value, "columns"):
+        return f"entry [{row}, {column}]"
+    return f"column {value.columns[column]} in row {value.index[row] if hasattr(value, 'index') else row}"
+
+
+def _repair(value: Any, entry: float) -> str:
+    """The remedy for a missing cell of a data frame."""
+    if not hasattr(value, "columns") or not np.isnan(entry):
+        return ""
+    return ": frame.dropna() leaves out their rows" if hasattr(value, "dropna") else ": frame.drop_nans() leaves out their rows"
 
 
 def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
@@ -78,10 +105,18 @@ def same_names(name: str, values: Any, first_agent: int = 0) -> None:
     """Raise ValueError for the first of the agents' data frames whose columns are not those of the first one, in the same order."""
     frames = [(first_agent + i, [*map(str, value.columns)]) for i, value in enumerate(values) if hasattr(value, "columns")]
     for agent, names in frames:
-        if names != frames[0][1]:
+        if sorted(names) == sorted(frames[0][1]) and names != frames[0][1]:
             raise ValueError(
-                f"{name} of agent {agent} has the columns {', '.join(names):.80}, that of agent {frames[0][0]} has "
-                f"{', '.join(frames[0][1]):.80}: give all data frames the same columns in the same order"
+                f"{name} of agent {agent} has the columns of agent {frames[0][0]} in another order: "
+                "give frame[frames[0].columns] for each frame"
+            )
+        if names != frames[0][1]:
+            others = frames[0][1]
+            lists = ((agent, set(names) - set(others)), (frames[0][0], set(others) - set(names)))
+            differing = [f"only agent {which} has {', '.join(sorted(some)):.200}" for which, some in lists if some]
+            raise ValueError(
+                f"{name} of agent {agent} has other columns than that of agent {frames[0][0]} "
+                f"({'; '.join(differing) or 'some occur twice'}): give all data frames the same columns in the same order"
             )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
-from ..base import Deferred, Loadable, Outline
+from ..base import Deferred, Loadable, Outline, check_settings
 from ..common.checks import samples
 from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, idle_data
 from ..common.generated import stream
@@ -104,6 +104,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     @classmethod
     def from_loader(cls, loader: Callable[[int], Any], n_agents: int, *settings: Any, **more: Any) -> Deferred:
         """As of all problems that are loaded; the ranks add up the number of all samples."""
+        check_settings(cls, 1, settings, more)
 
         def build(agents: slice, collective: Collective) -> PCA:
             with collective.together():
