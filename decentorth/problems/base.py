@@ -261,7 +261,7 @@ def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[
 def check_settings(cls: Any, arrays: int, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
     """Raise a TypeError unless these are the settings of a problem of so many arrays of each agent."""
     try:
-        inspect.signature(cls).bind(*[None] * arrays, *settings, **({"n_agents": 1, "first_agent": 0} | more))
+        inspect.signature(cls).bind(*[None] * arrays, *settings, **{"n_agents": 1, "first_agent": 0, **more})
     except TypeError as error:
         raise TypeError(
             f"{cls.__name__}.from_loader(loader, n_agents, ...) takes the settings of {cls.__name__} after n_agents: {error}"

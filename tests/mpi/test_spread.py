@@ -90,6 +90,13 @@ def test_a_dry_run_counts_the_shares_of_the_ranks() -> None:
     assert "sends a sum of 1.54 kB for each gradient" in job.stdout
 
 
+def test_the_data_of_all_ranks_of_a_host_are_compared_with_its_memory() -> None:
+    flags = ["-m", "decentorth.run", "--problem", "pca", "--data", "synthetic", "--samples", "1000000000", "--agents", "100"]
+    job = run_ranks(2, flags)
+    assert job.returncode == 2, job.report()
+    assert "the data would take 16 TB on this host, and" in job.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

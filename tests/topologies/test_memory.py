@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_a_control_group_leaves_its_limit_but_what_is_in_use(limit: str, used: s
     assert [*memory._left(tmp_path)] == []
 
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "pca": do.problems.PCASettings(data="synthetic", samples=10**9),
     "procrustes": do.problems.ProcrustesSettings(rows=10**9),
     "cca": do.problems.CCASettings(data="synthetic", samples=10**9),
@@ -71,7 +72,7 @@ def test_data_that_do_not_fit_are_refused_before_they_are_made(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["hevp", "hspp", "ultrae"])
 def test_data_of_a_single_agent_that_do_not_fit_are_refused(name: str) -> None:
-    kinds = {
+    kinds: dict[str, Any] = {
         "hevp": do.problems.HEVPSettings(dimension=10**6),
         "hspp": do.problems.HSPPSettings(points=10**7),
         "ultrae": do.problems.UltraESettings(entities=10**12),

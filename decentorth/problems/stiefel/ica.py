@@ -254,4 +254,4 @@ class ICASettings(Divided):
     def _count(self, agent: int, n_agents: int) -> int:
         """The number of an agent's generated samples."""
         along = agent / (n_agents - 1) if n_agents > 1 else 0.5
-        return max(1, round(self.samples * self.imbalance ** (0.5 - along)))
+        return max(1, round(float(self.samples * self.imbalance ** (0.5 - along))))
