@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import Weights, on_edges, row_sums, upper, with_diagonal
-from topologies.progress import LOG
 from topologies.memory import dense
+from topologies.progress import LOG
 from topologies.weights.checks import adjacency, check_weights
 
 if TYPE_CHECKING:

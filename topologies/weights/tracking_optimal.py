@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import Weights, upper
-from topologies.progress import LOG
 from topologies.memory import dense
+from topologies.progress import LOG
 from topologies.spectra.tracking_rate import Order, Recursion, TrackingScore, conserved_complement, iteration_pencil, worst_score
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.quasi_newton import minimise_nonsmooth

@@ -76,9 +76,7 @@ class LDASettings(Tabular):
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem; the seed has no effect."""
         if n_agents > 1:
-            raise ValueError(
-                f"the scatter matrices of lda are sums over all samples, so n_agents must be 1, got {n_agents}"
-            )
+            raise ValueError(f"the scatter matrices of lda are sums over all samples, so n_agents must be 1, got {n_agents}")
 
         def outline() -> Outline:
             m, n = self._source().shape
