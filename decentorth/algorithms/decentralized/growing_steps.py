@@ -17,6 +17,7 @@ circle at a distance from each other: the disagreement of their moves, delta, do
     2 bad      tau > 0.02 and u > 1; or delta > `apart` and q > 0.9; after a cut only where q > 2 too; or, above the first step,
                q > 0.97, u > 0.97 and tau > 3e-5 in four blocks in a row
     1 hold     tau > 0.02 or delta > `hold`
+    1/2 rest   moves at the level of rounding: their ratios are noise, and the step stays
     0 grow     otherwise
 
 A step of EXTRA above 2^(5/3) times the first one must prove itself: it is bad where tau > 0.02 or delta > 0.15 (after a cut only
@@ -29,9 +30,12 @@ the first step too, so drift is a reason to halve the step down to that, and no 
 
 In the last D iterations of a block the largest verdict spreads to all agents, as one more number in messages that they send anyway
 (`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 to 4 it is cut,
-and waits for `PATIENCE` blocks, twice as long each time. After 4, and after 2 in the first block of a step, the run goes back to
-the last state that was judged 0; an agent whose move was too long stays there until the others follow. Steps are the first ones
-times 2^(m/6) with an integer m, so that they are the same bits on all agents, on any number of ranks and after a checkpoint.
+and waits for `PATIENCE` blocks, twice as long each time. After 4, and after 2 in the first block of a step, the run returns to
+the last state that was judged below 1; an agent whose move was too long stays there until the others follow. Steps are the first
+ones times 2^(m/6) with an integer m, so that they are the same bits on all agents, on any number of ranks and after a checkpoint.
+
+The automatic first step is stable, so after 2 the step is cut to that at the least. A given first step may be far too large. So 2
+cuts it too, and until a block is judged below 1 each cut returns to the start.
 
 What depends on the step changes with it: the correction u of EXTRA, which is alpha F at rest, by the same factor; and a penalty
 that is a share of 1 / step, where trackers follow by y += F_new - F_old of the agent's own fields, so that their mean stays the
@@ -64,8 +68,10 @@ TURNING = 0.02
 """The tau above which moves turn back."""
 APART, CLOSE = 0.15, 0.05
 """The delta above which agents are apart, and below which they are close, for tracking and for EXTRA above `Limits.proven`."""
-LEAST = -60
-"""The least m: a run that is broken there has diverged for other reasons than its step."""
+REST, ROUNDING = 0.5, 2.0**-44
+"""The verdict on moves at the level of rounding, and the largest such move relative to x; noise up to 2^-46 was measured."""
+LEAST, GIVEN_LEAST = -60, -600
+"""The least m from an automatic and from a given first step: a run broken there has diverged for other reasons than its step."""
 _FAR = 1e4
 """Up to the first step, a squared move is too long only when it is so many times longer than above."""
 _EVERY = 3
@@ -120,9 +126,9 @@ class Progress(NamedTuple):
     """``(n_local, 2)``: the first steps and penalties."""
     good_exponent: int
     good: Any
-    """The last state that was judged 0, and its m."""
+    """The last state that was judged below 1, and its m; the start before."""
     candidate: Any
-    """The state at the end of the window, which is the next good one if its block is judged 0."""
+    """The state at the end of the window, which is the next good one if its block is judged below 1."""
 
 
 class Judged:
@@ -247,6 +253,8 @@ class Growing:
 
     def __init__(self, method: Any) -> None:
         self.method, self.step_size = method, method.step_size
+        self.given = method.step_size.initial != "auto"
+        self.least = GIVEN_LEAST if self.given else LEAST
         self.requires, self.requires_set = method.requires, method.requires_set
         if hasattr(method, "gradient_factor"):
             self.gradient_factor = method.gradient_factor
@@ -303,7 +311,7 @@ class Growing:
         """Add to the sums of this block; agents whose move is too long stop at the good state."""
         move = moved.x - x
         size = sums(move * move)
-        if p.exponent > LEAST:
+        if p.exponent > self.least:
             p.stopped[~(size <= (0.25 if p.exponent > 0 else _FAR) * sums(p.good.x * p.good.x))] = 1.0
             agents = np.flatnonzero(p.stopped)
             if len(agents):
@@ -323,9 +331,10 @@ class Growing:
         half = rule.window // 2
         samples = [sum(j % _EVERY == _EVERY - 1 for j in part) for part in (range(_SKIPPED, half), range(half, rule.window))]
         e1, q1, e2, q2, n2 = p.sums.T
+        rest = q2 <= samples[1] * ROUNDING**2 * sums(p.before * p.before)
         with np.errstate(all="ignore"):
             tau, delta = e2 / q2, n2 / (rule.gap * rule.gap * q2)
-            u, q = e2 / e1 * (samples[0] / samples[1]), q2 / q1 * (samples[0] / samples[1])
+            u, q = np.where(rest, 0.0, (e2 / e1, q2 / q1)) * (samples[0] / samples[1])
         turning = tau > TURNING
         bad, waits = (turning & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9)), turning | (delta > rule.hold)
         if p.exponent >= rule.proven:
@@ -342,25 +351,26 @@ class Growing:
                 p.verdict[blocks == most] = verdict
                 blocks[blocks == most] = 0.0
             p.verdict[turning & (u > 30.0)] = 4.0
-        p.verdict[q2 == 0.0] = 0.0
+        p.verdict[rest] = REST
         p.verdict[p.stopped > 0.0] = 4.0
 
     def _decide(self, rule: Limits, problem: Problem[Any], state: Any, p: Progress) -> tuple[Any, Progress]:
         """The state and the progress after a block, by the network's verdict."""
-        verdict, now, pace = int(p.verdict[0]), p.exponent, rule.pace if p.patience == PATIENCE else 2
-        if verdict == 0:
+        verdict, now, pace = float(p.verdict[0]), p.exponent, rule.pace if p.patience == PATIENCE else 2
+        fresh = self.given and p.good.k == 0
+        if verdict < 1:
             p = p._replace(good=p.candidate, good_exponent=now)
         if verdict < 2:
             grows = verdict == 0 and p.wait == 0 and now + pace <= rule.most
             following = p._replace(exponent=now + pace * grows, wait=max(p.wait - 1, 0), cut=False, trial=grows)
         else:
-            if verdict == 4 or (p.trial and verdict == 2):
+            if verdict == 4 or ((p.trial or fresh) and verdict == 2):
                 state, now = _copied(p.good)._replace(k=state.k, gradients=state.gradients), p.good_exponent
                 p.stopped[...] = 0.0
             lower = p.exponent - (pace if p.exponent > 0 and verdict != 3 else 6)
-            exponent = max(lower, LEAST if verdict == 4 else min(p.exponent, 0))
+            exponent = max(lower, self.least if verdict == 4 or self.given else min(p.exponent, 0))
             patience = 2 * p.patience if p.wait == 0 else p.patience
-            following = p._replace(exponent=exponent, wait=patience // 2, patience=patience, cut=True, trial=False)
+            following = p._replace(exponent=exponent, wait=patience // 2, patience=patience, cut=not fresh, trial=False)
         p.verdict[...] = 0.0
         p.sums[...] = 0.0
         return self._at(problem, state, now, following), following

@@ -59,17 +59,15 @@ def exponents(run: Run, iterations: int) -> list[int]:
     return found
 
 
-@each
-def test_an_agent_decides_by_its_own_moves_and_what_it_hears(method: Any) -> None:
-    """Each agent alone, given its rows of every recorded exchange, makes the same bits, over blocks in which the step changes."""
-    run = Run(small(agents=5), method, GRAPHS["ring"](5), seed=1, comm="serial")
+def check_each_agent_alone(problem: Any, method: Any, iterations: int) -> Any:
+    """Raise unless each agent alone, given its rows of every exchange, makes the same bits; return the last state."""
+    run = Run(problem, method, GRAPHS["ring"](problem.n_agents), seed=1, comm="serial")
     recording: Any = Recording(run.network)
     first = run.method.init(run.problem, recording, run.streams, run.x0)
     states = [copied(first)]
-    for _ in range(3 * BLOCK):
+    for _ in range(iterations):
         states.append(copied(run.method.step(run.problem, recording, run.streams, copied(states[-1]))))
-    assert states[-1].progress.exponent > 0
-    for agent in range(0, 5, 2):
+    for agent in range(0, problem.n_agents, 2):
         own = slice(agent, agent + 1)
         network: Any = Replaying(recording, agent)
         problem, streams = run.problem.restrict(own), CounterStreams(1, own)
@@ -79,6 +77,57 @@ def test_an_agent_decides_by_its_own_moves_and_what_it_hears(method: Any) -> Non
             assert state.progress.exponent == expected.progress.exponent
             assert state.x.tobytes() == expected.x[own].tobytes()
         assert network.exhausted()
+    return states[-1]
+
+
+@each
+def test_an_agent_decides_by_its_own_moves_and_what_it_hears(method: Any) -> None:
+    """Over blocks in which the step changes."""
+    assert check_each_agent_alone(small(agents=5), method, 3 * BLOCK).progress.exponent > 0
+
+
+def quickly_solved(seed: int) -> PCA:
+    """Four agents, whose answer is exact to rounding after 100 to 300 iterations."""
+    return PCA(np.random.default_rng(seed).standard_normal((4, 20, 3)) * [3, 1, 1], 1)
+
+
+def check_that_it_stays(method: Any, seed: int) -> None:
+    """Raise unless a run that has converged to rounding stays there for hundreds of iterations."""
+    problem, W = quickly_solved(seed), GRAPHS["ring"](4)
+    result = solve(problem, method, W, iterations=700, record_every=10, comm="serial")
+    norms = np.array(result.history["gradient_norm"])
+    assert norms[40] < 1e-12
+    assert norms[norms.argmin() :].max() < 1e-12
+
+
+@pytest.mark.parametrize("seed", [100, 156])
+def test_a_converged_run_stays_at_its_answer(seed: int) -> None:
+    """Ratios of moves at the level of rounding once returned these runs to states of 100 iterations before."""
+    check_that_it_stays(METHODS[2], seed)
+
+
+@pytest.mark.slow
+def test_converged_runs_of_all_methods_stay_at_their_answers() -> None:
+    for seed in range(500):
+        check_that_it_stays(METHODS[seed % len(METHODS)], seed)
+
+
+def test_moves_at_the_level_of_rounding_neither_change_the_step_nor_undo_anything() -> None:
+    """Whatever their ratios are: here they turn, and grow 2^40 times from one half of the block to the next."""
+    state = check_each_agent_alone(quickly_solved(0), METHODS[1], 10 * BLOCK)
+    run = Run(quickly_solved(0), METHODS[1], GRAPHS["ring"](4), comm="serial")
+    rule = limits(METHODS[1], run.network.spectrum, run.network.flooding_rounds)
+    p = state.progress
+    noise = 2.0**-104 * (p.before * p.before).sum((1, 2))
+    p.sums[...] = np.stack((2.0**-40 * noise, 2.0**-40 * noise, 4.0 * noise, noise, noise), axis=-1)
+    candidate = copied(p.good)._replace(k=state.k)
+    p = p._replace(exponent=6, wait=0, cut=False, trial=True, candidate=candidate)
+    run.method._judge(rule, p)
+    inner = type(p.good)(*state[:-1])
+    after, decided = run.method._decide(rule, run.problem, copied(inner), p)
+    assert decided.exponent == 6
+    assert decided.good.k == state.k
+    assert bits(after) == bits(inner)
 
 
 @pytest.mark.parametrize("method", [METHODS[0], METHODS[5]], ids=["DRFGT", "RFEXTRA"])
@@ -164,6 +213,26 @@ def test_a_step_far_too_large_is_halved_until_the_run_converges(method: Any) -> 
     assert found.state.step_size[0] < step
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [(DRGTA, 1), (DPRGT, 1), (REXTRA, 1), (DRFGT, 1e6), (DESTINY, 1e6), (RFEXTRA, 1e6)],
+)
+def test_a_given_first_step_is_halved_until_the_run_converges(method: Any, step: float) -> None:
+    """On a compact set moves are bounded, so that a run along it wanders instead of running away."""
+    data = np.random.default_rng(0).standard_normal((8, 20, 5)) * [3, 2, 1, 1, 1]
+    problem, W = PCA(data, 2), tp.lazy(tp.metropolis_weights(tp.ring(8)))
+    stopping = GradientNorm(1e-9) & Consensus(1e-9)
+    found, automatic = (
+        solve(problem, one, W, iterations=3000, stopping=stopping, comm="serial")
+        for one in (method(step_size=f"growing:initial={step}"), method())
+    )
+    assert found.converged
+    assert automatic.converged
+    objectives = [result.row.values["objective"] for result in (found, automatic)]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-12)
+
+
 def test_the_mean_tracker_stays_the_mean_field_when_the_penalty_follows_the_step() -> None:
     run = Run(small(), DRFGT(step_size="growing", order="combine-then-adapt"), GRAPHS["star"](10), comm="serial")
     seen = set()
@@ -185,12 +254,12 @@ def test_extra_stays_at_rest_when_the_step_changes() -> None:
     for state in run.states():
         if state.k == 2000:
             break
-    inner = type(state.progress.good)(*state[:-1])
-    changed = run.method._at(run.problem, copied(inner), 0, state.progress._replace(exponent=4))
+    inner, now = type(state.progress.good)(*state[:-1]), state.progress.exponent
+    changed = run.method._at(run.problem, copied(inner), now, state.progress._replace(exponent=now + 4))
     x = changed.x.copy()
     moved = run.method.method.step(run.problem, run.network, run.streams, changed)
     assert np.abs(moved.x - x).max() < 1e-10
-    assert changed.step_size[0] == pytest.approx(2.0 ** (4 / 6) * state.progress.first[0, 0])
+    assert changed.step_size[0] == pytest.approx(2.0 ** (4 / 6) * state.step_size[0])
 
 
 @pytest.mark.parametrize("method", [DRFGT, RFEXTRA])
