@@ -14,6 +14,9 @@ Richtarik, ICML 2021): with f = (1/N) sum_i f_i,
 
 By default b = N, b' = sqrt(N) and p' = b' / (b + b'), as in the paper's theorems.
 
+Free rows move by Adam along the mini-batch's gradient (1/b') sum_{i in S-} grad f_i(new x), where the estimate does not start over:
+the errors of differences are as large as the moves, and Adam's moves do not shrink with the gradient.
+
 Beyond the paper: varsigma = "backtracking" finds an L as J-JOBCD does, from values of f, in the iterations in which the estimate is
 a new one. In the iterations between, whose estimates have errors, it takes `CAUTION` times that L.
 """
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -30,8 +33,8 @@ from ...protocols import Array, Index, Network, Sampled, Signatures, Streams
 from ...settings import Count, Positive, Range
 from ..common.fields import SampledProblem
 from ..common.method import BatchSize
-from . import jobcd
-from .jobcd import JacobiMethod, JOBCDState, Pairs
+from . import adam, jobcd
+from .jobcd import JacobiMethod, JOBCDState, Pairs, Varsigma
 
 COIN = 1 << 31
 CAUTION = 100.0
@@ -45,8 +48,8 @@ class VRJJOBCD(JacobiMethod):
     Parameters
     ----------
     varsigma
-        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power method where none is known; or
-        backtracking, with an L found by trial where the estimate starts over.
+        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power method where none is known;
+        backtracking, with an L found by trial where the estimate starts over. auto: pair where L_f is known, else backtracking.
     batch_size
         b', samples in a difference of gradients; by default sqrt(N).
     large_batch
@@ -57,7 +60,7 @@ class VRJJOBCD(JacobiMethod):
 
     requires: ClassVar[tuple[type, ...]] = (Sampled,)
 
-    varsigma: Positive | Literal["pair", "backtracking"] = "pair"
+    varsigma: Positive | Varsigma = "auto"
     batch_size: BatchSize = None
     large_batch: Count | None = None
     restart: Annotated[float, Range(least=0, most=1)] | None = None
@@ -94,7 +97,7 @@ class VRJJOBCD(JacobiMethod):
 
     def _moved(self, problem: SampledProblem[Signatures], state: JOBCDState, pairs: list[Pairs], anew: bool) -> JOBCDState:
         """The state after the rows are multiplied."""
-        if self.varsigma != "backtracking":
+        if jobcd.rule(self.varsigma, problem) != "backtracking":
             return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, pairs)
         if anew:
             state = state._replace(value=problem.value(state.x))
@@ -115,7 +118,9 @@ class VRJJOBCD(JacobiMethod):
             estimate, spent, calls = self._afresh(problem, streams, k, moved.x, large), min(large, int(problem.n_samples[0])), 1
         else:
             batch = self._draw(problem, streams, k, small)
-            estimate, spent, calls = moved.estimate + problem.gradient_on(moved.x, batch), 2 * small, 2
+            gradient, free = problem.gradient_on(moved.x, batch), adam.free_rows(problem.constraint)
+            estimate, spent, calls = moved.estimate + gradient, 2 * small, 2
             estimate -= problem.gradient_on(before, batch)  # (9)
+            estimate[:, free] = gradient[:, free]
         moved = moved._replace(estimate=estimate, samples=moved.samples + spent)
         return jobcd.finish(moved, problem, self.correction, moved.gradients + calls)
