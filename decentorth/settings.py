@@ -54,8 +54,7 @@ class Range:
     most: float | None = None
 
     def __contains__(self, value: Any) -> bool:
-        if hasattr(value, "item"):
-            value = value.item()  # NumPy would round the bounds to the precision of its number
+        value = _plain(value)  # NumPy would round the bounds to the precision of its number
         most = sys.float_info.max if self.most is None else self.most  # unlike inf, also above whole numbers of any size
         return bool(
             (-most if self.least is None else self.least) <= value <= most
@@ -172,7 +171,7 @@ class Settings:
             if declared.form is not None:
                 object.__setattr__(self, name, declared.form.of(getattr(self, name)))
             else:
-                _check(name, declared.kinds, getattr(self, name))
+                object.__setattr__(self, name, _check(name, declared.kinds, getattr(self, name)))
         for name, why in self.idle().items():
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
                 raise ValueError(without_effect(name, why))
@@ -246,21 +245,26 @@ def _declared(entry: type[Any]) -> Mapping[str, _Declared]:
 
 
 def check(name: str, hint: Any, value: Any) -> Any:
-    """The value, which must be of the annotated type ``hint``.
+    """The value, which must be of the annotated type ``hint``, as a Python number if it is NumPy's.
 
     Raises
     ------
     ValueError, TypeError
         It is not; the message has ``name``.
     """
-    _check(name, _parts(hint).kinds, value)
-    return value
+    return _check(name, _parts(hint).kinds, value)
 
 
-def _check(name: str, kinds: tuple[_Kind, ...], value: Any) -> None:
+def _plain(value: Any) -> Any:
+    """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
+    return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+
+
+def _check(name: str, kinds: tuple[_Kind, ...], value: Any) -> Any:
+    value = _plain(value)
     for kind in kinds:
         if kind.admits(value):
-            return
+            return value
     if matching := [kind for kind in kinds if kind.holds(value)]:
         raise ValueError(f"{name} must be {matching[0].ranges[0]}, got {value}")
     choices = [str(word) for kind in kinds if get_origin(kind.type) is Literal for word in get_args(kind.type)]

@@ -14,6 +14,7 @@ import numpy as np
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from .common.generated import stream
+from ..settings import check
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 
 BLOCK_BYTES = 1 << 18
@@ -52,7 +53,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
     """
 
     def __init__(self, n_agents: int, agents: slice, constraint: C) -> None:
-        self.n_agents = n_agents
+        self.n_agents = check("n_agents", int, n_agents)
         self.agents = agents
         self.constraint = constraint
         self._blocks: list[tuple[slice, Self]] | None = None

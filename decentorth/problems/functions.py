@@ -67,7 +67,7 @@ class FunctionProblem(AgentProblem[C]):
         for name, function in (("value", value), ("gradient", gradient), ("gradient_on", gradient_on)):
             if not callable(function) and not (function is None and name == "gradient_on"):
                 raise TypeError(f"{name} must be a function, got {type(function).__name__}")
-        check("n_agents", Count, n_agents)
+        n_agents = check("n_agents", Count, n_agents)
         if isinstance(constraint, type) or not hasattr(constraint, "shape"):
             raise TypeError(f"constraint must be a set such as do.sets.Stiefel(8, 2), got {constraint!r:.80}")
         super().__init__(n_agents, slice(0, n_agents), constraint)

@@ -32,6 +32,7 @@ from ..problems.common.gradient_check import check_attached, worst
 from ..process.abort import RANK_TIMEOUT, patience
 from ..protocols import SETUP, Array, Asynchronous, Declared, Index, Problem, SplitFeatures, StoppingRule
 from ..result import Result
+from ..settings import Seed, check
 from ..stopping import after_resume
 from . import asynchronous, loop, on_device
 from .capabilities import (
@@ -108,13 +109,11 @@ class Run(Shown):
         device: str | None = None,
     ) -> None:
         given.check_problem(problem)
-        algorithm = given.method(algorithm)
+        algorithm, seed = given.method(algorithm), check("seed", Seed, seed)
         settings: dict[str, Any] = {"x0": x0, "seed": seed, "placement": placement, "channel": channel, "device": device}
         settings |= {"rank_timeout": rank_timeout, "on_rank_loss": on_rank_loss}
         self.again = partial(Run, problem=problem, algorithm=algorithm, W=W, **settings)
         self._silence = patience("rank_timeout", rank_timeout)
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
         W, self._labels = given.network(W, problem.n_agents, seed)
         spread, shrinks = isinstance(problem, Spread), on_rank_loss == "shrink"
         self._device = None

@@ -32,8 +32,8 @@ class Euclidean:
     on_devices: ClassVar[bool] = True
 
     def __init__(self, d: int, r: int) -> None:
-        check("d, the number of rows,", int, d)
-        check("r, the number of columns,", int, r)
+        d = check("d, the number of rows,", int, d)
+        r = check("r, the number of columns,", int, r)
         if d < 1 or r < 1:
             raise ValueError(f"a point needs at least one row and one column, got d = {d} and r = {r}")
         self.shape: tuple[int, ...] = (d, r)

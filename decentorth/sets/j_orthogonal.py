@@ -38,8 +38,8 @@ class JOrthogonal:
     """The number of matrices in a point (`protocols.Signatures`)."""
 
     def __init__(self, p: int, q: int) -> None:
-        check("p", int, p)
-        check("q", int, q)
+        p = check("p", int, p)
+        q = check("q", int, q)
         if p < 0 or q < 0 or p + q < 1:
             raise ValueError(
                 f"a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least, got p = {p} and q = {q}"

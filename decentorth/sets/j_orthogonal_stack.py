@@ -36,8 +36,8 @@ class JOrthogonalStack:
     """
 
     def __init__(self, each: JOrthogonal, copies: int, free: int = 0) -> None:
-        check("copies", int, copies)
-        check("free", int, free)
+        copies = check("copies", int, copies)
+        free = check("free", int, free)
         if copies < 1 or free < 0:
             raise ValueError(f"a stack needs copies >= 1 matrices and free >= 0 rows, got copies = {copies} and free = {free}")
         self.each, self.copies = each, copies

@@ -41,8 +41,8 @@ class Stiefel(AugmentedLagrangian):
     orthonormal: ClassVar[bool] = True
 
     def __init__(self, d: int, r: int) -> None:
-        check("dimension d", int, d)
-        check("rank r", int, r)
+        d = check("dimension d", int, d)
+        r = check("rank r", int, r)
         if not 1 <= r <= d:
             raise ValueError(
                 f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}: "

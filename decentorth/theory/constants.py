@@ -206,7 +206,7 @@ def constants(
     suprema, see `suprema`. Raises ValueError unless 0 <= sigma < 1, lam > 0 and 0 < eps < 3/4, and as `check_problem`.
     """
     check_problem(problem)
-    check("eps", Eps, eps)
+    eps = check("eps", Eps, eps)
     if not penalty > 0.0:
         raise ValueError(f"the penalty must be positive, got {penalty}")
     if not 0.0 <= sigma < 1.0:

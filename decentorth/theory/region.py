@@ -48,7 +48,7 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
     linear part added by the triangle inequality; for any other problem all three are sampled at ``points`` random points. Raises
     ValueError unless 0 < eps < 3/4.
     """
-    check("eps", Eps, eps)
+    eps = check("eps", Eps, eps)
     if not isinstance(problem, Quadratic):
         return _sampled(problem, eps, points, seed)
     d, r = problem.shape

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from decentorth import CDADT, DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Result, iterate, solve
-from decentorth.problems import CCASettings, Deferred, FunctionProblem
+import topologies as tp
+from decentorth import CDADT, DGD, DPRGT, DRFGT, DRGTA, UMCM, Checkpoints, Landing, Result, iterate, solve
+from decentorth.problems import CCASettings, Deferred, FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.running.history import schedule
 from decentorth.running.metrics import AgentErrors
@@ -397,8 +398,7 @@ def test_a_run_that_leaves_its_region_stops() -> None:
         ({"rows": 1}, "rows must be at least 2, got 1"),
         ({"record_every": 0}, "record_every must be at least 1, got 0"),
         ({"safety_region": 0.0}, "safety_region must be positive and finite, got 0.0"),
-        ({"seed": -1}, "seed must be a non-negative integer, got -1"),
-        ({"seed": 1.5}, "seed must be a non-negative integer, got 1.5"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"x0": np.eye(3)}, r"x0 must have the shape of one agent's point, \(12, 3\), got \(3, 3\)"),
         ({"x0": np.full((12, 3), np.nan)}, "x0 must be finite"),
         ({"stopping": Error(1e-3), "iterations": 0}, None),
@@ -415,6 +415,8 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str | Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"seed": True}, "seed must be a whole number, got True"),
         ({"iterations": True}, "iterations must be a whole number, got True"),
         ({"iterations": "3"}, "iterations must be a whole number, got '3'"),
         ({"iterations": 1e3}, "iterations must be a whole number, got 1000.0"),
@@ -440,8 +442,33 @@ def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any],
         solve(**{"problem": pca().problem, "algorithm": DRFGT(), "W": RING, **arguments})
 
 
-def test_numbers_of_numpy_are_whole_numbers() -> None:
-    assert solve(pca().problem, DRFGT(), RING, iterations=np.int64(3), rows=np.int32(2)).state.k == 3  # type: ignore[arg-type]
+@pytest.mark.parametrize("whole", [np.int64, np.int32, np.uint8])
+def test_numbers_of_numpy_make_the_bits_of_python_numbers(whole: Any, tmp_path: Path) -> None:
+    """Wherever a number is given; a run may be resumed with either."""
+
+    def bits(whole: Any, real: Any, truth: Any, wide: Any = int, **more: Any) -> str:
+        settings = ProcrustesSettings(dimension=whole(20), rank=whole(15))  # 20 * 15 is more than a uint8 holds
+        method = DRGTA(rounds=whole(2), step_size=real(2.0**-8), chebyshev=truth(True))
+        counts = {"iterations": whole(6), "record_every": whole(2), "seed": whole(1), **more}
+        problem, W = settings.problem(wide(5), wide(3)), tp.metropolis_weights(tp.ring(whole(5)))
+        return solve(problem, method, W, stopping=real(1e-30), **counts).iterates_sha256
+
+    expected = bits(int, float, bool)
+    checkpoints = Checkpoints(tmp_path, every=whole(4))
+    assert bits(whole, np.float64, np.bool_, np.int64, checkpoints=checkpoints) == expected
+    assert bits(int, float, bool, resume=tmp_path / f"{4:09d}") == expected
+
+
+def test_settings_hold_python_numbers() -> None:
+    """So that they are written and compared as such."""
+    found = [DRFGT(batch_size=np.uint8(3)).batch_size, DRFGT(penalty=np.float32(0.5)).penalty]  # type: ignore[arg-type]
+    assert [(type(one), one) for one in found] == [(int, 3), (float, 0.5)]
+    side: Any = np.uint8(200)
+    assert repr(Stiefel(side, side).shape) == "(200, 200)"
+    with pytest.raises(TypeError, match="rounds must be a whole number, got True"):
+        DRGTA(rounds=np.bool_(True))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="seed must be at least 0, got -1"):
+        solve(pca().problem, DRFGT(), RING, seed=np.int64(-1))  # type: ignore[arg-type]
 
 
 def blas_threads() -> set[int]:

@@ -46,7 +46,7 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         self, A: Sequence[Array] | Array, rank: int, mu: float, *, n_agents: int | None = None, first_agent: int = 0
     ) -> None:
         rows, d = samples("A", A, first_agent)
-        check("mu", NotNegative, mu)
+        mu = check("mu", NotNegative, mu)
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
         self._steepest = 0.0
         self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))

@@ -104,7 +104,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         columns = matrices("A", A, first_agent, missing=True)
         d = len(columns[0])
         super().__init__(n_agents or len(columns), slice(first_agent, first_agent + len(columns)), Stiefel(d, rank))
-        check("ridge", NotNegative, ridge)
+        ridge = check("ridge", NotNegative, ridge)
         for i, a in enumerate(columns):
             self._check(a, d, rank if ridge == 0.0 else 0, first_agent, first_agent + i)
         self.n_samples: Index = np.array([a.shape[1] for a in columns], dtype=np.int64)
