@@ -13,8 +13,8 @@ import numpy as np
 
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
-from .common.generated import stream
 from ..settings import check
+from .common.generated import stream
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 
 BLOCK_BYTES = 1 << 18
