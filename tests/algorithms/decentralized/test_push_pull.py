@@ -150,7 +150,7 @@ def test_what_directed_graphs_lack_is_refused(settings: dict[str, Any], message:
     [
         ("", "DRFGT needs doubly stochastic weights, and this graph is directed: take push_pull"),
         ("--algorithm push_pull --weights metropolis", "--weights is for undirected graphs"),
-        ("--algorithm push_pull --topology digraph:cut.txt", "there is no path from agent 1 to agent 0"),
+        ("--algorithm push_pull --topology digraph:cut.txt", "there is no path from agent b to agent a"),
     ],
 )
 def test_the_command_refuses_with_one_line(

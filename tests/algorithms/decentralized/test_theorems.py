@@ -262,7 +262,7 @@ def test_an_iteration_of_rfextra_is_one_exchange_of_one_point() -> None:
 # Linear rates near a strict minimiser.
 
 LINEAR: dict[str, tuple[Any, tuple[str, ...], int]] = {
-    "rfextra": (RFEXTRA(), ("x", "dual"), 1),
+    "rfextra": (RFEXTRA(step_size="constant"), ("x", "dual"), 1),
     **{
         f"destiny {variant} {order}": (DESTINY(variant=variant, order=order), ("x", "tracker", "field"), 1)  # type: ignore[arg-type]
         for variant in VARIANTS
