@@ -151,6 +151,8 @@ class Declared(NamedTuple):
     """True if its iterations can be made on a device."""
     every_message: bool = False
     """True if it cannot bear that messages are lost or changed."""
+    on_time: bool = False
+    """True if it does not converge where most messages are late."""
     nonsmooth: bool = False
     """True if it is for problems that need not be differentiable."""
     resumable: tuple[str, ...] = ()

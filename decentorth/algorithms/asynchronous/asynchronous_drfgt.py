@@ -26,9 +26,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ...protocols import Array, Collective, Landing, Problem, ProductLanding, Stop
+from ...protocols import Array, Collective, Landing, Problem, Stop
 from ...settings import Condition, Count, Natural, NotNegative, Positive
-from ..common.automatic_steps import curvature
+from ..common.automatic_steps import curvature, landing_scale
 from ..common.fields import landing
 from ..common.method import Method
 from ..common.schedules import Auto
@@ -239,8 +239,7 @@ class AsynchronousDRFGT(Method):
 
     def _steps(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
         """alpha and lambda ``(n_local,)``, and the gradients spent."""
-        n, spent, constraint = len(x0), 0, problem.constraint
-        scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
+        n, spent, scale = len(x0), 0, landing_scale(problem.constraint)
         automatic = "auto" in (self.step_size, self.penalty)
         limit = network.push_pull_spectrum.limit if automatic and network.directed else 2.0
         part = min(0.1, limit / 2.0)

@@ -29,6 +29,7 @@ from ...protocols import (
     Landing,
     MetricName,
     Network,
+    Nonsmooth,
     Oracle,
     Problem,
     ProductLanding,
@@ -47,6 +48,8 @@ _ROUNDS = 12
 """The rounds of the power method."""
 _ORDERS = 240
 """The number of binary orders of magnitude whose eighth powers fit into float64."""
+_ROUGH = 0.1
+"""The largest product of automatic step and curvature of landing methods where the objective is not differentiable."""
 _PARTS = (-2, -1, 0, 1, 2)
 """The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
 
@@ -97,6 +100,19 @@ def tracking_limit(spectrum: Spectrum, order: Order) -> float:
     if order == "combine-then-adapt":
         return (1.0 + w) ** 2 / 2.0
     return min(2.0, (1.0 + w) ** 2 / (2.0 * w * w)) if w < 0.0 else 2.0
+
+
+def limit_beside(network: Network, order: Order) -> float:
+    """The `tracking_limit` for the penalty beside a given step; 2 on a time-varying network, which has no eigenvalues."""
+    try:
+        return tracking_limit(network.spectrum, order)
+    except ValueError:
+        return 2.0
+
+
+def penalty_share(limit: float) -> float:
+    """The product of step and automatic penalty, whose curvature is twice the penalty: at most a quarter of the limit."""
+    return min(0.1, limit / 4.0)
 
 
 def push_pull_step(spectrum: PushPullSpectrum, late: bool = False) -> float:
@@ -244,13 +260,20 @@ def steepness(problem: Problem[object], network: Network, streams: Streams, x0: 
 def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName = "euclidean") -> Array:
     """A bound ``(n_local,)`` on the curvature that a gradient G can add at any feasible point.
 
-    It is ||sym(x^T G)||_2 at the point nearest to G, on St ||G||_2; at x0 where the set has no projection; and ||G||_2 where it has
-    no multipliers.
+    It is ||sym(x^T G)||_2 at the point nearest to G, on St ||G||_2; at x0 where the set has no projection, or G none, as on
+    {x : x^T B x = I} if its rank is below r; ||G||_2 where the set has no multipliers; and NaN for a G that is not finite.
     """
+    finite = np.isfinite(gradient).all((-2, -1))
+    multiplier = _finite_multiplier(constraint, x0, np.where(finite[:, None, None], gradient, 0.0), metric)
+    return np.where(finite, multiplier, np.nan)
+
+
+def _finite_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
     if not isinstance(constraint, Landing):
         norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
         return norm
     nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
+    nearest = np.where(np.isfinite(nearest).all((-2, -1), keepdims=True), nearest, x0)
     if isinstance(constraint, ProductLanding):
         return constraint.multiplier_norm(nearest, gradient, metric)
     return constraint.multiplier_norm(nearest, gradient)
@@ -264,6 +287,19 @@ def curved_step(steep: Steepness, c: float, gap: float) -> Array:
     """
     step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
     return step
+
+
+def landing_scale(constraint: object) -> float:
+    """The largest ratio of the set's landing field to half the Riemannian gradient, 1 on St(d, r)."""
+    return constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
+
+
+def landing_share(problem: object, c: float) -> float:
+    """The product c of automatic step and curvature, smaller where gradients stay large at a minimiser.
+
+    Each step leaves the set by the square of its length, of which the penalty takes a fifth back.
+    """
+    return min(c, _ROUGH) if isinstance(problem, Nonsmooth) and problem.nonsmooth else c
 
 
 def resolve(
@@ -282,8 +318,8 @@ def resolve(
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
-    single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
-    ``0.1 / step_size``, as in paper 004's experiment. Beside a given penalty, whose curvature is twice the penalty, automatic steps
+    single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``, also beside a given step size; in paper
+    004's experiment that is ``0.1 / step_size``. Beside a given penalty, whose curvature is twice the penalty, automatic steps
     are at most ``u / (4 penalty)``. Where the set's landing field is s = ``landing_scale`` times as long, all are divided by s.
     Push-pull has its own u and c, also for the penalty beside a given step, and s has the network's gain as a factor.
 
@@ -300,23 +336,24 @@ def resolve(
     """
     given = schedule(step_size).initial
     limit, c = 2.0, 0.7
-    constraint = problem.constraint
-    if scale is None:
-        scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
+    scale = landing_scale(problem.constraint) if scale is None else scale
     if order == "push-pull":
         if network.n_agents > 1 and "auto" in (given, penalty):
             found = network.push_pull_spectrum
             limit, c, scale = found.limit, push_pull_step(found), scale * found.gain
-    elif given == "auto" and order is not None and network.n_agents > 1:
-        limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
+    elif order is not None and network.n_agents > 1:
+        if given == "auto":
+            limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
+        elif penalty == "auto":
+            limit = limit_beside(network, order)
 
     def automatic() -> tuple[Array, int]:
         mean, spent = measure(problem, network, streams, x0)
-        return 2.0 * c / ((scale if length is None else length) * mean), spent
+        return 2.0 * landing_share(problem, c) / ((scale if length is None else length) * mean), spent
 
     step, spent = start(step_size, len(x0), automatic)
     if penalty == "auto":
-        return step, min(0.1, limit / 4.0) / (scale * step), spent
+        return step, penalty_share(limit) / (scale * step), spent
     penalties = np.full(len(x0), float(penalty))
     if given == "auto":
         step = np.minimum(step, limit / 4.0 / (scale * penalties))

@@ -14,7 +14,8 @@ until they differ by rounding only. The step is the smaller of two:
   mean. This deviation is estimated by sqrt(eta_i) L_i, the geometric mean of L_i and eta_i L_i, where
   eta_i = ||G_i - G||_F / ||G_i||_F at x0; nu_i was 0.1 to 0.4 of eta_i L_i at the minimisers of Procrustes and PCA. So
   ``a sqrt(eta_i) L_i`` is at most ``hold (1 - W_ii)`` and, since similar neighbours stabilise each other less, at most
-  ``0.8 sqrt(1 - lambda_2)``; an eighth-power mean combines the agents.
+  ``0.8 sqrt(1 - lambda_2)``; an eighth-power mean combines the agents. Where an agent's gradient is almost zero at x0, as with zero
+  data, eta_i is at most 64: nu_i is at most 2 L_i, and no method needs more for that.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from ...numerics.ordered_sums import norms
 from ...protocols import Array, Network, Problem, Streams
 from .automatic_steps import largest_multiplier, lipschitz, power_means
 from .mixing import average, effective
+
+_UNLIKE = 64.0
+"""The largest eta_i."""
 
 
 def agreed(
@@ -65,7 +69,8 @@ def agreed(
     if rounds > 1 or chebyshev:  # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
         held = np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
     holds = np.minimum(hold * held, 0.8 * math.sqrt(1.0 - spectrum.lambda_2))
-    unlike = norms(gradient - average(network, gradient, 0.1)) / np.maximum(norms(gradient), tiny)
+    deviation = norms(gradient - average(network, gradient, 0.1))
+    unlike = deviation / np.maximum(norms(gradient), np.maximum(deviation / _UNLIKE, tiny))
     curvatures = np.stack([steepness, np.sqrt(unlike) * steepness / holds], axis=-1)
     steep, apart = power_means(network, curvatures, (4.0, 8.0), 1e-15).columns()
     return np.minimum(largest / (steep.root(0.25) + added), apart.root(-0.125)), spent + 1

@@ -62,6 +62,7 @@ class DeEPCA(Method):
         K, exchanges with the neighbours in an iteration; auto: the fewest that leave a twentieth of the differences.
     """
 
+    on_time: ClassVar[bool] = True
     requires: ClassVar[tuple[type, ...]] = (Eigenproblem,)
     requires_set: ClassVar[tuple[type, ...]] = ()
 

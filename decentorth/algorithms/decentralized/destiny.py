@@ -37,7 +37,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from ..common.automatic_steps import Order, curved_step, steepness, tracking_limit
+from ..common.automatic_steps import Order, curved_step, limit_beside, penalty_share, steepness, tracking_limit
 from ..common.fields import add_change, blockwise, track
 from ..common.step_sizes import following, schedule
 from .safe import SafeTracking
@@ -65,7 +65,7 @@ class DESTINY(SafeTracking):
     ----------
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
-        and 0.1 / step_size beside a given step_size.
+        and 0.1 / step_size beside a given step_size, smaller where W has eigenvalues near -1.
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
     """
@@ -121,8 +121,8 @@ class DESTINY(SafeTracking):
         """
         steps = schedule(self.step_size)
         given = None if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
+        order = cast(Order, self.order)
         if steps.initial == "auto":
-            order = cast(Order, self.order)
             steep, spent = steepness(problem, network, streams, x0)
             most = np.maximum(*steep)
             base = curved_step(steep, self.aim(network.spectrum, order), 1.0 - network.spectrum.lambda_2)
@@ -132,7 +132,7 @@ class DESTINY(SafeTracking):
             base /= steps.most
         else:
             base, spent = np.full(len(x0), float(steps.initial)), 0
-            penalty = 0.1 / base
+            penalty = penalty_share(limit_beside(network, order)) / base
         return base, penalty if given is None else given, spent
 
 

@@ -12,21 +12,22 @@ where both sums are over the old points. Summed over the iterations, (2) reads s
 
 The methods compute (2'): one mixing serves both equations, one message with one array goes to each neighbour, and no gradient has
 to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand still,
-sum_i F_i = 0. The step alpha must be constant and equal on all agents, since u_i converges to a value that cancels
-alpha F_i(x_i).
+sum_i F_i = 0. Where messages are one iteration late, an eigenvalue 1 - l of W gives z^3 - 2 z^2 + (1 + l) z - l/2 = 0: a root
+lies outside the unit circle, whatever the step. The step alpha must be constant and equal on all agents, since u_i converges to a
+value that cancels alpha F_i(x_i).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from ...protocols import Array, Network, Problem, Streams
 from ...settings import Form
-from ..common.automatic_steps import start
+from ..common.automatic_steps import landing_scale, landing_share, start
 from ..common.method import Method
 from ..common.schedules import Auto, Constant, Growing
 from ..common.shared_step import agreed
@@ -46,6 +47,8 @@ class Extra(Judged, Method):
         alpha > 0; constant: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty; growing:
         from there on as long as the agents' moves allow; auto: growing where that is possible, otherwise constant.
     """
+
+    on_time: ClassVar[bool] = True
 
     step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
 
@@ -69,12 +72,14 @@ def step_along_landing(
 
     The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
     the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe. Beside a
-    given penalty, whose curvature is twice the penalty, the automatic step takes at most half of the limit.
+    given penalty, whose curvature is twice the penalty, the automatic step takes at most half of the limit. Where the set's landing
+    field is longer, by `landing_scale`, the steps are that much shorter.
     """
+    scale = landing_scale(problem.constraint)
 
     def automatic() -> tuple[Array, int]:
-        step, spent = agreed(problem, network, streams, x0, 0.35 * min(extra_limit(network), 1.0), 1.0)
-        step *= 2.0
-        return step if penalty == "auto" else np.minimum(step, 0.25 * extra_limit(network) / penalty), spent
+        step, spent = agreed(problem, network, streams, x0, landing_share(problem, 0.35 * min(extra_limit(network), 1.0)), 1.0)
+        step *= 2.0 / scale
+        return step if penalty == "auto" else np.minimum(step, 0.25 * extra_limit(network) / (scale * penalty)), spent
 
     return start(step_size, len(x0), automatic)

@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...protocols import Array, Landing, Network, Problem, Streams
+from ..common.automatic_steps import landing_scale
 from ..common.fields import blockwise, landing
 from ..common.schedules import LandingPenalty
 from .extra import Extra, step_along_landing
@@ -52,7 +53,8 @@ class RFEXTRA(Extra):
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
-        penalty = 0.1 / step if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
+        scale = landing_scale(problem.constraint)
+        penalty = 0.1 / (scale * step) if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:

@@ -18,7 +18,7 @@ import numpy as np
 from ...protocols import Algorithm, Array, Declared, Index, State, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Crash, MessageLoss, Sleep, any_of
+from .faults import Crash, Late, MessageLoss, Sleep, any_of
 from .network import UnreliableNetwork
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
 
     It may have no trackers to correct, agents that return from a crash may need more than their neighbours can tell them, and
-    growing steps need every message. With ``tell`` a method with momentum is warned of lost messages.
+    growing steps need every message. With ``tell`` a method with momentum is warned of lost messages, and one whose agents run
+    apart on late messages of those.
     """
     declared = Declared.of(method)
     if declared.every_message:
@@ -50,6 +51,12 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
         log.warning(
             "messages are lost, and momentum (%g) can make agents run apart then, above all on sparse graphs: momentum 0 is safer",
             momentum,
+        )
+    if tell and declared.on_time and channel.all(Late):
+        log.warning(
+            "messages can be late, and %s does not converge then, whatever its step, unless few agents are late: "
+            "take drgta, dprgt or drfgt",
+            type(method).__name__,
         )
     if not (channel.correction or channel.all(Crash)):
         return

@@ -7,9 +7,13 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+import topologies as tp
 from decentorth import (
     CDADT,
     DESTINY,
@@ -30,16 +34,17 @@ from decentorth import (
     GeneralizedLanding,
     GradientTracking,
     Landing,
+    problems,
     solve,
 )
 from decentorth.algorithms.common.automatic_steps import power_means
 from decentorth.api import Run
 from decentorth.network import Network
-from decentorth.problems import HEVP, PCA, Procrustes
+from decentorth.problems import CCA, HEVP, PCA, FunctionProblem, OrthogonalDictionaryLearning, Procrustes
 from decentorth.protocols import Array
 from decentorth.registry import algorithms
 from decentorth.run import main
-from decentorth.sets import GeneralizedStiefel
+from decentorth.sets import GeneralizedStiefel, Stiefel
 from tests.support.distributed import OwnMatrices, own_pencils, own_views
 from tests.support.generalized import GEVP, cca, gevp, pencil
 from tests.support.j_orthogonal import LogCosh, signs
@@ -275,3 +280,132 @@ def test_the_advice_for_a_step_far_too_large_is_a_step_that_works() -> None:
     tried = 1.0 / max(case.lipschitz)
     assert f"the step size 1e+06 is too large: try {tried:.2g}, or 'auto'" in result.message
     assert solve(case.problem, DRFGT(step_size=float(f"{tried:.2g}")), W, iterations=300).status == "iterations"
+
+
+def few(kind: str, rng: np.random.Generator, d: int) -> Array:
+    """The samples ``(m, d)`` of an agent with little data."""
+    if kind == "constant":
+        return np.repeat(rng.standard_normal((1, d)), 4, axis=0)
+    if kind == "rank one":
+        return rng.standard_normal((6, 1)) * rng.standard_normal((1, d))
+    rows = {"one sample": 1, "zero": 3, "tiny": 6, "plain": 8}[kind]
+    return rng.standard_normal((rows, d)) * {"zero": 0.0, "tiny": 1e-9}.get(kind, 1.0)
+
+
+def with_little_data(name: str, kinds: list[str], seed: int) -> Any:
+    """A problem with a plain agent, whose data determine B, and agents of these kinds."""
+    rng = np.random.default_rng(seed)
+    data = [few(kind, rng, 5) for kind in ("plain", *kinds)]
+    if name == "pca":
+        return PCA(data, 2)
+    if name == "procrustes":
+        return Procrustes(data, [rng.standard_normal((2, len(a))) for a in data])
+    if name == "odl":
+        return OrthogonalDictionaryLearning(data)
+    if name == "gevp":
+        return problems.GEVP([a.T @ a for a in data], np.diag([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
+    return CCA(data, [rng.standard_normal((len(a), 4)) for a in data], 2, ridge=1e-2)
+
+
+ON_NETWORKS = [
+    "drfgt",
+    "drgta",
+    "dprgt",
+    "rextra",
+    "rfextra",
+    "dgd:step_size=auto",
+    "dprgd",
+    "drsgd",
+    "gradient_tracking",
+    "push_pull",
+]
+KINDS = ["one sample", "zero", "constant", "rank one", "tiny", "plain"]
+LITTLE = st.lists(st.sampled_from(KINDS), min_size=2, max_size=3)
+LITTLE_DATA = ["pca", "procrustes", "odl", "gevp", "cca"]
+
+
+def check_little_data(name: str, kinds: list[str], seed: int, method: str) -> None:
+    """Steps and penalties are positive numbers, within six decades of those of plain agents, and no run diverges."""
+    problem = with_little_data(name, kinds, seed)
+    plain = with_little_data(name, ["plain"] * len(kinds), seed)
+    W = GRAPHS["ring"](problem.n_agents) if problem.n_agents > 3 else GRAPHS["complete"](3)
+    found, usual = (Run(one, method, W, comm="serial", seed=1) for one in (problem, plain))
+    states = found.states()
+    begun, expected = next(states), next(usual.states())
+    for field in ("step_size", "penalty"):
+        here, there = (getattr(state, field, np.ones(1)) for state in (begun, expected))
+        assert np.all((here > 1e-6 * there.min()) & (here < 1e6 * there.max())), (field, here, there)
+    if method in ("drfgt", "drgta", "dprgt", "rextra", "rfextra", "push_pull"):
+        result = solve(problem, method, W, iterations=60, rows=2, comm="serial", seed=1)
+        assert result.status == "iterations"
+        assert result.row.values["feasibility"] < 2.0
+
+
+@given(st.sampled_from(LITTLE_DATA), LITTLE, st.integers(0, 99), st.sampled_from(ON_NETWORKS))
+@example("gevp", ["one sample", "one sample"], 0, "drfgt")
+@example("cca", ["one sample", "plain"], 0, "drgta")
+@example("procrustes", ["zero", "plain"], 0, "rextra")
+@settings(max_examples=2)
+def test_automatic_steps_where_agents_have_little_data(name: str, kinds: list[str], seed: int, method: str) -> None:
+    check_little_data(name, kinds, seed, method)
+
+
+@pytest.mark.slow
+@given(st.sampled_from(LITTLE_DATA), LITTLE, st.integers(0, 99), st.sampled_from(ON_NETWORKS))
+@settings(max_examples=150)
+def test_automatic_steps_where_agents_have_little_data_at_length(name: str, kinds: list[str], seed: int, method: str) -> None:
+    check_little_data(name, kinds, seed, method)
+
+
+def test_extra_converges_on_the_products_of_generalized_sets() -> None:
+    """RF-EXTRA's steps know how long the landing field of {x : x^T B x = I} is."""
+    rng = np.random.default_rng(0)
+    rows = (20, 20, 1, 20, 20)
+    views = [[rng.standard_normal((m, d)) for m in rows] for d in (12, 9)]
+    result = solve(CCA(*views, 3, ridge=1e-2), RFEXTRA(step_size="constant"), W, iterations=1500, rows=2, comm="serial")
+    assert result.row.values["feasibility"] < 1e-4
+    assert result.row.values["gradient_norm"] < 1e-2
+
+
+FASTEST = tp.fmmc_weights(tp.ring(10))
+
+
+@pytest.mark.parametrize("W", [FASTEST, np.array([[0.1, 0.9], [0.9, 0.1]])], ids=["ring", "pair"])
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [(DRFGT, 1e-6), (DRFGT, 1e-2), (partial(DRFGT, order="adapt-then-combine"), 1e-2), (DESTINY, 1e-6), (DESTINY, 1e-3)],
+)
+def test_the_penalty_beside_a_given_step_is_stable_on_any_graph(W: Any, method: Callable[..., Any], step: float) -> None:
+    """Eigenvalues of W near -1 allow less than 0.1 / step: noise of rounding errors does not grow."""
+    problem = PCA(np.random.default_rng(0).standard_normal((W.shape[0], 20, 6)), 2)
+    result = solve(problem, method(step_size=step), W, iterations=600, rows=2, comm="serial")
+    assert result.status == "iterations"
+    assert result.row.values["feasibility"] < 1e-3
+
+
+def test_safe_destiny_comes_to_the_set_from_a_step_too_large() -> None:
+    problem = PCA(np.random.default_rng(0).standard_normal((6, 20, 6)), 2)
+    result = solve(problem, DESTINY(step_size=0.3, safe=True), nx.cycle_graph(6), iterations=3000, rows=2)
+    assert result.row.values["feasibility"] < 1e-8
+
+
+@pytest.mark.parametrize("method", [Landing, DRFGT, RFEXTRA])
+@pytest.mark.parametrize("n", [3, 8])
+def test_landing_on_an_objective_that_is_not_differentiable(n: int, method: Callable[..., Any]) -> None:
+    """Subgradients stay large at the minimiser, and steps leave the set by their squares: the penalty takes that back."""
+    rng = np.random.default_rng(0)
+    dictionary = np.linalg.qr(rng.standard_normal((n, n))).Q
+    sparse = rng.standard_normal((300 * n, n)) * (rng.random((300 * n, n)) < 0.3)
+    problem = OrthogonalDictionaryLearning([sparse @ dictionary.T])
+    result = solve(problem, method(), iterations=400, record_every=20, seed=0)
+    assert result.status == "iterations"
+    assert result.history["feasibility"].max() < 0.5
+    assert result.history["objective"][-1] < result.history["objective"][0]
+
+
+def test_a_gradient_that_is_not_finite_is_reported() -> None:
+    """LAPACK refuses such matrices of some sizes; the run ends with the agent and the cause."""
+    problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: np.full_like(x, np.nan) if i == 1 else x, Stiefel(30, 29), 3)
+    result = solve(problem, DRFGT(), "complete", iterations=5, comm="serial")
+    assert result.status == "diverged"
+    assert "gradient of agent 1 is not finite" in str(result)

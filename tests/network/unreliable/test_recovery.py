@@ -245,3 +245,23 @@ def test_momentum_beside_lost_messages_is_said_before(
     with caplog.at_level(logging.WARNING):
         check_method(method, Channel(channel), tell=True)
     assert ("messages are lost, and momentum (0.9) can make agents run apart then" in caplog.text) is said
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "warned"),
+    [
+        ("rextra", "delay:rounds=1", True),
+        ("rfextra", "link:bandwidth=20", True),
+        ("deepca", "delay:rounds=1,random=true", True),
+        ("rextra", "loss:p=0.1", False),
+        ("drgta", "delay:rounds=1", False),
+    ],
+)
+def test_methods_that_late_messages_drive_apart(name: str, fault: str, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Agents disagree after 600 iterations, or the run diverges, exactly where a warning before the first one says so."""
+    data = np.random.default_rng(0).standard_normal((8, 20, 5)) * [3, 2, 1, 1, 1]
+    W = tp.lazy(tp.metropolis_weights(tp.ring(8)))
+    with caplog.at_level(logging.WARNING):
+        result = do.solve(do.problems.PCA(data, 2), name, W, iterations=600, rows=2, channel=fault, comm="serial")
+    assert ("does not converge then, whatever its step" in caplog.text) is warned
+    assert (result.status == "diverged" or bool(result.row.values["consensus_error"] > 1e-2)) is warned
