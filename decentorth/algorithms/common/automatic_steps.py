@@ -49,7 +49,7 @@ _ROUNDS = 12
 _ORDERS = 240
 """The number of binary orders of magnitude whose eighth powers fit into float64."""
 _ROUGH = 0.1
-"""The largest product of automatic step and curvature of landing methods where the objective is not differentiable."""
+"""The largest product of automatic step and curvature of landing methods for subgradients, and gradients of a single sample."""
 _PARTS = (-2, -1, 0, 1, 2)
 """The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
 
@@ -294,12 +294,15 @@ def landing_scale(constraint: object) -> float:
     return constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
 
 
-def landing_share(problem: object, c: float) -> float:
+def landing_share(problem: object, c: float, batch_size: int | None = None) -> float:
     """The product c of automatic step and curvature, smaller where gradients stay large at a minimiser.
 
-    Each step leaves the set by the square of its length, of which the penalty takes a fifth back.
+    Each step leaves the set by the square of its length, of which the penalty takes a fifth back. The variance of a batch's
+    gradient falls as its size grows.
     """
-    return min(c, _ROUGH) if isinstance(problem, Nonsmooth) and problem.nonsmooth else c
+    if isinstance(problem, Nonsmooth) and problem.nonsmooth:
+        return min(c, _ROUGH)
+    return c if batch_size is None else min(c, _ROUGH * math.sqrt(batch_size))
 
 
 def resolve(
@@ -313,6 +316,7 @@ def resolve(
     measure: Callable[[Problem[object], Network, Streams, Array], tuple[Array, int]] = curvature,
     length: float | None = None,
     scale: float | None = None,
+    batch_size: int | None = None,
 ) -> tuple[Array, Array, int]:
     """The first steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
 
@@ -333,6 +337,8 @@ def resolve(
         The largest ratio of the objective's part of the field to half the Riemannian gradient; by default s.
     scale
         s; by default that of the set.
+    batch_size
+        The samples of each agent in a gradient; None for all.
     """
     given = schedule(step_size).initial
     limit, c = 2.0, 0.7
@@ -349,7 +355,7 @@ def resolve(
 
     def automatic() -> tuple[Array, int]:
         mean, spent = measure(problem, network, streams, x0)
-        return 2.0 * landing_share(problem, c) / ((scale if length is None else length) * mean), spent
+        return 2.0 * landing_share(problem, c, batch_size) / ((scale if length is None else length) * mean), spent
 
     step, spent = start(step_size, len(x0), automatic)
     if penalty == "auto":

@@ -37,7 +37,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from ..common.automatic_steps import Order, curved_step, limit_beside, penalty_share, steepness, tracking_limit
+from ..common.automatic_steps import Order, curved_step, landing_share, limit_beside, penalty_share, steepness, tracking_limit
 from ..common.fields import add_change, blockwise, track
 from ..common.step_sizes import following, schedule
 from .safe import SafeTracking
@@ -125,7 +125,8 @@ class DESTINY(SafeTracking):
         if steps.initial == "auto":
             steep, spent = steepness(problem, network, streams, x0)
             most = np.maximum(*steep)
-            base = curved_step(steep, self.aim(network.spectrum, order), 1.0 - network.spectrum.lambda_2)
+            c = landing_share(problem, self.aim(network.spectrum, order), self.batch_size)
+            base = curved_step(steep, c, 1.0 - network.spectrum.lambda_2)
             penalty = 2.0 * most
             if given is not None:
                 base = np.minimum(base, _share(network.spectrum, order) / (2.0 * given + 3.0 * most))

@@ -65,7 +65,9 @@ class DRFGT(SafeTracking):
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         order = cast(Order, self.order)
-        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, order)
+        base, penalty, spent = resolve(
+            self.step_size, self.penalty, problem, network, streams, x0, order, batch_size=self.batch_size
+        )
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         step_size = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)

@@ -54,7 +54,9 @@ class PushPull(Decentralized):
     penalty: Positive | Auto = "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
-        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, "push-pull")
+        base, penalty, spent = resolve(
+            self.step_size, self.penalty, problem, network, streams, x0, "push-pull", batch_size=self.batch_size
+        )
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         step_size = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)

@@ -409,3 +409,13 @@ def test_a_gradient_that_is_not_finite_is_reported() -> None:
     result = solve(problem, DRFGT(), "complete", iterations=5, comm="serial")
     assert result.status == "diverged"
     assert "gradient of agent 1 is not finite" in str(result)
+
+
+@pytest.mark.parametrize("method", ["drfgt", "push_pull", "destiny"])
+def test_landing_on_gradients_of_single_samples(method: str) -> None:
+    """Their noise stays at the minimiser, and steps leave the set by their squares: the penalty takes that back."""
+    problem = PCA(np.random.default_rng(0).standard_normal((5, 100, 8)) * 0.8 ** np.arange(8), 3)
+    result = solve(problem, f"{method}:batch_size=1", "complete", iterations=400, record_every=20, comm="serial", seed=0)
+    assert result.status == "iterations"
+    assert result.history["feasibility"].max() < 1.0
+    assert result.history["objective"][-1] < result.history["objective"][0]
