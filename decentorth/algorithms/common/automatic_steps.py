@@ -263,9 +263,9 @@ def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: M
     It is ||sym(x^T G)||_2 at the point nearest to G, on St ||G||_2; at x0 where the set has no projection, or G none, as on
     {x : x^T B x = I} if its rank is below r; ||G||_2 where the set has no multipliers; and NaN for a G that is not finite.
     """
-    finite = np.isfinite(gradient).all((-2, -1))
-    multiplier = _finite_multiplier(constraint, x0, np.where(finite[:, None, None], gradient, 0.0), metric)
-    return np.where(finite, multiplier, np.nan)
+    usable = np.where(np.isfinite(gradient).all((-2, -1), keepdims=True), gradient, 0.0)
+    multiplier = _finite_multiplier(constraint, x0, usable, metric)
+    return np.where(np.isfinite(gradient).all((-2, -1)), multiplier, np.nan)
 
 
 def _finite_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
