@@ -361,8 +361,8 @@ def test_extra_converges_on_the_products_of_generalized_sets() -> None:
     """RF-EXTRA's steps know how long the landing field of {x : x^T B x = I} is."""
     rng = np.random.default_rng(0)
     rows = (20, 20, 1, 20, 20)
-    views = [[rng.standard_normal((m, d)) for m in rows] for d in (12, 9)]
-    result = solve(CCA(*views, 3, ridge=1e-2), RFEXTRA(step_size="constant"), W, iterations=1500, rows=2, comm="serial")
+    x, y = ([rng.standard_normal((m, d)) for m in rows] for d in (12, 9))
+    result = solve(CCA(x, y, 3, ridge=1e-2), RFEXTRA(step_size="constant"), W, iterations=1500, rows=2, comm="serial")
     assert result.row.values["feasibility"] < 1e-4
     assert result.row.values["gradient_norm"] < 1e-2
 
