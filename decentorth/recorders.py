@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,24 @@ from typing import Any, Self
 from .protocols import Row
 
 _COUNTS = ("rounds", "messages", "bytes", "gradients", "seconds")
+
+
+_MARK = b"decentorth"
+"""The key in a Parquet file's metadata by which the recorder knows its own file."""
+
+
+def _check_folder(path: Path) -> None:
+    """Raise a ValueError unless the folder takes new files, or can be made."""
+    whole = path.absolute()
+    _check_writable(next(place for place in (whole, *whole.parents) if os.path.lexists(place)))
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"cannot write into {folder}: {error.strerror}") from None
 
 
 def _columns(row: Row) -> dict[str, float]:
@@ -44,6 +63,10 @@ class FileRecorder(ABC):
         if importlib.util.find_spec(self.library) is None:
             repair = f'pip install "decentorth[{self.extra}]"'
             raise ModuleNotFoundError(f"{type(self).__name__} needs {self.library}: {repair}", name=self.library)
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise an exception, such as an OSError or a ValueError, unless the rows can be written to the path."""
 
     @abstractmethod
     def record(self, row: Row) -> None:
@@ -71,6 +94,9 @@ class TensorBoard(FileRecorder):
     library, extra = "tensorboardX", "record"
     _writer: Any = None
 
+    def check(self) -> None:
+        _check_folder(Path(self.path))
+
     def record(self, row: Row) -> None:
         from tensorboardX import SummaryWriter
 
@@ -82,10 +108,15 @@ class TensorBoard(FileRecorder):
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+            if not Path(self.path).is_dir():
+                raise FileNotFoundError(f"{self.path} was removed while the run went on")
 
 
 class MLflow(FileRecorder):
-    """A run in an MLflow store: a folder, or the address of a server; its experiment is ``decentorth``."""
+    """A run in an MLflow store: a folder, or the address of a server; its experiment is ``decentorth``.
+
+    MLflow's telemetry, which sends facts on its use to its makers, is turned off unless ``MLFLOW_DISABLE_TELEMETRY`` is set.
+    """
 
     library, extra = "mlflow", "record"
     _run = ""
@@ -94,12 +125,24 @@ class MLflow(FileRecorder):
         super().__init__(path)
         self._client: Any = None
 
-    def _begin(self) -> None:
+    def _connect(self) -> Any:
+        """A client of the store, and the experiment in it, None where there is none yet."""
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # newer versions ask for it
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # by default it tries a dead server for minutes
         from mlflow import MlflowClient
 
-        self._client = MlflowClient(self.path if "://" in self.path else Path(self.path).resolve().as_uri())
-        known = self._client.get_experiment_by_name("decentorth")
+        client = MlflowClient(self.path if "://" in self.path else Path(self.path).resolve().as_uri())
+        return client, client.get_experiment_by_name("decentorth")
+
+    def check(self) -> None:
+        if "://" in self.path:
+            self._connect()
+        else:
+            _check_folder(Path(self.path))
+
+    def _begin(self) -> None:
+        self._client, known = self._connect()
         experiment = known.experiment_id if known else self._client.create_experiment("decentorth")
         self._run = self._client.create_run(experiment).info.run_id
 
@@ -117,7 +160,7 @@ class MLflow(FileRecorder):
 
 
 class Parquet(FileRecorder):
-    """A Parquet file with the columns of ``history.csv``, written at the end."""
+    """A Parquet file with the columns of ``history.csv``, written at the end; it replaces no file but an earlier one of its own."""
 
     library, extra = "pyarrow", "tables"
 
@@ -125,7 +168,23 @@ class Parquet(FileRecorder):
         super().__init__(path)
         self._rows: list[Mapping[str, float]] = []
 
+    def check(self) -> None:
+        from pyarrow import parquet
+
+        path = Path(self.path)
+        _check_writable(path.parent)
+        if not os.path.lexists(path):
+            return
+        try:
+            own = path.is_file() and _MARK in (parquet.read_schema(path).metadata or {})
+        except (OSError, ValueError):
+            own = False
+        if not own:
+            raise ValueError(f"{path} exists, was not written by this recorder, and would be replaced: give another name")
+
     def record(self, row: Row) -> None:
+        if not self._rows:
+            self.check()
         self._rows.append({"iteration": row.iteration, **_columns(row)})
 
     def rewound(self, rows: Sequence[Row], lost: str) -> None:
@@ -137,7 +196,14 @@ class Parquet(FileRecorder):
             import pyarrow
             from pyarrow import parquet
 
-            parquet.write_table(pyarrow.table({name: [row[name] for row in self._rows] for name in self._rows[0]}), self.path)
+            columns = {name: [row[name] for row in self._rows] for name in self._rows[0]}
+            table = pyarrow.table(columns, metadata={_MARK: b"rows of a run"})
+            part = f"{self.path}.{os.getpid()}.part"
+            try:
+                parquet.write_table(table, part)
+                os.replace(part, self.path)
+            finally:
+                Path(part).unlink(missing_ok=True)
 
 
 KINDS: Mapping[str, type[FileRecorder]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "parquet": Parquet}

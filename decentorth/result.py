@@ -134,6 +134,8 @@ class Result(FinishedRun):
         (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
     losses
         The ranks that were lost, where the run outlived them.
+    unwritten
+        Why the log of an asynchronous run could not be written at its end; else empty.
     """
 
     state: Any
@@ -143,6 +145,7 @@ class Result(FinishedRun):
     collective: AgentCollective
     agreement: Agreement | None = None
     losses: tuple[Loss, ...] = ()
+    unwritten: str = ""
 
     @property
     def _own(self) -> slice:

@@ -26,9 +26,9 @@ from .cli.shell import FAULT, INTERRUPTED, REFUSALS, complain, one_line, read_co
 from .process.abort import patience
 
 if TYPE_CHECKING:
-    from .api import Run
+    from .api import Result, Run
     from .cli.progress import Steps
-    from .cli.run_output import RunOutput
+    from .cli.run_output import Recording, RunOutput
     from .network.transport.communicator import Communicator
     from .protocols import StoppingRule
     from .running.checkpoint import Checkpoints, Resumed
@@ -152,63 +152,94 @@ def made(configuration: Configuration, communicator: Communicator, sized: bool =
 
 def _solve(words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput, resumed: Resumed | None) -> int:
     from .cli.progress import Steps
-    from .cli.summary import summarize
-    from .recorders import recorder
-    from .running.checkpoint import ENDINGS, PendingSignals
-    from .running.metrics import AgentErrors
+    from .cli.run_output import Recording
 
-    settings, certificate = configuration.run, None
-    started = datetime.now(UTC).isoformat(timespec="seconds")
+    settings = configuration.run
+    facts = {
+        "algorithm": values(run.algorithm),
+        "command": shlex.join(["python", "-m", "decentorth.run", *words]),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resumed_from": None if resumed is None else str(resumed.path),
+    }
     steps = Steps(configuration.algorithm, output.prints, None if resumed is None else resumed.notes.get("steps"))
     checkpoints = _checkpoints(configuration, steps)
-    signals = PendingSignals() if checkpoints is None else checkpoints.signals
-    with signals if checkpoints is not None else contextlib.nullcontext():
-        with contextlib.ExitStack() as stack:
-            output.begin(stack)
-            recorders = [stack.enter_context(recorder(place)) for place in settings.record]
-            if run.collective.communicator.rank == 0:
-                for row in () if resumed is None else resumed.history.rows:
-                    for one in recorders:
-                        one.record(row)
-            result = run.solve(
-                iterations=settings.iterations,
-                stopping=stopping_rule(settings),
-                rows=settings.history_rows,
-                record_every=settings.record_every,
-                recorders=[output, *recorders],
-                metrics=[steps, *([AgentErrors(run.problem.n_agents)] if settings.record_agents else [])],
-                safety_region=settings.safety_region,
-                checkpoints=checkpoints,
-                resume=resumed,
-                compute_timeout=settings.compute_timeout,
-            )
-        uncertain = ""
-        if settings.split == "features" and result.status != "diverged":
-            from .certificate import certify
+    with contextlib.nullcontext() if checkpoints is None else checkpoints.signals:
+        with contextlib.ExitStack() as stack:  # recorders are closed when the results are saved
+            recorders = [stack.enter_context(Recording(place)) for place in settings.record]
+            result = _iterated(configuration, run, output, resumed, steps, checkpoints, recorders)
+            facts["steps"] = steps.ranges
+            summary, code = _concluded(configuration, result, output, facts, checkpoints)
+        failures = [recorder.trouble for recorder in recorders if recorder.trouble]
+        failures += [result.unwritten] if result.unwritten else []
+        if result.collective.decide(bool(failures)):
+            output.restate({**summary, "failures": failures})
+            return FAULT
+    return code
 
-            try:
-                result, certificate = certify(result)
-            except ValueError as error:
-                uncertain = one_line(error)
-        with signals:  # whatever comes now waits until the files are whole on rank 0
-            saved = True
-            if settings.out is not None:
-                facts = {
-                    "algorithm": values(run.algorithm),
-                    "command": shlex.join(["python", "-m", "decentorth.run", *words]),
-                    "started": started,
-                    "resumed_from": None if resumed is None else str(resumed.path),
-                    "steps": steps.ranges,
-                    **({} if certificate is None else {"certificate": certificate.plain()}),
-                }
-                saved = output.save(result, summarize(configuration, result, facts))
-            if output.prints:
-                output.conclude(result)
-                if settings.split == "features" and result.status != "diverged":
-                    say(f"certificate {certificate or f'none: {uncertain}'}")
-            ended_by = int(result.collective.max(float(max(signals.seen & ENDINGS, default=0))))
-            signals.take()
-    return exit_code(result.status, result.converged, settings.require_converged, ended_by) if saved else FAULT
+
+def _iterated(
+    configuration: Configuration,
+    run: Run,
+    output: RunOutput,
+    resumed: Resumed | None,
+    steps: Steps,
+    checkpoints: Checkpoints | None,
+    recorders: Sequence[Recording],
+) -> Result:
+    """The result of the run, whose rows are recorded and shown."""
+    from .running.metrics import AgentErrors
+
+    settings = configuration.run
+    with contextlib.ExitStack() as stack:
+        output.begin(stack)
+        if run.collective.communicator.rank == 0:
+            for row in () if resumed is None else resumed.history.rows:
+                for one in recorders:
+                    one.record(row)
+        return run.solve(
+            iterations=settings.iterations,
+            stopping=stopping_rule(settings),
+            rows=settings.history_rows,
+            record_every=settings.record_every,
+            recorders=[output, *recorders],
+            metrics=[steps, *([AgentErrors(run.problem.n_agents)] if settings.record_agents else [])],
+            safety_region=settings.safety_region,
+            checkpoints=checkpoints,
+            resume=resumed,
+            compute_timeout=settings.compute_timeout,
+        )
+
+
+def _concluded(
+    configuration: Configuration, result: Result, output: RunOutput, facts: dict[str, Any], checkpoints: Checkpoints | None
+) -> tuple[dict[str, Any], int]:
+    """Save the results and print how the run has ended; the summary and the exit code."""
+    from .cli.summary import summarize
+    from .running.checkpoint import ENDINGS, PendingSignals
+
+    settings, certificate, uncertain = configuration.run, None, ""
+    certifies = settings.split == "features" and result.status != "diverged"
+    if certifies:
+        from .certificate import certify
+
+        try:
+            result, certificate = certify(result)
+            facts["certificate"] = certificate.plain()
+        except ValueError as error:
+            uncertain = one_line(error)
+    signals = PendingSignals() if checkpoints is None else checkpoints.signals
+    with signals:  # whatever comes now waits until the files are whole on rank 0
+        saved, summary = True, {}
+        if settings.out is not None:
+            summary = summarize(configuration, result, facts)
+            saved = output.save(result, summary)
+        if output.prints:
+            output.conclude(result)
+            if certifies:
+                say(f"certificate {certificate or f'none: {uncertain}'}")
+        ended_by = int(result.collective.max(float(max(signals.seen & ENDINGS, default=0))))
+        signals.take()
+    return summary, exit_code(result.status, result.converged, settings.require_converged, ended_by) if saved else FAULT
 
 
 def exit_code(status: str, converged: bool, require_converged: bool, ended_by: int = 0) -> int:
@@ -269,10 +300,10 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
     if settings.out is not None and not (settings.overwrite or settings.dry_run or settings.continues):
         refuse_existing(settings.out)
     if settings.record:
-        from .recorders import recorder
+        from .cli.run_output import check_recorder
 
         for place in settings.record:
-            recorder(place)
+            check_recorder(place)
     if settings.plot:
         from .cli.figures import check_matplotlib
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from ..protocols import Declared, Nonsmooth
+from ..recorders import recorder
 from ..running.capabilities import resolved
 from ..settings import Settings
 from .config import Configuration, values
@@ -131,6 +132,14 @@ class RunOutput:
         with contextlib.suppress(InputError, OSError):
             yield RunFolder(tempfile.mkdtemp(prefix="decentorth-"), config)
 
+    def restate(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary again."""
+        if self.folder is not None:
+            try:
+                self.folder.write_summary(summary)
+            except OSError as error:
+                complain(f"decentorth: {one_line(error)}")
+
     def left(self) -> list[str]:
         """A message about the files that an interrupted run leaves, if any."""
         path = None if self._history is None else self._history.path
@@ -172,6 +181,46 @@ class RunOutput:
         needed = run.problem.n_agents * per_agent
         config, overwrite = self._configuration.yaml(), settings.overwrite
         return RunFolder(settings.out, config, overwrite=overwrite, continues=continues, needed=needed, lock=self._lock)
+
+
+class Recording:
+    """A recorder of the command line, which fails alone: its first error is printed, and it is left out from then on."""
+
+    def __init__(self, place: str) -> None:
+        self._place, self._recorder = place, recorder(place)
+        self.trouble = ""
+
+    def record(self, row: Row) -> None:
+        """Record a row (`protocols.Recorder`)."""
+        self._attempt(self._recorder.record, row)
+
+    def rewound(self, rows: Sequence[Row], lost: str) -> None:
+        """Go back to these rows after a loss of ranks (`protocols.Rewound`)."""
+        self._attempt(self._recorder.rewound, rows, lost)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._attempt(self._recorder.close)
+
+    def _attempt(self, work: Callable[..., None], *given: Any) -> None:
+        if self.trouble:
+            return
+        try:
+            work(*given)
+        except Exception as error:  # each library raises errors of its own
+            self.trouble = f"--record {self._place} failed: {one_line(error)}"
+            complain(f"decentorth: {self.trouble}; the run and its results do not depend on it")
+
+
+def check_recorder(place: str) -> None:
+    """Raise InputError unless there is such a recorder, and its place can be written to."""
+    one = recorder(place)
+    try:
+        one.check()
+    except Exception as error:  # each library raises errors of its own
+        raise InputError(f"--record {place} cannot be used: {one_line(error)}") from error
 
 
 def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from ..protocols import Asynchronous, Collective
 from ..stopping import LocalMaximum, rules_of
 from .checkpoint import AGENTS, Resumed, on_all
 from .watchers import Options
+
+log = logging.getLogger(__name__)
 
 
 def prepare(algorithm: Asynchronous, network: Any, channel: Any, collective: Collective) -> None:
@@ -54,7 +57,13 @@ def recovered(resumed: Resumed, algorithm: Asynchronous, collective: Collective)
     return resumed if collective.size > 1 else resumed._replace(state=state._replace(k=max(state.k, made)))
 
 
-def write_log(algorithm: Asynchronous, state: Any, facts: Mapping[str, Any], collective: Collective) -> None:
-    """Write the log with these facts, if one is asked for; called by every rank."""
+def write_log(algorithm: Asynchronous, state: Any, facts: Mapping[str, Any], collective: Collective) -> str:
+    """Write the log with these facts, if one is asked for, and return why that failed, or ""; called by every rank."""
+    trouble = ""
     if algorithm.log is not None:
-        algorithm.write_log(state.agents, facts, collective)
+        try:
+            algorithm.write_log(state.agents, facts, collective)
+        except OSError as error:
+            trouble = f"the log {algorithm.log} is not written: {error.strerror or error}"
+            log.warning(trouble)
+    return collective.everyone(trouble.encode())[0].decode()

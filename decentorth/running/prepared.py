@@ -11,6 +11,7 @@ import math
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -464,5 +465,6 @@ class Run(Shown):
         )
         if isinstance(self.algorithm, Asynchronous):
             facts = {"seed": self.streams.seed, "iterates_sha256": result.iterates_sha256, "settings": dict(self.about)}
-            asynchronous.write_log(self.algorithm, state, facts, self.collective)
+            if unwritten := asynchronous.write_log(self.algorithm, state, facts, self.collective):
+                return replace(result, unwritten=unwritten)
         return result

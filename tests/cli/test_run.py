@@ -746,6 +746,40 @@ def test_results_find_a_place(ranks: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_recorder_that_fails_takes_no_results_with_it(folder: Path) -> None:
+    """Each that fails says so once; the results are those of a run without one, and name it."""
+    rows = folder / "rows"
+    rows.mkdir()
+    whole, _ = eventful(folder / "whole", 0, "")
+    assert whole.returncode == 0, whole.report()
+    places = [f"parquet:{rows}/run.parquet", f"tensorboard:{rows}/events", f"mlflow:{rows}/store"]
+    words = [word for place in places for word in ("--record", place)]
+    job, files = eventful(folder / "a", 0, "loop:strip", *words)
+    assert (job.returncode, files) == (1, RESULTS), job.report()
+    said = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
+    failures = read_summary(folder / "a")["failures"]
+    for place in places:
+        (line,) = [line for line in said if place in line]
+        (failure,) = [failure for failure in failures if place in failure]
+        assert line == f"decentorth: {failure}; the run and its results do not depend on it"
+    assert "Traceback" not in job.stderr
+    for name in ("iterates_sha256", "status", "rounds"):
+        assert read_summary(folder / "a")[name] == read_summary(folder / "whole")[name]
+
+
+@pytest.mark.slow
+def test_a_log_that_cannot_be_written_takes_no_results_with_it(folder: Path) -> None:
+    log = folder / "rows" / "run.log"
+    log.parent.mkdir()
+    words = ["--algorithm", "asynchronous_drfgt", "--activations", "2000", "--log", str(log), "--out", str(folder / "a")]
+    job = run_ranks(0, [EVENTFUL, "0", "loop:strip", "--quiet", *words])
+    assert (job.returncode, {path.name for path in (folder / "a").iterdir()}) == (1, RESULTS), job.report()
+    (failure,) = read_summary(folder / "a")["failures"]
+    assert failure == f"the log {log} is not written: Not a directory"
+    assert job.stderr.splitlines() == [failure]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [0, SLOW_ON_RANKS])
 def test_a_second_run_in_a_folder_is_refused(ranks: int, folder: Path) -> None:
     """It touches nothing, whether it is to replace the run or to go on with it; when the first has ended, it may."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def test_mlflow_has_every_row(tmp_path: Path) -> None:
     mlflow: Any = importlib.import_module("mlflow")
     with do.recorders.MLflow(tmp_path / "store") as store:
         history = solved(store).history
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"  # nothing is sent to MLflow's makers
     client = mlflow.MlflowClient((tmp_path / "store").as_uri())
     (run,) = client.search_runs([client.get_experiment_by_name("decentorth").experiment_id])
     assert run.info.status == "FINISHED"
@@ -88,6 +90,39 @@ def test_a_recorder_that_there_is_not_is_refused(place: str, capsys: pytest.Capt
     said = capsys.readouterr()
     assert said.out == ""
     assert f"record must be one of tensorboard:PATH, mlflow:PATH, parquet:PATH, got '{place}'" in said.err
+
+
+@pytest.mark.parametrize("kind", ["parquet", "tensorboard", "mlflow"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_run(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    place = f"{kind}:file/x"
+    assert main([*SMALL, "--out", "run", "--record", place]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"decentorth: --record {place} cannot be used: cannot write into file: Not a directory" or kind != "parquet"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_parquet_file_replaces_only_one_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    mine, other = tmp_path / "precious.txt", tmp_path / "precious.parquet"
+    mine.write_text("precious")
+    parquet.write_table(pyarrow.table({"iteration": [7]}), other)
+    for path in (mine, other):
+        before = path.read_bytes()
+        assert main([*SMALL, "--record", f"parquet:{path}"]) == 2
+        assert f"{path} exists, was not written by this recorder" in capsys.readouterr().err
+        with pytest.raises(ValueError, match="was not written by this recorder"):
+            solved(do.recorders.Parquet(path))
+        assert path.read_bytes() == before
+    for _ in range(2):
+        with do.recorders.Parquet(tmp_path / "own.parquet") as rows:
+            solved(rows)
+    assert {path.name for path in tmp_path.iterdir()} == {mine.name, other.name, "own.parquet"}
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,14 @@ def fill() -> None:
     (OUT / f".final.npz.{os.getpid()}.part").symlink_to("/dev/full")
 
 
-EVENTS: dict[str, Callable[[], None]] = {"remove": remove, "replace": replace, "fill": fill}
+def strip() -> None:
+    """Somebody removes the folder ``rows`` beside the run's folder, and a file takes its place."""
+    rows = OUT.with_name("rows")
+    shutil.rmtree(rows)
+    rows.touch()
+
+
+EVENTS: dict[str, Callable[[], None]] = {"remove": remove, "replace": replace, "fill": fill, "strip": strip}
 
 
 def meet(moment: str) -> None:

@@ -9,6 +9,7 @@ Nothing in a file is executed, and sizes, the SHA-256 and the versions are check
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -94,15 +95,21 @@ def _is_log(path: str) -> bool:
 def write(path: str, body: bytes, header: Mapping[str, Any], kind: str = "log") -> None:
     """Write all agents' logs, or another kind of file, under a temporary name that is then changed."""
     facts = {f"decentorth {kind}": _FORMAT, **header, "sha256": hashlib.sha256(body).hexdigest()}
-    with _part(path).open("wb") as file:
-        file.write(json.dumps(facts).encode() + b"\n" + body)
-        file.flush()
-        os.fsync(file.fileno())
-    _part(path).replace(path)
+    part = _part(path)
+    try:
+        with part.open("wb") as file:
+            file.write(json.dumps(facts).encode() + b"\n" + body)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _part(path: str) -> Path:
-    return Path(f"{path}.part")
+    """The temporary name of a file, which no file of the user has."""
+    return Path(path).with_name(f".{Path(path).name}.{os.getpid()}.part")
 
 
 def _read(path: str | os.PathLike[str], kind: str, what: str, sizes: Callable[[Mapping[str, Any]], int]) -> tuple[Any, bytes]:
