@@ -285,7 +285,7 @@ def _checkpoints(configuration: Configuration, steps: Steps) -> Checkpoints | No
 
 
 def _check_early(settings: RunSettings, communicator: Communicator) -> None:
-    from .cli.outputs import refuse_existing
+    from .cli.outputs import refuse_existing, refuse_foreign
     from .network.halo import even_bounds
 
     if settings.spread_samples is None:
@@ -299,6 +299,8 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
         return
     if settings.out is not None and not (settings.overwrite or settings.dry_run or settings.continues):
         refuse_existing(settings.out)
+    if settings.out is not None and not settings.dry_run:
+        refuse_foreign(settings.out)
     if settings.record:
         from .cli.run_output import check_recorder
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import re
 import sys
+import tracemalloc
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -153,6 +156,69 @@ def test_a_damaged_folder_is_refused_and_nothing_in_it_runs(tmp_path: Path, file
     with pytest.raises(ValueError, match=words):
         do.load(tmp_path / "a")
     assert not trap.path.exists()
+
+
+@pytest.mark.parametrize("file", ["history.csv", "summary.json", "config.yaml"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "zeros", "tail of zeros"])
+def test_a_file_without_an_end_is_refused(kind: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With one line, and without reading its 4 GiB."""
+    RESULT.save(tmp_path)
+    path = tmp_path / file
+    if kind in ("pipe", "device"):
+        path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("r+b") as content:
+            if kind == "zeros":
+                content.truncate(0)
+            content.truncate(4 << 30)
+    tracemalloc.start()
+    try:
+        assert plot.main([str(tmp_path), "--html", str(tmp_path / "report.html")]) == 2
+        if file != "config.yaml":  # which load does not read
+            with pytest.raises(ValueError, match=file):
+                do.load(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert file in line
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"labels": 5}, "labels must be the names of the 4 agents, or null, got 5"),
+        ({"labels": ["a", "b"]}, "labels must be the names of the 4 agents"),
+        ({"labels": [1, 2, 3, 4]}, "labels must be the names of the 4 agents"),
+        ({"seconds": {}}, "seconds must hold numbers, and their total, got {}"),
+        ({"seconds": {"total": "x"}}, "seconds must hold numbers"),
+        ({"seconds": {"total": 10**400}}, "seconds must hold numbers"),
+        ({"status": {}}, "has no status"),
+    ],
+)
+def test_odd_fields_of_a_summary_are_refused(tmp_path: Path, facts: dict[str, Any], words: str) -> None:
+    RESULT.save(tmp_path)
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+    with pytest.raises(ValueError, match=r"summary\.json: .*" + re.escape(words)):
+        do.load(tmp_path)
+
+
+def test_a_long_field_and_complex_points_are_refused(tmp_path: Path) -> None:
+    RESULT.save(tmp_path)
+    path = tmp_path / "history.csv"
+    before = path.read_text()
+    path.write_text(before.replace("\n0,", f"\n{'1' * 200_000},", 1))
+    with pytest.raises(ValueError, match=r"history\.csv, line 2: more than \d+ characters, which no row has"):
+        do.load(tmp_path)
+    path.write_text(before)
+    np.savez(tmp_path / "final.npz", x=RESULT.x + 1j)
+    with pytest.raises(ValueError, match="is complex"):
+        do.load(tmp_path)
 
 
 def test_a_file_that_is_no_text_is_said_to_be_so(tmp_path: Path) -> None:

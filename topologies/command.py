@@ -359,7 +359,7 @@ def _directed_table(specification: str, agents: int | None, seed: int) -> Iterat
 def _draw(graph: Any, W: Weights, path: Path) -> Path:
     """Draw the graph and the spectrum into a file, a .png unless the name says otherwise, and return its path."""
     from topologies.drawing import draw_graph, draw_spectrum
-    from topologies.pictures import Picture
+    from topologies.pictures import Picture, save
     from topologies.spectra.eigenvalues import eigenvalues, spectrum
 
     figure = Picture(figsize=(11, 5.2), layout="constrained")
@@ -368,7 +368,7 @@ def _draw(graph: Any, W: Weights, path: Path) -> Path:
     draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)
     path = path if path.suffix else path.with_name(f"{path.name}.png")
     try:
-        figure.savefig(path, dpi=150)
+        save(figure, path, dpi=150)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
     return path

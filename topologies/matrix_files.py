@@ -43,6 +43,7 @@ TEXT_EXPANSION = 32
 EMPTY_ROWS = 10**7
 """The number of rows that any sparse matrix may have; more rows need one stored entry for every 16."""
 
+_ENDS = 2**16
 _LONGEST_HEADER = 2**16
 _MARKET_HEADER = 2**20
 _LARGEST_SIDE = 2**53
@@ -67,6 +68,22 @@ def regular_size(path: Path) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
     return status.st_size
+
+
+def refuse_other(path: Path, mark: bytes, what: str) -> None:
+    """Raise ValueError if a file is at ``path`` that is not empty and has no ``mark`` near its beginning or its end."""
+    if not os.path.lexists(path):
+        return
+    try:
+        size = regular_size(path)
+        with path.open("rb") as file:
+            ends = file.read(_ENDS)
+            file.seek(max(0, size - _ENDS))
+            ends += file.read(_ENDS)
+    except (OSError, ValueError):
+        size, ends = 1, b""
+    if size and mark not in ends:
+        raise ValueError(f"{path} exists, is no {what}, and would be replaced: give another name")
 
 
 def require_unpacked(values: int, packed: int, what: str) -> None:

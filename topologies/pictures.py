@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from topologies.matrix_files import refuse_other
+
+_MARK = b"decentorth"
+"""The program that a figure's file names as its maker."""
 
 
 class Picture(Figure):
@@ -27,6 +33,27 @@ class PictureAxes(Axes):
 
     def _repr_png_(self) -> bytes:
         return _png(self.figure)
+
+
+def save(figure: Figure, path: Path, **given: Any) -> None:
+    """Write a figure as PNG, SVG or PDF, by the ending of its name; ``given`` as for `matplotlib.figure.Figure.savefig`.
+
+    Raises
+    ------
+    ValueError
+        For another ending, or where a file is there that was not written by this function.
+    """
+    ending = path.suffix.lower()
+    if ending not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"{path}: a figure must end in .png, .svg or .pdf")
+    check_place(path)
+    key = "Software" if ending == ".png" else "Creator"
+    figure.savefig(path, metadata={key: _MARK.decode()}, **given)
+
+
+def check_place(path: Path) -> None:
+    """Raise ValueError if `save` would replace a file that it has not written."""
+    refuse_other(path, _MARK, "figure of decentorth")
 
 
 def _png(figure: Any) -> bytes:

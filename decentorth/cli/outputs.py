@@ -31,9 +31,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from topologies.matrix_files import refuse_other
+
 from ..display import size
 from ..protocols import Array, Collective, Row
-from ..running.checkpoint import FOLDER, kept
+from ..running.checkpoint import FOLDER, clear, kept
 from ..running.history import COUNTS
 from .flags import InputError
 
@@ -41,6 +43,7 @@ if sys.platform != "win32":
     import fcntl
 
 CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
+FIGURE = "history.png"
 COMPARISON, CURVES, TABLES = "comparison.yaml", "curves.csv", "table.md"
 """The files of a comparison from which its report is made."""
 
@@ -61,9 +64,7 @@ class HistoryWriter:
         if earlier:
             self._columns = tuple(earlier[0].values)
             lines = [_header(self._columns), *map(_line, earlier)]
-            written = source.read_text(errors="replace").split("\n") if source is not None and source.is_file() else []
-            if written[:1] == lines[:1] and lines[-1] in written:
-                lines = written[: written.index(lines[-1]) + 1]
+            lines = _written(source, lines) or lines
         self._file = path.open("w+b", buffering=0)
         self._unwritten = bytearray()
         self._write(lines)
@@ -109,6 +110,22 @@ class HistoryWriter:
         self._file.close()
 
 
+def _written(source: Path | None, lines: Sequence[str]) -> list[str]:
+    """The lines of the file up to the last one of ``lines``; none if it begins otherwise or lacks that line."""
+    if source is None or not source.is_file():
+        return []
+    found: list[str] = []
+    longest = 64 * (1 + len(lines[0]))  # of a line that is a row: a file that is damaged may have no end of a line
+    with source.open(errors="replace") as file:
+        while line := file.readline(longest).removesuffix("\n"):
+            found.append(line)
+            if found[0] != lines[0]:
+                return []
+            if line == lines[-1]:
+                return found
+    return []
+
+
 def _header(metrics: Sequence[str]) -> str:
     return ",".join((*COUNTS, "seconds", *metrics))
 
@@ -117,6 +134,31 @@ def _line(row: Row) -> str:
     counts = [str(int(getattr(row, name))) for name in COUNTS]
     numbers = [repr(float(value)) for value in (row.seconds, *row.values.values())]
     return ",".join(counts + numbers)
+
+
+def refuse_file(path: Path, mark: bytes, what: str) -> None:
+    """Raise if a file is at ``path`` that lacks the ``mark`` of those that a command writes."""
+    try:
+        refuse_other(path, mark, what)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def refuse_unmarked(path: str | os.PathLike[str], names: Iterable[str], mark: str) -> None:
+    """Raise if one of the names that a command writes is in the folder without the file that marks its own folders."""
+    folder = Path(path)
+    if not (folder / mark).exists():
+        for name in (name for name in names if os.path.lexists(folder / name)):
+            raise InputError(
+                f"{folder / name} was not written by this command ({path} has no {mark}), and would be replaced: "
+                "choose another --out, or move it away"
+            )
+
+
+def refuse_foreign(path: str | os.PathLike[str]) -> None:
+    """Raise if the folder has a file of the name of a run's and holds no run, whose lock, summary or checkpoints mark it."""
+    if not ((Path(path) / SUMMARY).exists() or kept(Path(path) / FOLDER)):
+        refuse_unmarked(path, (CONFIG, HISTORY, FINAL, FIGURE, FOLDER), LOCK)
 
 
 def refuse_existing(path: str | os.PathLike[str]) -> None:
@@ -134,8 +176,10 @@ def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
 
     Any end of this process closes it. Where another run holds the lock this raises, or without ``insist`` warns. Where the file
-    system has no locks (flock), a warning says so; on Windows nothing is locked.
+    system has no locks (flock), a warning says so; on Windows nothing is locked. It raises also where the folder has files of
+    others that a run would replace.
     """
+    refuse_foreign(path)
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
         file = open(Path(path) / LOCK, "ab")  # noqa: SIM115
@@ -191,13 +235,13 @@ class RunFolder:
             refuse_existing(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, FINAL, "history.png", *(() if continues else (HISTORY,))):
+            for name in (SUMMARY, FINAL, FIGURE, *(() if continues else (HISTORY,))):
                 (self.path / name).unlink(missing_ok=True)
             for name in (CONFIG, HISTORY, SUMMARY, FINAL):  # of a run that was killed while it wrote them
                 for part in self.path.glob(f".{name}.*.part"):
                     part.unlink(missing_ok=True)
-            if (self.path / FOLDER).exists() and not continues:
-                shutil.rmtree(self.path / FOLDER)
+            if not continues:
+                clear(self.path / FOLDER)
             self._write_text(CONFIG, config)
             free = shutil.disk_usage(self.path).free
         except OSError as error:

@@ -18,8 +18,8 @@ from .agents import agent_quantity, run_graph
 from .config import config_bytes
 from .figures import COLOURS, DASHES
 from .flags import InputError, load
-from .outputs import COMPARISON, CURVES, TABLES, replacing
-from .saved_runs import final_points, read_history, read_summary
+from .outputs import COMPARISON, CURVES, TABLES, refuse_file, replacing
+from .saved_runs import final_points, read_end, read_history, text_lines
 
 TEMPLATE = Path(__file__).with_name("report.html")
 ROWS, NUMBERS, DRAWN = 1000, 200_000, 1000
@@ -50,8 +50,7 @@ def write_comparison(path: str, folder: str) -> None:
     """
     place = Path(folder)
     try:
-        rows = list(csv.DictReader((place / CURVES).read_text(encoding="utf-8").splitlines()))
-        tables = (place / TABLES).read_text(encoding="utf-8").splitlines()
+        rows, tables = list(csv.DictReader(text_lines(place / CURVES))), text_lines(place / TABLES)
         settings = load(COMPARISON, config_bytes(str(place / COMPARISON))) if (place / COMPARISON).exists() else {}
         methods: dict[str, list[dict[str, str]]] = {}
         for row in rows:
@@ -62,7 +61,7 @@ def write_comparison(path: str, folder: str) -> None:
         contenders = [_contender(label, own, against) for label, own in methods.items()]
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}; the same comparison again writes it") from None
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, csv.Error) as error:
         raise InputError(f"{place / CURVES} is damaged ({error}); the same comparison again writes it") from None
     _write(path, contenders, against, title=tables[0].removeprefix("# "), tables=_tables(tables), configuration=settings)
 
@@ -97,6 +96,7 @@ def _write(path: str, runs: list[dict[str, Any]], against: list[str], **more: An
     """Write the report of runs or contenders with these axes."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{path}: a report must end in .html")
+    refuse_file(Path(path), b"<title>decentorth report</title>", "report of decentorth")
     present = {name for run in runs for name in run["history"]}
     data = {
         "runs": runs,
@@ -118,7 +118,7 @@ def _run(label: str, folder: str, configuration: Mapping[str, Any]) -> dict[str,
     """The part of the report that is about one run."""
     history = read_history(folder)
     by_agent = [name for name in history if _AGENT.fullmatch(name)]
-    summary: Mapping[str, Any] = read_summary(folder) if (Path(folder) / "summary.json").exists() else {}
+    summary: Mapping[str, Any] = read_end(folder) if (Path(folder) / "summary.json").exists() else {}
     kept = _spaced(len(history["iteration"]), ROWS)
     counts = {name: summary.get(name, int(history[name][-1])) for name in COUNTS[1:]}
     names = ("agents", "ranks", "iterates_sha256")

@@ -14,7 +14,7 @@ from ..running.capabilities import resolved
 from ..settings import Settings
 from .config import Configuration, values
 from .flags import InputError, with_flags
-from .outputs import HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
+from .outputs import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
 from .progress import SettingUp, Show, plain_lines, progress, show_row, verdict
 from .shell import complain, one_line, say
 from .summary import in_words, mixing_words, taken
@@ -115,7 +115,7 @@ class RunOutput:
                 if self._settings.plot:
                     from .figures import plot_histories, save
 
-                    save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
+                    save(plot_histories({str(folder.path): result.history}), folder.path / FIGURE)
             elif self.folder is not None:
                 return f"{self.folder.path} was removed while the run went on"
         except (OSError, InputError) as error:

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import json
 import logging
 import os
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.matrix_files import npy_array, npz_array, require_real
+from topologies.matrix_files import npy_array, npz_array, regular_size, require_real
 
 from ..protocols import Array
+from ..running.checkpoint import limited
 from ..running.history import COUNTS
 from .flags import InputError
 from .outputs import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
+_HEADER, _SUMMARY = 1 << 24, 1 << 26
+"""The largest numbers of characters of a history's first line and of a summary: a million agents and their names."""
+_LARGEST = 1 << 28
+"""The most bytes of another text file."""
+_CELL = 64
+"""The mean number of characters of a number and its comma in a history that no row exceeds; 17 digits take 25."""
 
 
 def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, NDArray[Any]]]:
     """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
-    summary, columns = read_summary(folder), read_history(folder)
-    kinds = {"status": str, "converged": bool, "message": str, "seconds": dict}
-    for name in (name for name, kind in kinds.items() if not isinstance(summary.get(name), kind)):
-        raise InputError(f"{Path(folder) / SUMMARY}: not the summary of a run, as it has no {name}")
+    summary, columns = read_end(folder), read_history(folder)
     if not len(columns["iteration"]):
         raise InputError(f"{Path(folder) / HISTORY}: has no rows")
     try:
         x = np.ascontiguousarray(final_points(folder), dtype=np.float64)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
+    labels = summary.get("labels")
+    named = isinstance(labels, list) and len(labels) == len(x) and all(type(one) is str for one in labels)
+    if labels is not None and not named:
+        raise InputError(f"{Path(folder) / SUMMARY}: labels must be the names of the {len(x)} agents, or null, got {labels!r:.80}")
     return summary, x, columns
 
 
@@ -43,14 +53,11 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     The last line of a run that was killed may be cut short; it is left out, and the log says so.
     """
     path = Path(folder) / HISTORY
-    text = _read(path)
-    lines = text.split("\n")
-    if lines.pop():
-        log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
-    rows = list(csv.reader(lines))
-    if not rows or tuple(rows[0][: len(COUNTS) + 1]) != (*COUNTS, "seconds"):
-        raise InputError(f"{path}: not a history; its first line must begin with {','.join(COUNTS)},seconds")
-    header = rows.pop(0)
+    with _refusing(path), _regular(path) as file:
+        header = file.readline(_HEADER).rstrip("\n").split(",")
+        if tuple(header[: len(COUNTS) + 1]) != (*COUNTS, "seconds"):
+            raise InputError(f"{path}: not a history; its first line must begin with {','.join(COUNTS)},seconds")
+        rows = [row.split(",") for row in _lines(file, path, _CELL * len(header))]
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise InputError(f"{path}, line {number}: {len(header)} values expected, got {len(row)}")
@@ -63,14 +70,35 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
             else:
                 columns[name] = np.array([float(cell) for cell in cells], dtype=np.float64)
         except (ValueError, OverflowError) as error:
-            raise InputError(f"{path}, column {name}: {error}") from None
+            raise InputError(f"{path}, column {name}: {error!s:.200}") from None
     return columns
 
 
+def _regular(path: Path) -> IO[str]:
+    """The text file, open, if it is a regular one: a pipe would block its reader, and a device might never end."""
+    regular_size(path)
+    return path.open(encoding="utf-8")
+
+
+def _lines(file: IO[str], path: Path, longest: int) -> Iterator[str]:
+    """The other lines of a history; a line beyond ``longest`` characters is refused before it is read whole."""
+    for number in count(2):
+        line = file.readline(longest)
+        if line.endswith("\n"):
+            yield line[:-1]
+        elif len(line) == longest:
+            raise InputError(f"{path}, line {number}: more than {longest} characters, which no row has")
+        else:
+            if line:
+                log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
+            return
+
+
 def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The summary of a run."""
+    """The summary of a run, whatever is in it."""
     path = Path(folder) / SUMMARY
-    text = _read(path)
+    with _refusing(path):
+        text = limited(path, _SUMMARY).decode()
     try:
         summary = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -78,6 +106,24 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(summary, dict):
         raise InputError(f"{path}: must hold a mapping, got {type(summary).__name__}")
     return summary
+
+
+def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The summary of a run that has ended, which says how it did, and how long it took."""
+    path, summary = Path(folder) / SUMMARY, read_summary(folder)
+    kinds = {"status": str, "converged": bool, "message": str, "seconds": dict}
+    for name in (name for name, kind in kinds.items() if not isinstance(summary.get(name), kind)):
+        raise InputError(f"{path}: not the summary of a run, as it has no {name}")
+    seconds = summary["seconds"]
+    numbers = all(type(one) in (int, float) and abs(one) < 2**63 for one in seconds.values())
+    if "total" not in seconds or not numbers:
+        raise InputError(f"{path}: seconds must hold numbers, and their total, got {seconds!r:.80}")
+    return summary
+
+
+def text_lines(path: Path) -> list[str]:
+    """The lines of a regular text file; a ValueError for anything else, and for more than 256 MiB."""
+    return limited(path, _LARGEST).decode().splitlines()
 
 
 def read_start(place: str | os.PathLike[str]) -> Array:
@@ -107,17 +153,22 @@ def final_points(folder: str | os.PathLike[str]) -> NDArray[Any]:
     """
     path = Path(folder) / FINAL
     points = npz_array(path, "x")
+    require_real(points.dtype, f"{path}:x")
     if points.ndim < 2 or not points.size:
         raise ValueError(f"{path}:x must hold a point for each agent, but has shape {points.shape}")
     return points
 
 
-def _read(path: Path) -> str:
+@contextlib.contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file, or found out while it is read, is an InputError."""
     try:
-        return path.read_text(encoding="utf-8")
+        yield
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; is {path.parent} the folder of a run?") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None

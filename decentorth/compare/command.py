@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import registry
 from ..cli import wiring
-from ..cli.config import Form, Saved, values
+from ..cli.config import Form, Saved, config_bytes, values
 from ..cli.figures import check_matplotlib, check_metrics
 from ..cli.flags import InputError
-from ..cli.outputs import COMPARISON, replacing
+from ..cli.outputs import COMPARISON, refuse_unmarked, replacing
 from ..cli.progress import SettingUp, trial_progress
 from ..cli.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
 from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
@@ -30,7 +30,7 @@ from .methods import methods
 from .model import NetworkModel
 from .plan import ComparisonPlan, networks_named
 from .rules import Rules
-from .tables import save, show
+from .tables import FILES, save, show
 from .trials import Store
 
 if TYPE_CHECKING:
@@ -211,7 +211,8 @@ def _check_early(configuration: Configuration, communicator: Communicator) -> in
     workers = processes(asked.workers) if communicator.size == 1 else 1
     if asked.out is not None and communicator.rank == 0:
         path = Path(asked.out) / COMPARISON
-        if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
+        refuse_unmarked(asked.out, FILES, COMPARISON)
+        if path.exists() and not asked.overwrite and config_bytes(str(path)) != configuration.yaml().encode():
             raise InputError(f"{asked.out} holds another comparison ({COMPARISON}): choose another --out, or give --overwrite")
         if asked.plot:
             check_matplotlib(", or give --no-plot")

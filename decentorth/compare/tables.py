@@ -20,6 +20,8 @@ UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
 """The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
 _BOLD = {"markdown": "**{}**", "latex": r"\textbf{{{}}}"}
+FILES = ("comparison.csv", "trials.csv", CURVES, TABLES, "table.tex", "tuning.csv", "figure.png", "figure.svg")
+"""The files of a comparison."""
 DIGITS = 3
 """The digits of numbers that are not integers; CSV has all digits."""
 

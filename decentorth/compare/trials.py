@@ -18,9 +18,13 @@ from ..api import Run
 from ..cli.config import values
 from ..cli.outputs import replacing
 from ..cli.progress import Steps
+from ..running.checkpoint import limited
 from ..running.history import COUNTS
 from .methods import has_step
 from .rules import Rules
+
+_LARGEST = 1 << 30
+"""The most bytes of a kept run that are read."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +118,23 @@ class Store:
     def load(self, job: Job) -> Trace | None:
         """A run that was made before; called by every rank."""
         path = self.path(job)
-        raw = self.communicator.bcast_bytes(path.read_bytes() if path is not None and path.is_file() else b"")
+        raw = b""
+        if path is not None and path.is_file():
+            try:
+                raw = limited(path, _LARGEST)
+            except (OSError, ValueError) as error:
+                raw = f"cannot be read: {error}".encode()  # no JSON: all ranks refuse it below
+        raw = self.communicator.bcast_bytes(raw)
         if not raw:
             return None
-        kept = json.loads(raw)
-        columns = {name: np.array(column, dtype=np.int64 if name in COUNTS else float) for name, column in kept["history"].items()}
-        return Trace(**(kept | {"history": columns}))
+        try:
+            kept = json.loads(raw)
+            columns = {
+                name: np.array(column, dtype=np.int64 if name in COUNTS else float) for name, column in kept["history"].items()
+            }
+            return Trace(**(kept | {"history": columns}))
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"{path or self.folder} is damaged ({error!r:.80}): remove it, and its run is made again") from None
 
     def save(self, job: Job, trace: Trace) -> None:
         """Write a run to the folder, with every digit."""

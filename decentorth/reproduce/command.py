@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .. import _version
 from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
-from ..cli.outputs import replacing
+from ..cli.outputs import refuse_file, replacing
 from ..cli.shell import FAULT, HELP, alone, say
 from ..settings import Settings, settings
 from .items import ITEMS, PAPERS, Item
@@ -120,6 +120,8 @@ def make(item: Item, form: str, root: Path, out: Path) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot use {folder}: {error.strerror}; choose another --out") from None
+    kept = folder / f"{item.name}.txt"
+    refuse_file(kept, b"# decentorth ", "output of this command")
     lines = [f"# decentorth {_version.__version__}{commit(root)}: {command}\n"]
     sys.stdout.write(f"{item.paper} {item.name}: {item.shows}\n{command}\n")
     sys.stdout.flush()
@@ -150,7 +152,7 @@ def make(item: Item, form: str, root: Path, out: Path) -> bool:
         sys.stderr.write(f"decentorth.reproduce: {item.paper} {item.name} failed (exit code {code}); nothing of it was kept\n")
         return False
     lines.append(f"# {children() - before:.0f} s of the processor\n")
-    with replacing(folder / f"{item.name}.txt") as file:
+    with replacing(kept) as file:
         file.write("".join(lines).encode())
     return True
 

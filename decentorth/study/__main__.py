@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cli.figures import check_matplotlib, save
+from ..cli.figures import check_matplotlib, check_place, save
 from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
 from ..cli.progress import trial_progress
 from ..cli.shell import HELP, alone, say
@@ -72,13 +72,14 @@ def _make(study: Study, asked: StudySettings) -> None:
     except OSError as error:
         raise InputError(f"cannot use {folder}: {error.strerror}") from None
     path = folder / f"{study.name}{'-full' if asked.full else ''}.csv"
+    picture = path.with_suffix(".png")
+    check_place(picture)
     trials = study.trials(asked.full, asked.seed)
     done = len(study.kept(path))
     if done and not asked.quiet:
         say(f"{path} holds {done} of {len(trials)} trials already")
     with trial_progress(len(trials), done, asked.quiet) as advance:
         rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
-    picture = path.with_suffix(".png")
     save(study.figure(rows), picture)
     if not asked.quiet:
         say("\n".join([*study.conclusions(rows), str(path), str(picture)]))

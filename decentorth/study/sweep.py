@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cli.flags import InputError
 from ..cli.outputs import cell, csv_text, replacing
+from ..cli.saved_runs import text_lines
 from ..cli.trials import results
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Study:
         if not path.exists():
             return {}
         try:
-            lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            lines = list(csv.reader(text_lines(path)))
+        except (OSError, ValueError, csv.Error) as error:
             raise InputError(f"cannot read {path}: {error}; choose another --out, or remove it") from None
         if not lines or tuple(lines[0]) != self.columns or any(len(line) != len(self.columns) for line in lines):
             raise InputError(f"{path} has other columns than this study, or is damaged: choose another --out, or remove it")

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from decentorth.__main__ import main as decentorth
 from decentorth.cli.flags import InputError
 from decentorth.cli.outputs import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
 from decentorth.cli.saved_runs import read_history, read_summary
@@ -179,6 +180,46 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / SUMMARY).write_text("[1]")
     with pytest.raises(InputError, match=r"summary\.json: must hold a mapping, got list"):
         read_summary(tmp_path)
+
+
+@pytest.mark.slow
+def test_no_command_replaces_a_file_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever names an output, and also where an earlier run may be replaced; its own output each replaces."""
+    monkeypatch.chdir(tmp_path)
+    small = "run --problem pca --data synthetic --dimension 4 --rank 2 --samples 9 --agents 3 --iterations 3 --quiet"
+    assert decentorth(f"{small} --out whole".split()) == 0
+    asynchronous = small.replace("--iterations 3", "--algorithm asynchronous_drfgt --activations 9")
+    for words, files in {
+        f"{small} --overwrite --out .": "config.yaml history.csv final.npz history.png checkpoints",
+        f"{asynchronous} --log out.log": "out.log",
+        "plot whole --out figure.pdf": "figure.pdf",
+        "plot whole --out figure.svg": "figure.svg",
+        "plot whole --agents consensus --out figure.png": "figure.png",
+        "plot whole --html report.html": "report.html",
+        "graph ring:4 --plot graph": "graph.png",
+        "compare --overwrite --out .": "curves.csv figure.svg table.md",
+        "study consensus --quiet --out .": "consensus.csv consensus.png",
+        "new algorithm mine": "mine.py test_mine.py",
+    }.items():
+        for file in files.split():
+            Path(file).write_text("precious")
+            assert decentorth(words.split()) == 2, (words, file)
+            assert Path(file).read_text() == "precious", (words, file)
+            Path(file).unlink()
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["whole"], (words, file)
+    for words in ("plot whole --out figure.pdf", "plot whole --html report.html", "graph ring:4 --plot graph"):
+        assert [decentorth(words.split()) for _ in range(2)] == [0, 0]
+
+
+def test_a_run_removes_no_checkpoints_but_those_of_runs(tmp_path: Path) -> None:
+    models = tmp_path / "checkpoints" / "models"
+    RunFolder(tmp_path, "", lock=hold(tmp_path)).close()
+    models.mkdir(parents=True)
+    (models / "best.pt").write_text("precious")
+    (tmp_path / "checkpoints" / "000000020").mkdir()
+    RunFolder(tmp_path, "", overwrite=True, lock=hold(tmp_path)).close()
+    assert [path.name for path in models.parent.iterdir()] == ["models"]
+    assert (models / "best.pt").read_text() == "precious"
 
 
 def test_summary_is_strict_json_and_reads_back(tmp_path: Path) -> None:

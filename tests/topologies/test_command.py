@@ -175,7 +175,7 @@ def test_options_without_an_effect_are_refused(
 
 
 def test_a_figure_that_cannot_be_written_is_refused_without_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = {"missing/x.png": "cannot write .*x.png: No such file or directory", "x.nothing": "Format 'nothing' is not supported"}
+    places = {"missing/x.png": "cannot write .*x.png: No such file or directory", "x.nothing": "must end in .png, .svg or .pdf"}
     for place, words in places.items():
         assert main("ring:6", plot=tmp_path / place) == 2
         printed = capsys.readouterr()

@@ -125,6 +125,21 @@ def kept(root: Path) -> list[Path]:
     return []
 
 
+def clear(root: Path) -> None:
+    """Remove the checkpoints in a folder, and the folder unless something else is in it."""
+    _sweep(root)
+    for path in kept(root):
+        shutil.rmtree(path)
+    with contextlib.suppress(OSError):
+        root.rmdir()
+
+
+def _sweep(root: Path) -> None:
+    """Remove what checkpoints that were not finished, or not removed whole, have left in a folder."""
+    for stale in root.glob(".[0-9]*.part"):
+        shutil.rmtree(stale, ignore_errors=True)
+
+
 def found(given: str | os.PathLike[str]) -> list[Path]:
     """The checkpoints of a run's folder, of its folder of checkpoints, or a checkpoint itself, the newest first; a ValueError if
     there is none."""
@@ -170,8 +185,7 @@ def write(
             canonical = {name: _canonical(name, array) for name, array in arrays.items()}
             if collective.rank == 0:
                 root.mkdir(parents=True, exist_ok=True)
-                for stale in root.glob(".*.part"):
-                    shutil.rmtree(stale, ignore_errors=True)
+                _sweep(root)
                 part.mkdir()
         block = Block(agents.start, agents.stop, piece, digests)
         with collective.together(), _new(part / _block_name(collective.rank)) as file:
