@@ -6,6 +6,7 @@ that is no command.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -30,20 +31,34 @@ COMMANDS = {
 }
 """The function of each command, and a sentence about it."""
 _COMPLETION = "--install-completion"
-_BAD_INPUT, _INTERRUPTED, _NO_READER = 2, 130, 141
+_FAULT, _BAD_INPUT, _INTERRUPTED, _NO_READER = 1, 2, 130, 141
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""The errors of a file that takes no more."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name, by default those of this process, and return its exit code."""
+    _mpienv.prepare_command()
     try:
         code = _command(tokens)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return _NO_READER
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        _discard_output()
+        sys.stderr.write(f"decentorth: cannot write to standard output ({error.strerror})\n")
+        return _FAULT
     if code == _INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption no longer changes the exit code
     return code
+
+
+def _discard_output() -> None:
+    """Discard what is buffered, and everything that is printed from now on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(tokens: Sequence[str] | None) -> int:
@@ -70,6 +85,8 @@ def _command(tokens: Sequence[str] | None) -> int:
     try:
         command: Callable[[Sequence[str] | None], int] = getattr(import_module(module), function)
         if tokens is None:
+            if name == "run" and sys.platform != "win32":
+                signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as the command itself does, once it is imported
             sys.argv = [f"decentorth {name}", *words[1:]]
             return command(None)
         return command(words[1:])

@@ -112,6 +112,8 @@ def main(
     except BrokenPipeError:
         raise
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.filename is None:  # of the output, not of a file
+            raise
         return _refused(error)
     return 0
 
@@ -139,6 +141,12 @@ def command(tokens: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit):  # the latter by rich, which prints the help
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"error: cannot write to standard output ({error.strerror})\n")
+        return 1
+    except MemoryError as error:
+        return _refused(MemoryError(f"there is not enough memory for this: {error or 'it is used up'}"))
     return code or 0
 
 

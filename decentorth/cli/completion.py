@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_origin
@@ -29,6 +30,9 @@ def install(words: Sequence[str]) -> int:
     shell: Any = words[0] if words else None
     if len(words) > 1 or shell not in (None, *SHELLS):
         sys.stderr.write(f"decentorth: --install-completion takes one of {', '.join(SHELLS)}, or nothing for the shell that runs\n")
+        return 2
+    if os.environ.get("HOME") == "":
+        sys.stderr.write("decentorth: --install-completion writes into your home folder, and HOME does not name one\n")
         return 2
     try:
         path = complete_app().install_completion(shell=shell)

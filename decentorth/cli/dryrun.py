@@ -25,7 +25,8 @@ def report(run: Run) -> list[str]:
     """
     network, collective = run.network, run.collective
     states = run.states()
-    state = next(states)
+    with np.errstate(over="ignore", invalid="ignore"):  # as in the run, which says that it diverges
+        state = next(states)
     steps = steps_line(step_ranges(run.algorithm, state, collective))
     memory = {"state": held(state), "data": held(run.problem)}
     problem = run.again.keywords["problem"]
@@ -41,7 +42,8 @@ def report(run: Run) -> list[str]:
         payload = state.agents.message_bytes
         cost = f"activation  no round, {links / network.n_agents:.3g} messages on average, {size(payload)} to each neighbour"
     else:
-        next(states)
+        with np.errstate(over="ignore", invalid="ignore"):
+            next(states)
         end = (network.rounds, network.messages, network.bytes)
         rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
         payload = sent // max(messages // max(rounds, 1), 1)

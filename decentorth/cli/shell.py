@@ -57,7 +57,7 @@ def serve(
     name
         The first word of error messages.
     """
-    _mpienv.prepare()
+    _mpienv.prepare_command()
     words = list(sys.argv[1:] if tokens is None else tokens)
     root = _mpienv.rank() == 0
     try:
@@ -83,6 +83,8 @@ def serve(
         return _stopped(FAULT, f"{name}: {one_line(error)}")
     except KeyboardInterrupt as error:
         return _stopped(INTERRUPTED, f"{name}: {'; '.join(('interrupted', *map(str, error.args)))}" if root else "")
+    except MemoryError as error:  # on this rank alone, perhaps
+        return _stopped(FAULT, f"{name}: {one_line(error)}")
     except BrokenPipeError:  # the reader of our output has closed it
         _discard(sys.stdout)
         return _stopped(NO_READER, "")
@@ -106,7 +108,7 @@ def alone(
     left
         A clause on what an interruption leaves.
     """
-    _mpienv.prepare()
+    _mpienv.prepare_command()
     if _mpienv.rank() > 0:
         return 0
     try:
@@ -118,8 +120,9 @@ def alone(
         return NO_READER
     except refused as error:
         complain(f"{name}: {one_line(error)}")
-        return BAD_INPUT
-    except failed as error:
+        unwritten = isinstance(error, OSError) and error.filename is None  # the output, not a file
+        return FAULT if unwritten else BAD_INPUT
+    except (*failed, MemoryError) as error:
         complain(f"{name}: {one_line(error)}")
         return FAULT
     except KeyboardInterrupt:

@@ -7,7 +7,8 @@ run records the one used as the method's setting ``kernel``.
 from __future__ import annotations
 
 import importlib.util
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any, Literal, Protocol, cast
 
@@ -82,8 +83,27 @@ def compiled_tracking() -> Any:
     resolved("numba")
     SETUP.info("the compiled kernels")
     module = import_module(".tracking", __name__)
-    module.prepare()
+    _prepared(module.prepare, module.accumulate)
     return module
+
+
+def _prepared(work: Callable[[], None], compiled: Any) -> None:
+    """Do the work, which compiles or reads what numba has cached beside the function ``compiled``.
+
+    Raises
+    ------
+    ImportError
+        The cache is damaged; says what to remove.
+    """
+    try:
+        work()
+    except Exception as error:  # numba unpickles its cache, and a damaged pickle may raise anything
+        if (folder := compiled.stats.cache_path) is None:
+            raise
+        raise ImportError(
+            f"numba cannot load its compiled code ({type(error).__name__}: {error}): "
+            f"remove the folder {folder}, where it is kept, and start again"
+        ) from error
 
 
 def ready(kernel: Kernel) -> Literal["numba", "numpy"]:
@@ -91,7 +111,8 @@ def ready(kernel: Kernel) -> Literal["numba", "numpy"]:
     made = resolved(kernel)
     if made == "numba":
         SETUP.info("the compiled kernels")
-        _run_all(load(made))
+        kernels: Any = load(made)
+        _prepared(partial(_run_all, kernels), kernels.gauss_seidel)
     return made
 
 

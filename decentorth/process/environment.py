@@ -5,6 +5,7 @@ A user's own script is correct without these settings: BLAS threads are also lim
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,13 @@ def prepare() -> None:
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")  # Open MPI spins for 3 ms a message otherwise
+
+
+def prepare_command() -> None:
+    """As `prepare`, for a command, whose words are printed escaped where the output's encoding lacks their letters."""
+    prepare()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:

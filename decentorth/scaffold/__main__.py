@@ -41,8 +41,11 @@ def _written(words: Sequence[str]) -> str:
             "say what is to be written, as in: decentorth new algorithm heavy_ball, or decentorth new problem trace_sum"
         )
     kind, name = words
-    if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower() or not name[0].isalpha():
+    plain = name.isascii() and name.isidentifier() and name == name.lower() and name[0].isalpha()
+    if not plain or keyword.iskeyword(name):
         raise InputError(f"NAME must be a Python name in lower case, as heavy_ball, got {name!r}")
+    if name.startswith("test_"):
+        raise InputError(f"pytest takes {name}.py for tests: choose a NAME that does not begin with test_")
     places = Path(f"{name}.py"), Path(f"test_{name}.py")
     for place in places:
         if place.exists():

@@ -186,3 +186,57 @@ def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
     assert (ranks.returncode, ranks.stdout) == (2, "")
     assert "ranks need an MPI library" in ranks.stderr
     assert 'pip install "decentorth[mpi]"' in ranks.stderr
+
+
+def by_shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """The end of a command line, whose ``decentorth`` is this one, in bash."""
+    line = line.replace("decentorth ", f"{sys.executable} -m decentorth ", 1)
+    environ = {**os.environ, **settings}
+    return subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, env=environ, timeout=120)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["", "--version", "list", "list algorithms", "graph ring:10", "plot --help", "replay"])
+def test_an_output_that_takes_nothing_is_one_line(words: str) -> None:
+    full = by_shell(f"decentorth {words} > /dev/full")
+    assert (full.returncode, full.stderr.count("\n")) == (1, 1), full.stderr
+    assert "No space left on device" in full.stderr
+    closed = by_shell(f"decentorth {words} >&-")
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_letters_that_the_output_lacks_are_escaped(tmp_path: Path) -> None:
+    words = f"--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --iterations 5 --out {tmp_path}/\u00e9"
+    ended = by_shell(f"decentorth run {words}", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "\\xe9" in ended.stdout
+    assert (tmp_path / "\u00e9" / "summary.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
+def test_memory_that_ends_in_the_iterations_is_one_line() -> None:
+    ended = by_shell("ulimit -v 1500000; decentorth run --agents 3000 --dimension 300 --rank 50 --quiet")
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
+    assert ended.stderr.startswith("decentorth: there is not enough memory for this: Unable to allocate")
+
+
+def test_completion_needs_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HOME", "")
+    assert top.main(["--install-completion", "fish"]) == 2
+    assert capsys.readouterr().err.count("HOME does not name one\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("--algorithm rssm --agents 1 --rank 3", 2, "decentorth: blocks must be at most the number of columns, 3, got 5\n"),
+        ("--agents 4 --step-size 1e308", 0, ""),
+    ],
+)
+def test_a_dry_run_prints_no_tracebacks_and_no_warnings(
+    words: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"run --problem pca --data synthetic --dimension 6 --samples 20 --dry-run {words}"
+    assert (top.main(words.split()), capsys.readouterr().err) == (code, said)

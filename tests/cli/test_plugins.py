@@ -170,6 +170,8 @@ def test_entry_points_of_installed_packages_are_found_by_name(folder: Path, monk
     ("words", "message"),
     [
         ("algorithm 3x", "NAME must be a Python name in lower case, as heavy_ball, got '3x'"),
+        ("algorithm \uff41", "NAME must be a Python name in lower case"),
+        ("algorithm test_x", "pytest takes test_x.py for tests"),
         ("algorithm class", "NAME must be a Python name in lower case"),
         ("problem ../x", "NAME must be a Python name in lower case"),
         ("algorithm drfgt", "the algorithm 'drfgt' exists already"),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,7 @@ from decentorth.numerics.ordered_sums import subtract_scaled
 from decentorth.problems import GEVP, PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
+from tests.support.mpi import ROOT
 
 pytest.importorskip("numba")
 from decentorth import kernels
@@ -111,3 +116,24 @@ def test_the_compiled_pass_is_for_the_stiefel_manifold() -> None:
     problem = GEVP([np.eye(D)] * N, np.eye(D), R)
     with pytest.raises(TypeError, match=r"the kernel numba is for points on St\(d, r\), got St_B\(3, 7\): leave kernel out"):
         solve(problem, DRFGT(kernel="numba"), tp.uniform_weights(tp.ring(N)), iterations=1, comm="serial")
+
+
+@pytest.mark.parametrize("damage", [b"\x1b" * 3000, None])
+def test_a_damaged_cache_is_named_in_a_line(damage: bytes | None, tmp_path: Path) -> None:
+    """Other bytes, or a part of numba's files."""
+    words = "from decentorth.kernels import compiled_tracking as made; made()"
+
+    def load() -> subprocess.CompletedProcess[str]:
+        environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", words]
+        return subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+    assert load().returncode == 0
+    for path in tmp_path.rglob("*.nb[ci]"):
+        path.write_bytes(path.read_bytes()[:100] if damage is None else damage)
+    ended = load()
+    (folder,) = tmp_path.iterdir()
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: numba cannot load its compiled code (")
+    assert last.endswith(f"remove the folder {folder}, where it is kept, and start again")
