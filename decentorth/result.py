@@ -135,7 +135,7 @@ class Result(FinishedRun):
     losses
         The ranks that were lost, where the run outlived them.
     unwritten
-        Why the log of an asynchronous run could not be written at its end; else empty.
+        Why the last checkpoint, or the log of an asynchronous run, could not be written; else empty.
     """
 
     state: Any

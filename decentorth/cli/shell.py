@@ -78,13 +78,11 @@ def serve(
         if root:
             complain(f"{name}: {one_line(error)}")
         return BAD_INPUT
-    except MemoryError as error:  # in the middle of the work
+    except MemoryError as error:  # in the middle of the work, perhaps on this rank alone
         log.debug("where memory ended", exc_info=True)
         return _stopped(FAULT, f"{name}: {one_line(error)}")
     except KeyboardInterrupt as error:
         return _stopped(INTERRUPTED, f"{name}: {'; '.join(('interrupted', *map(str, error.args)))}" if root else "")
-    except MemoryError as error:  # on this rank alone, perhaps
-        return _stopped(FAULT, f"{name}: {one_line(error)}")
     except BrokenPipeError:  # the reader of our output has closed it
         _discard(sys.stdout)
         return _stopped(NO_READER, "")
@@ -122,7 +120,10 @@ def alone(
         complain(f"{name}: {one_line(error)}")
         unwritten = isinstance(error, OSError) and error.filename is None  # the output, not a file
         return FAULT if unwritten else BAD_INPUT
-    except (*failed, MemoryError) as error:
+    except MemoryError as error:
+        complain(f"{name}: {one_line(error)}")
+        return FAULT
+    except failed as error:
         complain(f"{name}: {one_line(error)}")
         return FAULT
     except KeyboardInterrupt:

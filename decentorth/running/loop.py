@@ -59,6 +59,8 @@ class Outcome(NamedTuple):
     history: History
     seconds: dict[str, float]
     agreement: Agreement | None
+    unwritten: str
+    """Why the last checkpoint could not be written; else empty."""
 
 
 def run(
@@ -107,13 +109,14 @@ def run(
                 if stop is None and watcher.next <= state.k:
                     stop = watcher.look(snapshot(state))
                     clock.count(name)
+        unwritten = ""
         if writer is not None:
-            writer.end(snapshot(state), recording.good)
+            unwritten = writer.end(snapshot(state), recording.good)
             clock.count("checkpoints")
         row = cast(Row, recording.row)
         agreed = row if agreement is None else row._replace(agreed=agreement.latest)
         stop = advice.concluded(parts, options.stopping, stop, state, agreed, history)
-    return Outcome(state, stop, row, history, clock.seconds(), agreement)
+    return Outcome(state, stop, row, history, clock.seconds(), agreement, unwritten)
 
 
 def _step(states: Iterator[S], state: S, recording: Recording, goal: float, deadline: float) -> S:

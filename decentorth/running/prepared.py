@@ -442,7 +442,7 @@ class Run(Shown):
             return loop.run(self.parts, options, write, resumed, rewind)
 
     def _result(self, outcome: loop.Outcome) -> Result:
-        state, stop, row, history, seconds, agreement = outcome
+        state, stop, row, history, seconds, agreement, unwritten = outcome
         state = on_device.brought_back(state)
         labels = self._labels
         result = Result(
@@ -462,9 +462,10 @@ class Run(Shown):
             collective=self.collective,
             agreement=agreement,
             losses=self.losses,
+            unwritten=unwritten,
         )
         if isinstance(self.algorithm, Asynchronous):
             facts = {"seed": self.streams.seed, "iterates_sha256": result.iterates_sha256, "settings": dict(self.about)}
-            if unwritten := asynchronous.write_log(self.algorithm, state, facts, self.collective):
-                return replace(result, unwritten=unwritten)
+            if failed := asynchronous.write_log(self.algorithm, state, facts, self.collective):
+                return replace(result, unwritten="; ".join(filter(None, (unwritten, failed))))
         return result

@@ -768,6 +768,16 @@ def test_a_recorder_that_fails_takes_no_results_with_it(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ranks", [0, SLOW_ON_RANKS])
+def test_a_last_checkpoint_that_cannot_be_written_takes_no_results_with_it(ranks: int, folder: Path) -> None:
+    job, files = eventful(folder / "a", 0, "loop:block", "--checkpoint-every", "1h", ranks=ranks)
+    assert (job.returncode, files) == (1, RESULTS | {"checkpoints"}), job.report()
+    (failure,) = read_summary(folder / "a")["failures"]
+    assert failure == f"cannot write the checkpoint of iteration 200: File exists: {folder}/a/checkpoints"
+    assert failure in job.stderr.splitlines()
+
+
+@pytest.mark.slow
 def test_a_log_that_cannot_be_written_takes_no_results_with_it(folder: Path) -> None:
     log = folder / "rows" / "run.log"
     log.parent.mkdir()

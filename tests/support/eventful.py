@@ -54,7 +54,13 @@ def strip() -> None:
     rows.touch()
 
 
-EVENTS: dict[str, Callable[[], None]] = {"remove": remove, "replace": replace, "fill": fill, "strip": strip}
+def block() -> None:
+    """Somebody takes the name of the folder of checkpoints."""
+    shutil.rmtree(OUT / "checkpoints", ignore_errors=True)
+    (OUT / "checkpoints").touch()
+
+
+EVENTS: dict[str, Callable[[], None]] = {"remove": remove, "replace": replace, "fill": fill, "strip": strip, "block": block}
 
 
 def meet(moment: str) -> None:

@@ -183,12 +183,21 @@ class CheckpointWriter:
             self._write(snapshot)
         return None
 
-    def end(self, snapshot: Snapshot, good: Snapshot | None) -> None:
-        """Write the last checkpoint: of the end where its points are finite, else of ``good``, unless there is a later one."""
-        if self._finite(snapshot):
-            self._write(snapshot)
-        elif good is not None and (self._last is None or int(self._last.name) < good.state.k):
-            self._write(good)
+    def end(self, snapshot: Snapshot, good: Snapshot | None) -> str:
+        """Write the last checkpoint: of the end where its points are finite, else of ``good``, unless there is a later one.
+
+        The result is why that failed, or "": the run has ended, and keeps its results.
+        """
+        try:
+            if self._finite(snapshot):
+                self._write(snapshot)
+            elif good is not None and (self._last is None or int(self._last.name) < good.state.k):
+                self._write(good)
+        except files.CheckpointError as error:
+            if self._collective.rank == 0:
+                log.warning("%s", error)
+            return str(error)
+        return ""
 
     def _finite(self, snapshot: Snapshot) -> bool:
         return first_runaway(snapshot.state.x, self._agents.start, self._identity.n_agents, self._collective) is None
