@@ -62,7 +62,7 @@ def write_comparison(path: str, folder: str) -> None:
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}; the same comparison again writes it") from None
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, csv.Error) as error:
-        raise InputError(f"{place / CURVES} is damaged ({error}); the same comparison again writes it") from None
+        raise InputError(f"the comparison in {place} is damaged ({error}); the same comparison again writes it") from None
     _write(path, contenders, against, title=tables[0].removeprefix("# "), tables=_tables(tables), configuration=settings)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -141,6 +142,25 @@ def test_a_comparison_without_its_curves_or_with_damaged_ones_says_what_to_do(
         said = capsys.readouterr().err
         assert message in said
         assert "the same comparison again writes it" in said
+
+
+@pytest.mark.parametrize("file", ["curves.csv", "table.md", "comparison.yaml"])
+@pytest.mark.parametrize("size", [None, 4 << 30])
+def test_a_file_of_a_comparison_without_an_end_is_refused(
+    comparison: Path, tmp_path: Path, file: str, size: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe, and a file with 4 GiB of zeros."""
+    folder = tmp_path / "damaged"
+    shutil.copytree(comparison, folder)
+    (folder / file).unlink(missing_ok=True)
+    if size is None:
+        os.mkfifo(folder / file)
+    else:
+        with (folder / file).open("wb") as content:
+            content.truncate(size)
+    assert main([str(folder), "--html", str(tmp_path / "x.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert file in line
 
 
 def opened(page: Path, profile: Path) -> str:

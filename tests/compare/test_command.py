@@ -6,6 +6,7 @@ import contextlib
 import csv
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,6 +82,19 @@ def test_the_same_command_makes_nothing_again(made: Path, capsys: pytest.Capture
     assert "Methods at tuned steps" in said
     assert "Steps are tuned with seed 2, 3 for each method" in said
     assert f"Files in {made}." in said
+
+
+@pytest.mark.slow
+def test_a_kept_run_that_is_damaged_is_named(made: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(made, copy)
+    path = min((copy / "runs").iterdir())
+    for damage in ("\0", '{"history": 5}', "x" * 99):
+        path.write_text(damage)
+        assert main(["--config", str(made / "comparison.yaml"), "--out", str(copy), "--quiet"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"decentorth.compare: {path} is damaged (")
+        assert line.endswith("): remove it, and its run is made again")
 
 
 @pytest.mark.slow
