@@ -33,7 +33,7 @@ from decentorth.cli.config import Command, config_bytes
 from decentorth.cli.saved_runs import read_history, read_start, read_summary
 from decentorth.cli.settings import CaseSettings
 from decentorth.data import Columns, MatrixFile, load_labels, load_triples
-from decentorth.problems.common.division import Divided, divided
+from decentorth.problems.common.division import Divided, Division
 from decentorth.running.checkpoint import newest_notes
 from decentorth.study.__main__ import STUDIES
 from tests.support.mutants import Counts, Reader, Seed, compressed, edited, header, lines, tried, zipped
@@ -118,7 +118,7 @@ SPARSE = (
 
 def read_data(path: Path) -> None:
     """As the problems read matrices."""
-    divided(str(path), Divided(), 2, slice(0, 2), 0)
+    Division([str(path)], Divided(), 2, 0).read(slice(0, 2))
     file = MatrixFile(str(path))
     file.observed([0])
     file.stored()
@@ -127,7 +127,8 @@ def read_data(path: Path) -> None:
 
 def read_named(path: Path) -> None:
     """As the problems read tables with named columns."""
-    divided(str(path), Divided(columns=("a", "c"), label_column="b", drop_missing=True), 2, slice(0, 2), 0)
+    named = Divided(columns=("a", "c"), label_column="b", drop_missing=True)
+    Division([str(path)], named, 2, 0).read(slice(0, 2))
     _ = MatrixFile(str(path), Columns(("a",), "b")).labels
 
 
