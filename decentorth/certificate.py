@@ -11,12 +11,12 @@ import dataclasses
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from .algorithms import LOBPCG
 from .network import Network
 from .numerics.ordered_sums import add_agents
 from .numerics.random_streams import CounterStreams
+from .numerics.threads import one_thread
 from .protocols import Array, SplitFeatures
 from .result import Result
 
@@ -98,7 +98,7 @@ def certify(result: Result) -> tuple[Result, Certificate]:
         raise TypeError(f"certify is for agents that hold features, and those of {type(problem).__name__} hold points")
     network: Network = result.network
     adding: _Sums = network if network.sums_exactly else _Flooding(network)
-    with threadpool_limits(1), np.errstate(all="ignore"):
+    with one_thread(), np.errstate(all="ignore"):
         x = result.x
         r = x.shape[2]
         image, gram = adding.total(problem.products(x), _across(x, problem.ridge * x))

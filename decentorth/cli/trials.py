@@ -15,6 +15,7 @@ from typing import NoReturn, TypeVar
 from threadpoolctl import threadpool_limits
 
 from .. import plugins
+from ..numerics.threads import one_thread
 from ..process.environment import cores
 from .flags import InputError
 
@@ -55,7 +56,7 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
         Several workers are asked for without joblib.
     """
     if processes(workers) == 1 or len(trials) < 2:
-        with threadpool_limits(1):
+        with one_thread():
             for trial in trials:
                 yield _named(name(trial), lambda trial=trial: work(trial))  # type: ignore[misc]
         return

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from topologies import ring, uniform_weights
 
 from ..cli.environment import blas, cpu_model, versions
 from ..network import Network
 from ..network.transport.communicator import Communicator
+from ..numerics.threads import one_thread
 from ..process.environment import cores
 from ..protocols import Array
 from .findings import Finding
@@ -104,7 +104,7 @@ def ring_benchmark(communicator: Communicator, agents: int) -> tuple[float, floa
     def straight(x: Array) -> Array:
         return A @ (dense @ x.reshape(agents, -1)).reshape(x.shape)
 
-    with threadpool_limits(1):
+    with one_thread():
         count = np.clip(np.array([0.7 / _timed(on_ranks, x[network.agents], 10)]), 10, 20_000)
         communicator.bcast(count)
         talking = communicator.max(np.array([_timed(on_ranks, x[network.agents], int(count[0]))]))

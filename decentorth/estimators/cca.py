@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from .. import problems
+from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
 from ..problems.common.pooled import HERE
@@ -224,7 +224,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             self._check_independent(firsts, seconds)
             raise
         problem, n1 = result.problem, firsts[0].shape[1]
-        with threadpool_limits(1):
+        with one_thread():
             points = np.repeat(point[None], problem.n_local, axis=0)
             sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
         own, gradient = (total / n for total in sums)
@@ -271,7 +271,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             np.split(view, np.cumsum([part.shape[1] for part in own])[:-1], axis=1)
             for view, own in zip(rows, (firsts, seconds), strict=True)
         ]
-        with threadpool_limits(1):
+        with one_thread():
             whole, _ = self._solve_features(SplitPairs(parts[0], parts[1], rank, self._ridges), W)
             second = np.concatenate([np.arange(x.shape[1] + y.shape[1]) >= x.shape[1] for x, y in zip(*parts, strict=True)])
             point = np.concatenate((whole[~second], whole[second]))

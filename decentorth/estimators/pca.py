@@ -24,9 +24,9 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from .. import problems
+from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.features.split import same_samples
 from ..problems.stiefel.pca import Weights
@@ -160,7 +160,7 @@ class PCA(ComponentEstimator):
         means = [part.mean(axis=0) for part in parts]
         centred = [part - mean for part, mean in zip(parts, means, strict=True)]
         squares = sum([float((part * part).sum()) for part in centred])
-        with threadpool_limits(1):
+        with one_thread():
             whole, certificate = self._solve_features(SplitParts([a * np.sqrt(m / (squares or 1.0)) for a in centred], rank), W)
         self.n_features_in_ = d
         self._keep(Moments(np.concatenate(means), m, squares), whole.T, np.sqrt(np.maximum(certificate.values, 0.0) * squares))
@@ -220,7 +220,7 @@ class PCA(ComponentEstimator):
             return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start), Moments(mean, count, squares)
 
         point, result, moments = self._solve(n, build, W)
-        with threadpool_limits(1):
+        with one_thread():
             (gradient,) = result.collective.sum(result.problem.gradient(np.repeat(point[None], result.problem.n_local, axis=0)))
             values, vectors = np.linalg.eigh(-point.T @ gradient / n)
             components = (point @ vectors[:, ::-1]).T

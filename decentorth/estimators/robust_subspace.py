@@ -14,9 +14,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from .. import problems
+from ..numerics.threads import one_thread
 from ..protocols import Array, Collective
 from .base import check_components
 from .nonsmooth import SubgradientEstimator
@@ -72,7 +72,7 @@ class RobustSubspace(SubgradientEstimator):
             return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start), location
 
         across, result, self.location_ = self._solve(n, build, W)
-        with threadpool_limits(1):
+        with one_thread():
             basis = np.linalg.qr(across, mode="complete")[0][:, d - rank :]
             order = np.linalg.eigh(basis.T @ result.problem.moments @ basis)[1][:, ::-1]
             self._set_components((basis @ order).T)

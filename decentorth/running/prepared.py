@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from topologies import memory
 
@@ -28,6 +27,7 @@ from ..network.collective import AgentCollective, ReplicaCollective
 from ..network.device import DeviceCollective, DeviceNetwork
 from ..numerics.devices import opened
 from ..numerics.random_streams import CounterStreams
+from ..numerics.threads import one_thread
 from ..problems import Deferred, FunctionProblem, GradientCheck, Spread
 from ..problems.common.gradient_check import check_attached, worst
 from ..process.abort import RANK_TIMEOUT, patience
@@ -168,7 +168,7 @@ class Run(Shown):
 
             check_method(self.method, self._channel, tell=self.network.communicator.rank == 0)
         self.streams = CounterStreams(seed, self.network.agents)
-        with threadpool_limits(1):
+        with one_thread():
             self.problem = self._prepare(problem, shrinks)
             points = POINT_ARRAYS * 8.0 * self.network.n_local * math.prod(self.problem.shape)
             check_memory(self.collective, points, "the agents' points")
@@ -285,7 +285,7 @@ class Run(Shown):
     @cached_property
     def identity(self) -> Identity:
         """Facts that must be the same for this run to go on from a checkpoint."""
-        with threadpool_limits(1):
+        with one_thread():
             return identity(self.problem, self.algorithm, self.network, self._channel, self.streams.seed, self.x0, self.losses)
 
     def without(self, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
@@ -311,7 +311,7 @@ class Run(Shown):
         left.streams = CounterStreams(self.streams.seed, own[stay])
         left.numbers = np.delete(self.numbers, lost)
         left._decide()
-        with threadpool_limits(1):
+        with one_thread():
             left.problem = self.problem.without(lost)
             left.problem.prepare(left.collective)
         left.algorithm = suited(left.algorithm, left.problem)
@@ -343,7 +343,7 @@ class Run(Shown):
             A gradient does not fit its value, or is not finite; names the worst agent.
         """
         problem = self.problem
-        with threadpool_limits(1), self.collective.together():
+        with one_thread(), self.collective.together():
             slopes = problem.check_gradient(seed=self.streams.seed).slopes
 
         def add(total: Array) -> None:
@@ -383,7 +383,7 @@ class Run(Shown):
 
     def states(self) -> Iterator[Any]:
         """The generator of states; BLAS has one thread from the first state until the generator ends."""
-        with threadpool_limits(1):
+        with one_thread():
             yield from loop.iterate(self.parts)
 
     def solve(self, **given: Any) -> Result:
@@ -438,7 +438,7 @@ class Run(Shown):
         write = None
         if options.checkpoints is not None:
             write = partial(CheckpointWriter, options.checkpoints, self.identity, self.collective, self.collective.own, resumed)
-        with threadpool_limits(1), self._watched(patience("compute_timeout", options.compute_timeout)):
+        with one_thread(), self._watched(patience("compute_timeout", options.compute_timeout)):
             return loop.run(self.parts, options, write, resumed, rewind)
 
     def _result(self, outcome: loop.Outcome) -> Result:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..network import surviving
+from ..numerics.threads import one_thread
 from ..protocols import Array, Declared, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
 from .checkpoint import Resumed, kept
 from .history import History
@@ -187,6 +187,6 @@ def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss],
         raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}", communicator.rank == 0) from error
     run.losses = (*first.losses, *earlier, loss)
     run.network.restore(rounds, messages, sent, {})
-    with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         state = restarted(run.method, run.problem, run.network, run.streams, held.x, back, gradients)
     return run, Resumed(None, state, (rounds, messages, sent), {}, rewind.history.before(back), rewind.seconds(), {})

@@ -69,7 +69,6 @@ def _print(words: Sequence[str]) -> int:
 def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]:
     """The lines for one configuration; ValueError for an algorithm other than DRFGT, and a problem that is not the paper's."""
     import numpy as np
-    from threadpoolctl import threadpool_limits
 
     from topologies import WeightSequence
 
@@ -77,6 +76,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     from ..api import Run
     from ..cli import wiring
     from ..network.collective import AgentCollective
+    from ..numerics.threads import one_thread
     from ..problems import Deferred
     from .constants import check_problem, constants
     from .measured import measure
@@ -95,7 +95,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     with SettingUp(True):
         problem, n = configuration.problem.problem(configuration.run.agents, configuration.run.seed), configuration.run.agents
         if isinstance(problem, Deferred):
-            with threadpool_limits(1):
+            with one_thread():
                 problem = problem.build(slice(0, n), AgentCollective(SerialCommunicator(), np.array([0, n])))
         check_problem(problem)
         practical = run(configuration.algorithm)

@@ -45,7 +45,7 @@ LAYERS = {
     "problems": Layer(
         ("decentorth.problems",),
         "lazy protocols settings display numerics sets data",
-        "numpy scipy threadpoolctl jax torch autograd",
+        "numpy scipy jax torch autograd",
     ),
     "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
     "network": Layer(
@@ -67,9 +67,9 @@ LAYERS = {
             *(f"decentorth.running.{name}" for name in ("prepared", "rank_loss", "on_device")),
         ),
         "process protocols settings display text memory registry numerics problems network running topologies",
-        "numpy threadpoolctl matplotlib pandas xarray",
+        "numpy matplotlib pandas xarray",
     ),
-    "certificate": Layer(("decentorth.certificate",), "api algorithms network numerics protocols", "numpy threadpoolctl"),
+    "certificate": Layer(("decentorth.certificate",), "api algorithms network numerics protocols", "numpy"),
     "registry": Layer(("decentorth.registry", "decentorth.plugins"), "lazy settings text algorithms problems", ""),
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
@@ -79,13 +79,13 @@ LAYERS = {
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(
-        ("decentorth.estimators",), "api certificate registry running problems sets protocols", "numpy scipy sklearn threadpoolctl"
+        ("decentorth.estimators",), "api certificate registry running problems sets protocols numerics", "numpy scipy sklearn"
     ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies memory", "numpy"),
     "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__", "decentorth.reproduce"),
         "version settings front api theory network algorithms problems sets topologies process numerics protocols",
-        "numpy scipy rich matplotlib threadpoolctl",
+        "numpy scipy rich matplotlib",
     ),
     "scaffold": Layer(("decentorth.scaffold",), "protocols settings algorithms problems sets", "numpy"),
     "scaffold command": Layer(("decentorth.scaffold.__main__",), "front registry scaffold", ""),
@@ -94,7 +94,9 @@ LAYERS = {
         "settings front api registry running network numerics topologies text protocols top",
         "numpy scipy rich matplotlib",
     ),
-    "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
+    "doctor": Layer(
+        ("decentorth.doctor",), "front api network process protocols settings topologies numerics", "numpy threadpoolctl"
+    ),
     "command": Layer(
         ("decentorth.__main__", "decentorth.cli.completion"),
         "top front process registry settings text compare studies theory doctor topologies",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.reference import naive
 from tests.support.j_orthogonal import hevp
+from tests.support.mpi import HUNG
 from tests.support.problems import GRAPHS, pca, point, procrustes
 from tests.support.threads import on_ranks
 
@@ -503,3 +506,47 @@ def test_one_blas_thread_wherever_bits_are_made(moment: str) -> None:
     assert 2 in before
     assert seen
     assert set().union(*seen) == {1}
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_overlapping_runs_in_threads_leave_the_blas_threads_of_the_process(raises: bool) -> None:
+    """The first of two runs to begin is the first to end, by itself or by an error; the other one keeps its single thread."""
+    begun, overlapping, ended = threading.Event(), threading.Event(), threading.Event()
+    seen: list[set[int]] = []
+
+    def first(row: Row) -> None:
+        if row.iteration == 1:
+            begun.set()
+            overlapping.wait(HUNG)
+            if raises:
+                raise ArithmeticError("the end of the first run")
+
+    def second(row: Row) -> None:
+        overlapping.set()
+        if row.iteration == 1:
+            ended.wait(HUNG)
+        seen.append(blas_threads())
+
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(2) as pool:
+        before = blas_threads()
+        one = pool.submit(solve, pca().problem, DRFGT(), RING, iterations=2, callback=first)
+        assert begun.wait(HUNG)
+        other = pool.submit(solve, pca().problem, DRFGT(), RING, iterations=2, callback=second)
+        assert isinstance(one.exception(HUNG), ArithmeticError) == raises
+        ended.set()
+        other.result(HUNG)
+        assert blas_threads() == before
+    assert 2 in before
+    assert set().union(*seen) == {1}
+
+
+def test_abandoned_loops_leave_the_blas_threads_of_the_process() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        loops = [iterate(pca().problem, DRFGT(), RING) for _ in range(2)]
+        for loop in loops:
+            next(loop)
+        assert blas_threads() == {1}
+        for loop in loops:
+            loop.close()  # type: ignore[attr-defined]  # a generator
+        assert blas_threads() == before

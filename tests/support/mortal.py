@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from tests.support.mpi import HUNG
 from tests.support.threads import RankFailedError, ThreadCommunicator, _Letter, _Post
 
@@ -112,11 +110,10 @@ def on_mortal_ranks(size: int, letters: Mapping[int, int], work: Callable[[Morta
             first.fail()
 
     threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(size)]
-    with threadpool_limits(1):
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     for error in failures.values():
         raise error
     return results

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from decentorth.protocols import Array
 from tests.support.mpi import HUNG
@@ -160,11 +159,10 @@ def on_ranks(size: int, work: Callable[[ThreadCommunicator], T]) -> list[T]:
             post.fail()
 
     threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(size)]
-    with threadpool_limits(1):  # each rank's own limit then restores one thread, whatever the order in which they end
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     for error in sorted(failures.values(), key=lambda error: isinstance(error, RankFailedError)):
         raise error
     return [results[number] for number in range(size)]

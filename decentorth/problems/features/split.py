@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from threadpoolctl import threadpool_limits
 
 from ...numerics.ordered_sums import sums
+from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import Euclidean
 from ...settings import check
@@ -213,7 +213,7 @@ class SplitPencil(AgentProblem[Euclidean]):
 
         columns = collective.fold(k * d, add).reshape(k, d)
         ridge = self.joined(self.ridge, collective)[:, 0]
-        with threadpool_limits(1):
+        with one_thread():
             forms = columns.T @ (self._scale * columns[self._partner]), columns.T @ (self._counted * columns) + np.diag(ridge)
             try:
                 _, vectors = scipy.linalg.eigh(*forms, subset_by_index=[d - r, d - 1])

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
@@ -146,7 +146,7 @@ class GeneralizedICA(LogCosh[GeneralizedStiefel]):
 
     def __init__(self, A: Array, *, mixing: Array | None = None):
         rows = matrices("A", [A])
-        with threadpool_limits(1):  # the bits of A^T A depend on the number of BLAS threads
+        with one_thread():  # the bits of A^T A depend on the number of BLAS threads
             constraint = GeneralizedStiefel(rows[0].T @ rows[0] / len(rows[0]), rows[0].shape[1])
         super().__init__(rows, np.ones(1), constraint, 1, 0, mixing)
         ((_, (stack,)),) = self._rows
