@@ -53,7 +53,9 @@ def solve(
 ) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
 
-    Called with the same arguments on every rank when started under ``mpirun``; the same bits for any number of ranks.
+    Called with the same arguments on every rank when started under ``mpirun``; the same bits for any number of ranks. Ctrl-C
+    (SIGINT) ends the run between two iterations and returns its result, with the status ``interrupted``; a second one raises
+    KeyboardInterrupt at once.
 
     Parameters
     ----------
@@ -75,7 +77,8 @@ def solve(
     stopping
         A rule such as ``GradientNorm(1e-6, relative=True) & Consensus(1e-6) | Time(60)``, looked at in each recorded row (there
         is one when a time is over); or ``LocalMaximum(1e-6)``, by which the agents decide themselves. A number is the tolerance of
-        ``GradientNorm``.
+        ``GradientNorm``. A function of the row ends the run where it returns True: ``lambda row: row["error"] < 1e-3``; on
+        ranks the answer of rank 0 counts.
     seed
         Of everything random.
     comm
@@ -92,7 +95,8 @@ def solve(
     recorders
         Objects whose ``record(row)`` rank 0 calls.
     callback
-        A function that rank 0 calls with each recorded row.
+        A function that rank 0 calls with each recorded row: ``row.iteration``, ``row["gradient_norm"]``. The run ends where it
+        returns True or raises StopIteration.
     progress
         Rank 0 shows how far the run is: in a notebook, on a terminal, or in about ten lines elsewhere.
     metrics
@@ -162,6 +166,7 @@ def solve(
             checkpoints=checkpoints,
             resume=resume,
             compute_timeout=compute_timeout,
+            interruptible=True,
         )
 
 

@@ -37,8 +37,8 @@ class FinishedRun(Shown):
     x
         ``(n_local, *shape)``: the final points of this process's agents (all agents, in one process or from a folder).
     status, converged, message
-        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region), whether it
-        means convergence, and a sentence.
+        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, interrupted, stopped, diverged,
+        left_safe_region), whether it means convergence, and a sentence.
     history
         The recorded rows as columns.
     row

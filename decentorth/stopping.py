@@ -7,9 +7,13 @@ rules are those of an observer of the whole network.
 
 from __future__ import annotations
 
+import inspect
+import json
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
 
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 from .settings import Count, Finite, Natural, Positive, Settings, check, missing
@@ -44,15 +48,44 @@ class Rule(Settings):
         """True if a common start of all agents, with this feasibility, is converged for any objective."""
         return False
 
-    @staticmethod
-    def ask(rule: StoppingRule, row: Row, collective: Collective) -> Stop | None:
-        """The reason of any rule to stop at this row; a TypeError for an answer that is neither a `Stop` nor None."""
-        found = rule(row, collective)
+
+@dataclass(frozen=True)
+class _Function(Rule):
+    """A user's function of a row, or of a row and the collective. The answer of rank 0 counts for all ranks."""
+
+    function: Any
+
+    def __post_init__(self) -> None:
+        pass
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        arguments = (row, collective) if _takes_two(self.function) else (row,)
+        try:
+            found = self.function(*arguments)
+        except StopIteration:
+            found = True
+        if isinstance(found, bool | np.bool_):
+            found = Stop("stopped", False, f"the stopping rule ended the run at iteration {row.iteration}") if found else None
         if not isinstance(found, Stop | None):
             raise TypeError(
-                f"a stopping rule must return decentorth.protocols.Stop(status, converged, message) or None, got {found!r}"
+                "a stopping rule must return True or False, decentorth.protocols.Stop(status, converged, message) or None, "
+                f"got {found!r}"
             )
-        return found
+        if collective.size == 1:
+            return found
+        of_root = json.loads(collective.everyone(json.dumps(found).encode())[0])
+        return None if of_root is None else Stop(*of_root)
+
+
+def _takes_two(function: Any) -> bool:
+    """True if a function can be called with two arguments."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
 
 
 @dataclass(frozen=True)
@@ -64,6 +97,8 @@ class _Pair(Rule):
         for rule in (self.first, self.second):
             if isinstance(rule, type) or not callable(rule):
                 raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {rule!r}")
+        object.__setattr__(self, "first", as_rule(self.first))
+        object.__setattr__(self, "second", as_rule(self.second))
 
     @property
     def _rules(self) -> list[Rule]:
@@ -75,7 +110,7 @@ class _Pair(Rule):
 
 class _Any(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = self.ask(self.first, row, collective), self.ask(self.second, row, collective)
+        one, two = self.first(row, collective), self.second(row, collective)
         if one is not None and two is not None:
             return one if one.converged else two
         return one or two
@@ -86,7 +121,7 @@ class _Any(_Pair):
 
 class _All(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = self.ask(self.first, row, collective), self.ask(self.second, row, collective)
+        one, two = self.first(row, collective), self.second(row, collective)
         if one is None or two is None:
             return None
         converged = one.converged and two.converged
@@ -298,8 +333,9 @@ def as_rule(stopping: Any) -> StoppingRule | None:
             "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance of the gradient norm such as 1e-6, "
             f"got {stopping!r}"
         )
-    rule: StoppingRule | None = stopping
-    return rule
+    if stopping is None or isinstance(stopping, Rule):
+        return stopping
+    return _Function(stopping)
 
 
 @dataclass(frozen=True)

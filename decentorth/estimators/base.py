@@ -116,6 +116,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             metrics=self._metrics,
             progress=bool(self.verbose),
         )
+        if result.status == "interrupted":
+            raise KeyboardInterrupt(result.message)  # an estimator of half the iterations is not fitted
         if result.status == "diverged":
             raise ArithmeticError(f"{result.message}: give a smaller step_size than {self.step_size!r}")
         if not result.converged:

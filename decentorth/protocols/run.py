@@ -219,18 +219,29 @@ class Row(NamedTuple):
     agreed: Agreed | None = None
     """The result of the agents' max-consensus, if one was made at this iteration; not part of the table."""
 
+    def __getitem__(self, name: Any) -> Any:  # type: ignore[override]  # a tuple's takes numbers alone
+        """A count or a metric by its name in the history, as ``row["gradient_norm"]``."""
+        if not isinstance(name, str):
+            return tuple.__getitem__(self, name)
+        columns = {**dict(zip(self._fields[:6], self, strict=False)), **self.values}
+        if name not in columns:
+            raise KeyError(f"no column {name!r}; there are {', '.join(columns)}")
+        return columns[name]
+
 
 class Stop(NamedTuple):
     """The reason why a run ended."""
 
     status: str
-    """One word: converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region."""
+    """One word: converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region,
+    interrupted (by Ctrl-C), stopped (by a callback, or a rule that returned True)."""
     converged: bool
     message: str
 
 
 class StoppingRule(Protocol):
-    """A rule that is evaluated on each recorded row; rules combine with ``|`` and ``&``."""
+    """A rule that is evaluated on each recorded row; rules combine with ``|`` and ``&``. It may also be a function of the row
+    alone, and return True."""
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None: ...
 
@@ -238,7 +249,8 @@ class StoppingRule(Protocol):
 class Recorder(Protocol):
     """A recorder of a run: rank 0 gets rows as they are made."""
 
-    def record(self, row: Row) -> None: ...
+    def record(self, row: Row) -> object:
+        """Record a row. If this returns True or raises StopIteration, the run ends there on all ranks."""
 
 
 @runtime_checkable

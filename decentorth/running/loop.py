@@ -21,7 +21,7 @@ from .checkpoint import CheckpointWriter, Resumed
 from .history import History
 from .local_stopping import Agreement
 from .rank_loss_rewind import Rewind
-from .watchers import Clock, Options, Parts, Recording, TimeLimits, Watcher
+from .watchers import Clock, Interrupts, Options, Parts, Recording, TimeLimits, Watcher
 
 
 def completed(parts: Parts, state: S) -> S:
@@ -96,8 +96,12 @@ def run(
         writer = None if write is None else write(history, state.k)
         if writer is not None and asynchronous and parts.collective.size > 1:
             writer.beside(state.agents, state.k)
-        stack.enter_context(contextlib.nullcontext() if writer is None else writer.signals)
-        every = (rewind, "compute"), (agreement, "compute"), (limits, "metrics"), (recording, "metrics"), (writer, "checkpoints")
+        waits = options.interruptible and writer is None and (not asynchronous or parts.collective.size == 1)
+        interrupts = Interrupts(parts.collective, state.k, recording) if waits else None
+        for watcher in (writer, interrupts):
+            stack.enter_context(contextlib.nullcontext() if watcher is None else watcher.signals)
+        deciding = (rewind, "compute"), (agreement, "compute"), (limits, "metrics"), (recording, "metrics")
+        every = *deciding, (interrupts, "metrics"), (writer, "checkpoints")
         watchers: list[tuple[Watcher, str]] = [(watcher, name) for watcher, name in every if watcher is not None]
         stop = recording.judge(snapshot(state))
         clock.count("metrics")
@@ -109,6 +113,8 @@ def run(
                 if stop is None and watcher.next <= state.k:
                     stop = watcher.look(snapshot(state))
                     clock.count(name)
+        if interrupts is not None:
+            interrupts.signals.take()  # the run has ended by itself, and keeps its result
         unwritten = ""
         if writer is not None:
             unwritten = writer.end(snapshot(state), recording.good)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import time
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +35,8 @@ from ..protocols import (
     Streams,
 )
 from ..settings import Count, Form, Natural, Positive, Range, Settings
-from ..stopping import Iterations, Rule, Time, as_rule, rules_of, since
-from .checkpoint import LOOK_SECONDS, Checkpoints, Resumed, SharedLooks, Snapshot
+from ..stopping import Iterations, Time, as_rule, rules_of, since
+from .checkpoint import LOOK_SECONDS, Checkpoints, PendingSignals, Resumed, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
 from .metrics import RUNAWAY, StandardMetrics, first_runaway
@@ -68,6 +69,8 @@ class Options(Settings):
     checkpoints: Checkpoints | None = None
     resume: str | os.PathLike[str] | Resumed | None = None
     compute_timeout: float = 0.0
+    interruptible: bool = False
+    """SIGINT ends the run with its result, instead of a KeyboardInterrupt."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +89,7 @@ class Options(Settings):
                 f"at iteration {row.iteration}; take a smaller step size, or a larger region",
             )
         rule = since(self.stopping, first)
-        found = None if rule is None else Rule.ask(rule, row, collective)
+        found = None if rule is None else rule(row, collective)
         return found or Iterations(self.iterations)(row, collective)
 
 
@@ -217,6 +220,7 @@ class Recording:
         self._metrics = (StandardMetrics(parts.problem, state) if own is None else own, *options.metrics)
         self._asynchronous, self._absent = isinstance(parts.algorithm, Asynchronous), list[int]()
         self._problem: Any = parts.problem
+        self._recorders = options.recorders if parts.collective.rank == 0 else ()
         self.row: Row | None = None
         self._first: Row | None = None
         self.good: Snapshot | None = None
@@ -302,9 +306,44 @@ class Recording:
         self.row = Row(state.k, *snapshot.counts, state.gradients, self._clock.iterating(), values, self._agreed(state.k))
         self._first = self._first or self.row
         self._history.record(self.row)
-        if parts.collective.rank == 0:
-            for recorder in self._options.recorders:
-                recorder.record(self.row)
+        endings = [_ends(recorder, self.row) for recorder in self._recorders]  # every recorder gets the row
+        ended = parts.collective.decide(any(endings))
         if self._target <= state.k:
             self._target = next(self._targets, math.inf)
-        return self.judge(snapshot)
+        stop = self.judge(snapshot)
+        if stop is None and ended:
+            stop = Stop("stopped", False, f"the callback ended the run at iteration {state.k}")
+        return stop
+
+
+def _ends(recorder: Recorder, row: Row) -> bool:
+    """Record a row; True if the recorder ends the run with it."""
+    try:
+        answer = recorder.record(row)
+    except StopIteration:
+        return True
+    return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+class Interrupts:
+    """Ends a run at the first SIGINT (Ctrl-C) to any rank, within the context ``signals``, after a last row."""
+
+    def __init__(self, collective: Collective, k: int, recording: Recording) -> None:
+        self._looks = SharedLooks(collective, k, time.monotonic)
+        self._recording = recording
+        own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self.signals = PendingSignals({signal.SIGINT} if own else ())
+
+    @property
+    def next(self) -> float:
+        """The iteration at which ranks agree again."""
+        return self._looks.next
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """The reason to stop, on every rank, if there was a signal."""
+        k, recording = snapshot.state.k, self._recording
+        if not self._looks.largest(k, [bool(self.signals.take())])[0]:
+            return None
+        recorded = recording.row is not None and recording.row.iteration == k
+        stop = None if recorded else recording.look(snapshot)
+        return stop or Stop("interrupted", False, f"interrupted after iteration {k}")

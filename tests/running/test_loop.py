@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -430,7 +431,7 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str | Non
         ({"stopping": True}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance"),
         ({"stopping": "gradient"}, "or a tolerance of the gradient norm such as 1e-6, got 'gradient'"),
         ({"stopping": Time}, "or a tolerance of the gradient norm such as 1e-6, got <class"),
-        ({"stopping": lambda row, collective: True}, "must return decentorth.protocols.Stop(status, converged, message) or None"),
+        ({"stopping": lambda row: 1.0}, "must return True or False, decentorth.protocols.Stop(status, converged, message) or None"),
         ({"checkpoints": "folder"}, """checkpoints must be such as do.Checkpoints("folder", every=1000), got 'folder'"""),
         ({"metrics": "error"}, "metrics must be a list of functions with columns, the names of their values, got 'error'"),
         ({"metrics": ["error"]}, "metrics must be a list of functions with columns, the names of their values, got ['error']"),
@@ -472,6 +473,98 @@ def test_settings_hold_python_numbers() -> None:
         DRGTA(rounds=np.bool_(True))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="seed must be at least 0, got -1"):
         solve(pca().problem, DRFGT(), RING, seed=np.int64(-1))  # type: ignore[arg-type]
+
+
+def ended(comm: Any = "serial", **options: Any) -> tuple[str, str, int, int]:
+    """How a run ended, at which iteration, and that of its last row."""
+    result = solve(pca().problem, DRFGT(), RING, comm=comm, **{"iterations": 60, "record_every": 1, **options})
+    return result.status, result.message, result.state.k, result.row.iteration
+
+
+def ends(row: Row) -> bool:
+    return bool(row.iteration == 7)
+
+
+def stops(row: Row) -> None:
+    if row.iteration == 7:
+        raise StopIteration
+
+
+@pytest.mark.parametrize("callback", [ends, stops, lambda row: np.bool_(row["iteration"] == 7)])
+def test_a_callback_ends_the_run(callback: Any) -> None:
+    found = ("stopped", "the callback ended the run at iteration 7", 7, 7)
+    assert ended(callback=callback, progress=True) == found
+    assert on_ranks(3, lambda comm: ended(comm, callback=callback)) == [found] * 3
+    assert on_ranks(3, lambda comm: ended(comm, callback=callback if comm.rank == 0 else None)) == [found] * 3
+
+
+@pytest.mark.parametrize("answer", [None, False, 12, "True"])
+def test_other_answers_of_a_callback_do_not_end_the_run(answer: Any) -> None:
+    assert ended(callback=lambda row: answer)[0] == "iterations"
+
+
+@pytest.mark.parametrize("rule", [ends, stops, lambda row, collective: ends(row), GradientNorm(1e-9) | ends])
+def test_a_function_of_the_row_ends_the_run(rule: Any) -> None:
+    found = ("stopped", "the stopping rule ended the run at iteration 7", 7, 7)
+    assert ended(stopping=rule) == found
+    assert on_ranks(3, lambda comm: ended(comm, stopping=rule)) == [found] * 3
+
+
+@pytest.mark.parametrize("answer", [True, Stop("enough", True, "so it is")])
+def test_ranks_follow_the_answer_of_rank_0(answer: Any) -> None:
+    """The clocks of ranks differ, so a rule that reads one answers at different iterations."""
+
+    def work(comm: Any) -> tuple[str, str, int, int]:
+        return ended(comm, stopping=lambda row: answer if row.iteration == 3 + 2 * comm.rank else None)
+
+    first, *others = on_ranks(3, work)
+    assert first[0] == ("stopped" if answer is True else "enough")
+    assert first[2:] == (3, 3)
+    assert others == [first] * 2
+
+
+def test_a_row_has_its_columns_by_name_as_the_history() -> None:
+    result = solve(pca().problem, DRFGT(), RING, iterations=3)
+    assert {name: result.row[name] for name in result.history} == {name: result.history[name][-1] for name in result.history}
+    assert result.row[0] == result.row.iteration
+    assert result.row[:2] == (result.row.iteration, result.row.rounds)
+    with pytest.raises(KeyError, match=r"no column 'gradient'; there are iteration, rounds, .*gradient_norm"):
+        result.row["gradient"]
+
+
+def interrupt(row: Row) -> None:
+    """Ctrl-C in the middle of a run, at a row of the schedule."""
+    if row.iteration == 7:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupted_run_returns_its_result() -> None:
+    result = solve(pca().problem, DRFGT(), RING, iterations=20_000, record_every=7, callback=interrupt)
+    k = result.state.k
+    assert (result.status, result.converged, result.message) == ("interrupted", False, f"interrupted after iteration {k}")
+    assert result.history["iteration"][-1] == k
+    np.testing.assert_array_equal(result.x, solve(pca().problem, DRFGT(), RING, iterations=k).x)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interruption_is_a_keyboard_interrupt() -> None:
+    def twice(row: Row) -> None:
+        interrupt(row)
+        interrupt(row)
+
+    with pytest.raises(KeyboardInterrupt):
+        ended(callback=twice)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_users_own_handler_of_interruptions_stays() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        assert ended(callback=interrupt)[0] == "iterations"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
 
 
 def blas_threads() -> set[int]:

@@ -56,11 +56,21 @@ def test_what_is_no_rule_does_not_combine(other: Any) -> None:
             combine(GradientNorm(1e-6), other)
 
 
-def test_a_rule_in_a_combination_does_not_answer_true_or_false() -> None:
+def test_a_function_in_a_combination_answers_true_or_false() -> None:
     answers: Any = lambda row, collective: row.iteration > 10  # noqa: E731
-    for rule in (GradientNorm(1e-6) | answers | Iterations(99), GradientNorm(1e-6) & answers):
-        with pytest.raises(TypeError, match=r"must return decentorth\.protocols\.Stop\(.*\) or None, got False$"):
-            rule(row(gradient_norm=1.0), ALONE)
+    either, both = GradientNorm(1e-6) | answers | Iterations(99), GradientNorm(1e-6) & answers
+    stopped = Stop("stopped", False, "the stopping rule ended the run at iteration 11")
+    assert (either(row(gradient_norm=1.0), ALONE), both(row(gradient_norm=1.0), ALONE)) == (None, None)
+    assert (either(row(11, gradient_norm=1.0), ALONE), both(row(11, gradient_norm=1.0), ALONE)) == (stopped, None)
+    found = both(row(11, gradient_norm=0.0), ALONE)
+    assert found is not None
+    assert (found.status, found.converged) == ("stopped", False)
+
+
+@pytest.mark.parametrize("answer", [1, 0.0, "yes"])
+def test_other_answers_of_a_function_are_refused(answer: Any) -> None:
+    with pytest.raises(TypeError, match=r"must return True or False, decentorth\.protocols\.Stop\(.*\) or None, got "):
+        (GradientNorm(1e-6) | (lambda row: answer))(row(gradient_norm=1.0), ALONE)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Collection
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -25,9 +26,15 @@ class PendingSignals:
     It may be nested. A signal of `ENDINGS` that has not been taken takes effect when the outermost context ends; an ignored signal
     stays ignored (nohup, a background job of a shell). Only the main thread receives signals: in another thread the context changes
     nothing. All signals since the outermost context began are in ``seen``.
+
+    Parameters
+    ----------
+    numbers
+        The signals that wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Collection[signal.Signals] = ENDINGS | REQUESTS) -> None:
+        self._numbers = numbers
         self.seen: set[int] = set()
         self._waiting: set[int] = set()
         self._before: dict[int, Any] = {}
@@ -37,7 +44,7 @@ class PendingSignals:
         self._depth += 1
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
             self.seen, self._waiting = set(), set()
-            for number in ENDINGS | REQUESTS:
+            for number in self._numbers:
                 if number in REQUESTS or signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
         return self
