@@ -98,8 +98,9 @@ def run(
             writer.beside(state.agents, state.k)
         waits = options.interruptible and writer is None and (not asynchronous or parts.collective.size == 1)
         interrupts = Interrupts(parts.collective, state.k, recording) if waits else None
-        for watcher in (writer, interrupts):
-            stack.enter_context(contextlib.nullcontext() if watcher is None else watcher.signals)
+        for listening in (writer, interrupts):
+            if listening is not None:
+                stack.enter_context(listening.signals)
         deciding = (rewind, "compute"), (agreement, "compute"), (limits, "metrics"), (recording, "metrics")
         every = *deciding, (interrupts, "metrics"), (writer, "checkpoints")
         watchers: list[tuple[Watcher, str]] = [(watcher, name) for watcher, name in every if watcher is not None]

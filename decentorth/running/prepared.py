@@ -184,7 +184,7 @@ class Run(Shown):
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.start: Array = start
         if not isinstance(self.problem, SplitFeatures):
-            with threadpool_limits(1), self.collective.together():
+            with one_thread(), self.collective.together():
                 check_attached(self.problem, start)
 
     def _network(self, W: Any, comm: Any, placement: Placement, algorithm: Any, seed: int) -> Network:

@@ -506,8 +506,9 @@ def test_other_answers_of_a_callback_do_not_end_the_run(answer: Any) -> None:
 @pytest.mark.parametrize("rule", [ends, stops, lambda row, collective: ends(row), GradientNorm(1e-9) | ends])
 def test_a_function_of_the_row_ends_the_run(rule: Any) -> None:
     found = ("stopped", "the stopping rule ended the run at iteration 7", 7, 7)
-    assert ended(stopping=rule) == found
-    assert on_ranks(3, lambda comm: ended(comm, stopping=rule)) == [found] * 3
+    alone, *others = ended(stopping=rule), *on_ranks(3, lambda comm: ended(comm, stopping=rule))
+    assert others == [alone] * 3
+    assert (alone[0], alone[1].partition(";")[0], *alone[2:]) == found  # a tolerance that is missed stands behind
 
 
 @pytest.mark.parametrize("answer", [True, Stop("enough", True, "so it is")])
