@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 import topologies as tp
 from decentorth import registry
-from decentorth.api import Run, solve
+from decentorth.api import Run, set_up, solve
 from decentorth.problems import PCA, MatrixCompletionSettings, PCASettings, Procrustes
 from decentorth.running.metrics import RUNAWAY
 
@@ -126,7 +126,7 @@ def ratio(task: Task) -> tuple[Task, float, float, float]:
     problem, W = PROBLEMS[task.problem](task.seed), GRAPHS[task.graph](task.seed)
 
     def run(algorithm: Any) -> Run:
-        return Run(problem, algorithm, W, seed=task.seed, comm="serial")
+        return set_up(problem, algorithm, W, seed=task.seed, comm="serial")
 
     with threadpool_limits(1):
         automatic = run(method)

@@ -15,7 +15,7 @@ import time
 
 import topologies as tp
 from decentorth import DRFGT, Channel
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import ProcrustesSettings
 
 AGENTS, TURNS, ITERATIONS = 1000, 6, 4
@@ -44,7 +44,7 @@ def main() -> None:
     problem = ProcrustesSettings().problem(AGENTS, 0)
     method = DRFGT(step_size=1e-6, penalty=10.0)
     channels = {"good network": None, **{written: Channel(written) for written in FAULTS}}
-    runs = {name: Run(problem, method, W, channel=channel, comm="serial").states() for name, channel in channels.items()}
+    runs = {name: set_up(problem, method, W, channel=channel, comm="serial").states() for name, channel in channels.items()}
     least = dict.fromkeys(runs, float("inf"))
     for turn in range(TURNS + 1):
         for name, states in runs.items():

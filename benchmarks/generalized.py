@@ -35,7 +35,7 @@ import scipy.linalg
 from threadpoolctl import threadpool_limits
 
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.problems import GEVP, Procrustes, pencil
 from decentorth.running.loop import completed, steps
 from decentorth.sets import Stiefel
@@ -85,7 +85,7 @@ def iterations(A: np.ndarray, B: np.ndarray) -> None:
         product = least(lambda x=x: B @ x, repeats)
         print(f"p = {p}: a product {product:.2f} ms ({2e-6 * N * N * p / product:.0f} Gflop/s)")
         for name, method, large, small in METHODS:
-            states = Run(problem, method, comm="serial").states()
+            states = set_up(problem, method, comm="serial").states()
             for _ in range(3):
                 next(states)
             found = least(lambda states=states: next(states), repeats)
@@ -149,7 +149,7 @@ def answers(A: np.ndarray, B: np.ndarray) -> None:
         return bool(abs(value - optimum) < 1e-6 * abs(optimum))
 
     for method, most in runs:
-        run = Run(problem, method, comm="serial", seed=1)
+        run = set_up(problem, method, comm="serial", seed=1)
         report(method, *until(run, close, 5, most))
     pymanopt_gevp(A, B, run.x0[0], optimum)
 
@@ -171,7 +171,7 @@ def large(A: np.ndarray, B: np.ndarray) -> None:
     ):
         first: dict[float, float] = {}
         gap = 1.0
-        for state, spent in timed(Run(problem, method, comm="serial", seed=1)):
+        for state, spent in timed(set_up(problem, method, comm="serial", seed=1)):
             if state.k % 5 == 0:
                 value = problem.value(problem.constraint.project(state.x))[0]
                 gap = float((value - optimum) / abs(optimum))
@@ -265,7 +265,7 @@ def procrustes() -> None:
         x = manifold.project(x, "polar")
         return float(np.linalg.norm(manifold.tangent(x, problem.gradient(x))))
 
-    x0 = Run(problem, RGD(), comm="serial", seed=3).x0
+    x0 = set_up(problem, RGD(), comm="serial", seed=3).x0
     first = size(x0)
     for method in (
         RGD(step_size="bb"),
@@ -274,7 +274,7 @@ def procrustes() -> None:
         PCAL(step_size="bb"),
         Landing(step_size="bb"),
     ):
-        run = Run(problem, method, comm="serial", x0=x0[0])
+        run = set_up(problem, method, comm="serial", x0=x0[0])
         report(method, *until(run, lambda state: size(state.x) < 1e-6 * first, 5, 1500))
     objective = Quadratic(2.0 * A.T @ A, 2.0 * A.T @ B.T)
     pymanopt_procrustes(objective, x0[0], 1e-6 * first)

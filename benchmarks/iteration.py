@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems.stiefel.procrustes import Procrustes, published_rows
 from decentorth.running.checkpoint import Snapshot
 from decentorth.stopping import LocalMaximum
@@ -96,7 +96,7 @@ def deciding(W: Any, rows: int, blocks: int) -> str:
     """An attempt of agents to agree about the end, its share of the iterations between two attempts, and of their bytes."""
     n = W.shape[0]
     a, b = published_rows(slice(0, n), n, 50, 20, 0) if n == 10 else _drawn(n, rows)
-    run = Run(Procrustes(a, b), DRFGT(step_size=1e-4, penalty=10.0), W, comm="serial")
+    run = set_up(Procrustes(a, b), DRFGT(step_size=1e-4, penalty=10.0), W, comm="serial")
     agreement = run.agreement(LocalMaximum(1e-9))
     if agreement is None:
         raise ValueError("agents decide")
@@ -131,7 +131,7 @@ def main() -> None:
     a, b = published_rows(slice(0, n), 10, 50, 20, 0)
     W = tp.uniform_weights(tp.ring(n))
     problem = Procrustes(a, b)
-    run = Run(problem, DRFGT(step_size=alpha, penalty=lam), W, comm="serial")
+    run = set_up(problem, DRFGT(step_size=alpha, penalty=lam), W, comm="serial")
     x0 = run.x0[0]
     targets = np.stack([m.T for m in b]).copy()
     plain = {
@@ -140,7 +140,8 @@ def main() -> None:
     }
     from decentorth.running.loop import iterate
     from decentorth.running.loop import run as run_loop
-    from decentorth.running.watchers import Options, Parts
+    from decentorth.running.options import Options
+    from decentorth.running.watchers import Parts
 
     states = iterate(run.parts)
     next(states)
@@ -157,7 +158,7 @@ def main() -> None:
                     other.step()
                 times[name].append(time.perf_counter() - begun)
         gap = max(np.abs(state.x - other.x).max() for other in plain.values())
-        idle = Run(problem, _Idle(), W, comm="serial")
+        idle = set_up(problem, _Idle(), W, comm="serial")
         begun = time.perf_counter()
         parts = Parts(idle.problem, _Idle(), idle.network, idle.collective, idle.streams, idle.start, _Idle())
         run_loop(parts, Options(iterations=100_000, rows=2))

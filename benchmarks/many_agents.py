@@ -36,11 +36,11 @@ def measure(n: int) -> dict[str, float]:
     """Microseconds per agent and iteration, and the peak of allocated arrays during a run, the starting point included."""
     import topologies as tp
     from decentorth import DRFGT
-    from decentorth.api import Run
+    from decentorth.api import Options, set_up
     from decentorth.problems import ProcrustesSettings
 
     W = tp.uniform_weights(tp.torus(*SIDES[n]))
-    run = Run(ProcrustesSettings().problem(n, 0), DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
+    run = set_up(ProcrustesSettings().problem(n, 0), DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
     states = run.states()
     for _ in range(3):
         next(states)
@@ -51,7 +51,7 @@ def measure(n: int) -> dict[str, float]:
         times.append(time.perf_counter() - begun)
     del states
     tracemalloc.start()
-    run.solve(iterations=2, rows=3)
+    run.solve(Options(iterations=2, rows=3))
     arrays = tracemalloc.get_traced_memory()[1] / run.x0.nbytes
     tracemalloc.stop()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -64,16 +64,16 @@ def beyond(n: int) -> None:
 
     import topologies as tp
     from decentorth import DRFGT
-    from decentorth.api import Run
+    from decentorth.api import set_up
     from decentorth.problems import ProcrustesSettings
 
     (d, r), rows = SMALL, 10
     W = tp.uniform_weights(tp.torus(*SIDES[n]))
     problem = ProcrustesSettings(dimension=d, rank=r, rows=rows).problem(n, 0)
-    run = Run(problem, DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
+    run = set_up(problem, DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
     states = run.states()
     next(states)
-    alone = Run(problem, DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
+    alone = set_up(problem, DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
     rng = np.random.default_rng(0)
     x, a = rng.standard_normal((n, d, r)), rng.standard_normal((n, rows, d))
     y, size = x.copy(), (1 << 18) // (8 * d * r)

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from decentorth import RSM, RSSM
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import ODLSettings, RSRSettings
 
 TARGET = 2e-4
@@ -99,7 +99,7 @@ class Trial(NamedTuple):
 
 def trial(problem: Any, contender: Contender, seed: int, target: float) -> Trial:
     """Iterate until the error is at most ``target``, or to the end."""
-    run = Run(problem, contender.method, seed=seed)
+    run = set_up(problem, contender.method, seed=seed)
     states, spent, error = run.states(), 0.0, np.inf
     state = next(states)
     while state.k < contender.iterations and error > target:

@@ -42,7 +42,7 @@ import topologies as tp
 from benchmarks.iteration import StraightFused
 from benchmarks.tracking import StackedTracking, targets, tracking
 from decentorth import DRFGT
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.problems.stiefel.procrustes import Procrustes, published_rows
 from decentorth.protocols import Array
 from decentorth.running.loop import iterate
@@ -157,7 +157,7 @@ def in_turn(comm: MPI.Intracomm, works: Mapping[str, Callable[[], Any]], blocks:
 def drfgt(comm: MPI.Intracomm) -> tuple[Run, dict[str, Any]]:
     """The run, and the iterations by hand: with persistent requests, and with the published exchange."""
     a, b = published_rows(slice(0, AGENTS), ROWS, D, R, 0)
-    run = Run(Procrustes(a, b), DRFGT(step_size=ALPHA, penalty=PENALTY), tp.uniform_weights(tp.ring(AGENTS), SELF))
+    run = set_up(Procrustes(a, b), DRFGT(step_size=ALPHA, penalty=PENALTY), tp.uniform_weights(tp.ring(AGENTS), SELF))
     mine = run.network.agents
     data = np.stack(a[mine]), np.stack([t.T for t in b[mine]]).copy()
     exchange: Any = Published(comm.Dup(), tp.uniform_weights(tp.ring(AGENTS), SELF), mine, run.network.bounds)
@@ -244,7 +244,7 @@ def main() -> None:
         found = {"iteration": iteration, "mixing alone": mixing}
         if find_spec("numba"):
             method = DRFGT(step_size=ALPHA, penalty=PENALTY, kernel="numba")
-            compiled = iterate(Run(run.problem, method, tp.uniform_weights(tp.ring(AGENTS), SELF)).parts)
+            compiled = iterate(set_up(run.problem, method, tp.uniform_weights(tp.ring(AGENTS), SELF)).parts)
             found["kernel numba"] = in_turn(comm, {"decentorth": lambda: next(compiled), "raw": raw.step}, BLOCKS, PER_BLOCK)
     raw.free()
     if comm.rank == 0:

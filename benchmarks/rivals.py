@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import Procrustes
 
 AGENTS, BLOCKS, STEP = 10, 15, 1e-6
@@ -76,12 +76,12 @@ def measure(d: int, r: int, rows: int) -> Table:
     W = tp.uniform_weights(tp.ring(AGENTS), 0.8)
     works: dict[str, Callable[[], object]] = {}
     for contender in CONTENDERS:
-        run = Run(problem, contender.algorithm, W, comm="serial")
+        run = set_up(problem, contender.algorithm, W, comm="serial")
         states = run.states()
         next(states)
         works[contender.name] = states.__next__
-    x = Run(problem, CONTENDERS[0].algorithm, W, comm="serial").x0
-    network = Run(problem, CONTENDERS[0].algorithm, W, comm="serial").network
+    x = set_up(problem, CONTENDERS[0].algorithm, W, comm="serial").x0
+    network = set_up(problem, CONTENDERS[0].algorithm, W, comm="serial").network
     works["gradient"] = lambda: [part.gradient(x[block]) for block, part in problem.blocks()]
     works["mixing 1"] = lambda: network.mix(x)
     works["mixing 2"] = lambda: network.mix(x, x)

@@ -21,7 +21,7 @@ import numpy as np
 
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.cli.dryrun import held
 from decentorth.problems import Procrustes
 
@@ -36,7 +36,7 @@ def measure(a: int, b: int) -> tuple[int, float]:
     W = tp.metropolis_weights(tp.adjacency_from_name(f"torus:{a}x{b}"))
     rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(n,)))
     problem = Procrustes(rng.standard_normal((n, ROWS, DIMENSION)), rng.standard_normal((n, RANK, ROWS)))
-    run = Run(problem, DRFGT(step_size="constant", order="combine-then-adapt"), W, comm="serial")
+    run = set_up(problem, DRFGT(step_size="constant", order="combine-then-adapt"), W, comm="serial")
     states = run.states()
     state = next(states)
     setup = time.perf_counter() - begun

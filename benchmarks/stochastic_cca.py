@@ -40,7 +40,7 @@ import scipy.sparse.linalg  # noqa: F401  # before memory is traced
 from threadpoolctl import threadpool_limits
 
 from decentorth import RGD, GeneralizedLanding
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import CCA, CCASettings, ICASettings
 
 P = 5
@@ -155,7 +155,7 @@ def share(problem: Any, x: Any) -> float:
 def curve(problem: Any, method: Any, per_iteration: int, total: float, seconds: float, seed: int) -> Curve | None:
     """Until ``total`` samples are drawn and the seconds are over; None where that cannot be."""
     found = Curve([], [], [])
-    states = Run(problem, method, comm="serial", seed=seed).states()
+    states = set_up(problem, method, comm="serial", seed=seed).states()
     spent, drawn, due, k = 0.0, 0, 1.0, 0
     grow = (total / per_iteration) ** (1.0 / CHECKS)
     with np.errstate(all="ignore"):
@@ -179,7 +179,7 @@ def curve(problem: Any, method: Any, per_iteration: int, total: float, seconds: 
 
 
 def compare(case: Case, seeds: int) -> None:
-    problem = Run(case.settings.problem(1, 0), GeneralizedLanding(), comm="serial").problem
+    problem = set_up(case.settings.problem(1, 0), GeneralizedLanding(), comm="serial").problem
     samples = int(problem.n_samples[0])
     parts = getattr(problem.constraint, "parts", (problem.constraint,))
     condition = max(float(np.linalg.cond(part.operator.stack[0])) for part in parts)
@@ -237,7 +237,7 @@ def memory(samples: int, columns: int, batch: int) -> None:
         (f"on samples, batch {batch}", GeneralizedLanding(step_size=1e-4, penalty=1.0, batch_size=batch, covariance="sampled")),
         ("on all samples", GeneralizedLanding(step_size="bb:cap=inf")),
     ):
-        states = Run(problem, method, comm="serial").states()
+        states = set_up(problem, method, comm="serial").states()
         next(states)
         tracemalloc.start()
         begun = time.process_time()

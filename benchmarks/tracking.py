@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from decentorth import GradientTracking
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.problems import FunctionProblem
 from decentorth.sets import Euclidean
 
@@ -47,4 +47,4 @@ def tracking(b: np.ndarray, W: Any, comm: str | None = "serial") -> Run:
         stacked=True,
     )
     method = GradientTracking(step_size=STEP, order="combine-then-adapt")
-    return Run(problem, method, W, comm=comm, x0=np.zeros((width, 1)))
+    return set_up(problem, method, W, comm=comm, x0=np.zeros((width, 1)))

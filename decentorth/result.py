@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -146,6 +146,28 @@ class Result(FinishedRun):
     agreement: Agreement | None = None
     losses: tuple[Loss, ...] = ()
     unwritten: str = ""
+
+    @classmethod
+    def of(cls, run: Any, outcome: Any) -> Self:
+        """The result of a run that has ended so."""
+        state, stop, labels = outcome.state, outcome.stop, run.arguments.mixing[1]
+        return cls(
+            x=state.x,
+            **stop._asdict(),
+            history=outcome.history,
+            row=outcome.row,
+            seconds=outcome.seconds,
+            n_agents=run.problem.n_agents,
+            labels=None if labels is None else tuple(labels[i] for i in run.numbers),
+            state=state,
+            algorithm=run.algorithm,
+            problem=run.problem,
+            network=run.network,
+            collective=run.collective,
+            agreement=outcome.agreement,
+            losses=run.losses,
+            unwritten=outcome.unwritten,
+        )
 
     @property
     def _own(self) -> slice:

@@ -113,11 +113,11 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, output: Ru
 
 def made(configuration: Configuration, communicator: Communicator, sized: bool = False) -> tuple[Run, str]:
     """The run, and where its network comes from; ``sized`` takes a few random samples where the sizes of the data are known."""
-    from .api import Run
+    from .api import set_up
     from .cli import wiring
     from .cli.saved_runs import read_start
     from .problems import Deferred, Spread
-    from .running.prepared import check_data
+    from .running.sizes import check_data
 
     settings = configuration.run
     problem = together(communicator, lambda: _problem(configuration))
@@ -131,7 +131,7 @@ def made(configuration: Configuration, communicator: Communicator, sized: bool =
         problem = together(communicator, problem.stand_in)
     x0 = together(communicator, lambda: None if settings.start is None else read_start(settings.start))
     try:
-        run = Run(
+        run = set_up(
             problem,
             configuration.algorithm,
             W,
@@ -187,6 +187,7 @@ def _iterated(
     recorders: Sequence[Recording],
 ) -> Result:
     """The result of the run, whose rows are recorded and shown."""
+    from .api import Options
     from .running.metrics import AgentErrors
 
     settings = configuration.run
@@ -196,7 +197,7 @@ def _iterated(
             for row in () if resumed is None else resumed.history.rows:
                 for one in recorders:
                     one.record(row)
-        return run.solve(
+        options = Options(
             iterations=settings.iterations,
             stopping=stopping_rule(settings),
             rows=settings.history_rows,
@@ -208,6 +209,7 @@ def _iterated(
             resume=resumed,
             compute_timeout=settings.compute_timeout,
         )
+        return run.solve(options)
 
 
 def _concluded(

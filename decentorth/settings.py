@@ -31,6 +31,7 @@ from typing import (
     Self,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -41,6 +42,7 @@ from topologies.text import suggestion
 from .display import table
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -119,16 +121,40 @@ def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
     return refuse
 
 
-def named(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, with a TypeError for an unknown keyword that names the nearest parameter."""
-    known = inspect.signature(function).parameters
+def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
+    """Make a function of ``spec(...)`` a function of the arguments of ``spec``, a `Settings` class.
 
-    @wraps(function)
-    def checked(*args: P.args, **given: P.kwargs) -> T:
-        _check_names(function.__name__, given, known)
-        return function(*args, **given)
+    The new function has their names, types, defaults and descriptions; a TypeError names the nearest parameter of a wrong name.
 
-    return checked
+        @taking(Arguments)
+        def solve(arguments: Arguments) -> Result: ...
+
+        solve(problem, method, W, seed=1)  # arguments is Arguments(problem, method, W, seed=1)
+    """
+
+    def taken(function: Callable[[S], T]) -> Callable[P, T]:
+        parameters = inspect.signature(spec).parameters
+
+        @wraps(function)
+        def called(*args: P.args, **given: P.kwargs) -> T:
+            _check_names(function.__name__, given, parameters)
+            return function(spec(*args, **given))
+
+        described: Any = called
+        returned = inspect.signature(function).return_annotation
+        described.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=returned)
+        described.__doc__ = _with_parameters(function.__doc__ or "", cast(type[Any], spec))
+        return called
+
+    return taken
+
+
+def _with_parameters(docstring: str, spec: type[Any]) -> str:
+    """The docstring with the descriptions of the spec's fields, which its docstring and those of its bases have."""
+    texts = [inspect.cleandoc(base.__doc__ or "").partition("----------\n")[2] for base in reversed(spec.__mro__)]
+    described = "\n".join(["Parameters", "----------", *filter(None, texts)])
+    words, raises, rest = inspect.cleandoc(docstring).partition("Raises\n")
+    return "\n\n".join(filter(None, [words.strip(), described, raises + rest]))
 
 
 def _check_names(owner: str, given: Iterable[str], known: Iterable[str]) -> None:

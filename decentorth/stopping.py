@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -28,13 +29,13 @@ class Rule(Settings):
         """The reason to stop at this row, or None to continue."""
         raise TypeError(f"{type(self).__name__} is not a complete rule: it must define __call__")
 
-    def __or__(self, other: StoppingRule) -> Rule:
+    def __or__(self, other: StoppingRule | Callable[[Row], object]) -> Rule:
         """The rule that stops when either rule stops."""
-        return _Any(self, other)
+        return _Any(self, _rule(other))
 
-    def __and__(self, other: StoppingRule) -> Rule:
+    def __and__(self, other: StoppingRule | Callable[[Row], object]) -> Rule:
         """The rule that stops when both rules stop."""
-        return _All(self, other)
+        return _All(self, _rule(other))
 
     def __bool__(self) -> bool:
         """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the other."""
@@ -88,17 +89,20 @@ def _takes_two(function: Any) -> bool:
     return True
 
 
+def _rule(other: Any) -> Any:
+    """The rule that stands beside ``&`` or ``|``; a TypeError for what is none."""
+    if isinstance(other, type) or not callable(other):
+        raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {other!r}")
+    return as_rule(other)
+
+
 @dataclass(frozen=True)
 class _Pair(Rule):
     first: StoppingRule
     second: StoppingRule
 
     def __post_init__(self) -> None:
-        for rule in (self.first, self.second):
-            if isinstance(rule, type) or not callable(rule):
-                raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {rule!r}")
-        object.__setattr__(self, "first", as_rule(self.first))
-        object.__setattr__(self, "second", as_rule(self.second))
+        pass
 
     @property
     def _rules(self) -> list[Rule]:

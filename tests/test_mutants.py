@@ -27,7 +27,7 @@ import scipy.sparse
 
 import topologies
 from decentorth import DRFGT, CheckpointError, Checkpoints
-from decentorth.api import Run
+from decentorth.api import Options, Run, set_up
 from decentorth.cli import wiring
 from decentorth.cli.config import Command, config_bytes
 from decentorth.cli.saved_runs import read_history, read_start, read_summary
@@ -175,7 +175,7 @@ def read_table(path: Path) -> None:
 @cache
 def going_on() -> Run:
     """The run whose checkpoints are read."""
-    return Run(pca().problem, DRFGT(), GRAPHS["ring"](5), channel="delay:rounds=1")
+    return set_up(pca().problem, DRFGT(), GRAPHS["ring"](5), channel="delay:rounds=1")
 
 
 def read_checkpoint(path: Path) -> None:
@@ -193,7 +193,7 @@ def read_checkpoint(path: Path) -> None:
 def checkpoint() -> dict[str, bytes]:
     """The files of a checkpoint, by their names in the folder of checkpoints."""
     with tempfile.TemporaryDirectory() as folder:
-        going_on().solve(iterations=4, checkpoints=Checkpoints(folder))
+        going_on().solve(Options(iterations=4, checkpoints=Checkpoints(folder)))
         return {str(file.relative_to(folder)): file.read_bytes() for file in Path(folder).glob("*/*")}
 
 

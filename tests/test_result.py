@@ -19,7 +19,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import plot
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.run import main as run
 from tests.support.threads import on_ranks
 
@@ -79,7 +79,7 @@ def test_other_objects_print_in_a_line() -> None:
     assert repr(RESULT.history).startswith("History(19 rows of iterations 0 to 30: iteration, rounds, ")
     assert repr(RESULT.network) == "Network(n_agents=4, edges=4, ranks=1)"
     assert repr(tp.OnePeerExponential(16)) == "OnePeerExponential(n=16, period=4)"
-    assert repr(Run(PROBLEM, "drfgt", GRAPH)).startswith("Run(problem=PCA(n_agents=4, ")
+    assert repr(set_up(PROBLEM, "drfgt", GRAPH)).startswith("Run(problem=PCA(n_agents=4, ")
     for thing in (PROBLEM, RESULT.history, RESULT.network, do.DRFGT(penalty=3.0)):
         assert type(thing).__name__ in Page(thing._repr_html_()).text
 

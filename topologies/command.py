@@ -77,7 +77,7 @@ def main(
     plot
         Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not a sequence.
     """
-    from topologies.names import adjacency_from_name, graph_from_name, is_digraph_name, unread_attributes
+    from topologies.names import adjacency_from_name, graph_from_name, is_digraph_name, unread_in_file
     from topologies.sequences.names import is_sequence_name
 
     try:
@@ -86,7 +86,7 @@ def main(
         scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
         if is_digraph_name(graph):
             _refuse({**scored, "weights": weights, "compare": compare or None, "plot": plot}, "a directed graph")
-            _say([*_directed_table(graph, agents, seed), *_unread(unread_attributes(graph))])
+            _say([*_directed_table(graph, agents, seed), *_unread(unread_in_file(graph))])
             return 0
         if is_sequence_name(graph):
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
@@ -98,7 +98,7 @@ def main(
         if edges.shape[0] > _SCORED:
             _refuse({"curvatures": curvatures, "order": order}, f"more than {_SCORED} agents, which are not scored")
         case = _Case(edges, 0.8 if self_weight is None else self_weight, curvatures, order or "combine-then-adapt")
-        unread = _unread(unread_attributes(graph))
+        unread = _unread(unread_in_file(graph))
         if compare:
             _say([*_comparison(case), *unread])
             return 0

@@ -120,7 +120,7 @@ def fixed_agents(specification: str, seed: int = 0) -> int | None:
     return adjacency_from_name(specification, None, seed).shape[0]
 
 
-def unread_attributes(specification: str) -> list[str]:
+def unread_in_file(specification: str) -> list[str]:
     """The names of the edges' attributes in the file of a graph, which are not read; none for graphs that are not from files."""
     if not _is_file(specification):
         return []

@@ -4,7 +4,7 @@ import numpy as np
 from benchopt import BaseObjective
 
 from decentorth import RGD
-from decentorth.api import Run
+from decentorth.api import set_up
 
 
 class Objective(BaseObjective):
@@ -16,7 +16,7 @@ class Objective(BaseObjective):
 
     def set_data(self, problem, W):
         self.problem, self.W = problem, W
-        self.x0 = Run(problem, RGD() if W is None else "drfgt", W, comm="serial", seed=0).x0
+        self.x0 = set_up(problem, RGD() if W is None else "drfgt", W, comm="serial", seed=0).x0
         self.first = self.gradient(self.x0)
 
     def gradient(self, x):

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from decentorth import GSJOBCD, LBFGS, RGD, RSM, RSSM, ConjugateGradients, HyperbolicJacobi
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.problems import CCA, ICA, PCA, HEVPSettings, ODLSettings, Procrustes, RSRSettings, pencil
 
 from ..generalized import Quadratic, Reached, Unsolved, until
@@ -47,7 +47,7 @@ def solved(make: Callable[[], Any], method: Any, reached: Callable[[Any, Any], b
         begun = time.process_time()
         problem = make()
         spent = time.process_time() - begun
-        run = Run(problem, method, comm="serial", seed=1)
+        run = set_up(problem, method, comm="serial", seed=1)
         if reached is None:
             first = _size(run.problem, run.x0)
             k, seconds = until(run, lambda state: _size(run.problem, state.x) < TOLERANCE * first, 5, most)
@@ -75,7 +75,7 @@ def smooth(make: Callable[[], Any]) -> dict[str, Work]:
 
 def start(problem: Any) -> np.ndarray:
     """Our methods' start."""
-    found: np.ndarray = Run(problem, RGD(), comm="serial", seed=1).x0[0]
+    found: np.ndarray = set_up(problem, RGD(), comm="serial", seed=1).x0[0]
     return found
 
 
@@ -294,7 +294,7 @@ def nonsmooth(problem: Callable[[], Any], answer: Callable[[Any], np.ndarray], s
     """Our subgradient methods, and pymanopt with subgradients, until the objective is ``share`` above that of the answer."""
     from pymanopt.manifolds import Stiefel
 
-    made = Run(problem(), methods["RSM"], comm="serial", seed=0)
+    made = set_up(problem(), methods["RSM"], comm="serial", seed=0)
     enough = (1.0 + share) * float(made.problem.value(answer(made.problem)[None])[0])
 
     def reached(problem: Any, state: Any) -> bool:
@@ -333,7 +333,7 @@ def odl(quick: bool, peers: Peers) -> Works:
 
 def hevp(quick: bool, peers: Peers) -> Works:
     """The hyperbolic eigenvalue problem of order 100, condition 1000, to a gap of 1e-3; `scipy.linalg.eigh` is exact."""
-    problem = Run(HEVPSettings(dimension=100).problem(1, 0), GSJOBCD(), comm="serial").problem
+    problem = set_up(HEVPSettings(dimension=100).problem(1, 0), GSJOBCD(), comm="serial").problem
     C, signs = problem.trace_form()[0] / 2.0, problem.constraint.signs
 
     def directly() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 import topologies as tp
 from decentorth import DRFGT, RGD
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import Procrustes
 from decentorth.problems.stiefel.procrustes import published_rows
 
@@ -43,7 +43,7 @@ def drfgt() -> Works:
     works: Works = {}
     for kernel in KERNELS:
         method = DRFGT(step_size=1e-3, penalty=10.0, kernel=kernel)
-        states = Run(Procrustes(a, b), method, tp.uniform_weights(tp.ring(n)), comm="serial").states()
+        states = set_up(Procrustes(a, b), method, tp.uniform_weights(tp.ring(n)), comm="serial").states()
         next(states)
         works[f"iteration, kernel {kernel}"] = repeated(states.__next__, 200)
     sizes = [(n, rows, d, r), (n, d, rows, r), (n, 2 * r, d, r), (n, d, 2 * r, r)]
@@ -55,7 +55,7 @@ def rgd() -> Works:
     n, p = 500, 100
     rng = np.random.default_rng(0)
     problem = Procrustes([rng.standard_normal((2000, n))], [rng.standard_normal((p, 2000))])
-    states = Run(problem, RGD(step_size="bb", retraction="cholesky-qr"), comm="serial", seed=1).states()
+    states = set_up(problem, RGD(step_size="bb", retraction="cholesky-qr"), comm="serial", seed=1).states()
     next(states)
     sizes = [(1, n, n, p), (1, p, n, p), (1, n, p, p), (1, p, n, p), (1, n, p, p)]
     return {"iteration": repeated(states.__next__, 5), "its products": products(sizes, 5)}

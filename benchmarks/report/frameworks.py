@@ -11,7 +11,7 @@ import numpy as np
 
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import Procrustes
 from decentorth.problems.stiefel.procrustes import published_rows
 
@@ -67,7 +67,7 @@ def drfgt() -> Works:
     """DRFGT in one process, and plain NumPy."""
     a, b = published_rows(slice(0, 10), 10, 50, 20, 0)
     W = weights(10)
-    run = Run(Procrustes(a, b), DRFGT(step_size=1e-3, penalty=10.0), W, comm="serial")
+    run = set_up(Procrustes(a, b), DRFGT(step_size=1e-3, penalty=10.0), W, comm="serial")
     straight = StraightFused(np.stack(a), np.stack([m.T for m in b]).copy(), W, run.x0[0], 1e-3, 10.0)
     states = run.states()
     next(states)

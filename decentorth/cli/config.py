@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import plugins, registry
-from ..protocols import Asynchronous, Declared
+from ..protocols import Declared
 from ..settings import Setting, Settings, settings, without_effect
 from . import wiring
 from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
@@ -303,11 +303,12 @@ class Command(Form[Configuration]):
         given, by_flag = self.given()
         run = self.build(RunSettings, given, by_flag)
         problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
-        if isinstance(algorithm, Asynchronous):
-            run = self._asynchronous(run, algorithm, given, by_flag)
+        self._check_apply(run, algorithm, given, by_flag)
+        if Declared.of(algorithm).counts == "activations":
+            run = dataclasses.replace(run, iterations=algorithm.activations)
         if run.require_converged:
             judges = {name: getattr(part, name) for part in (run, algorithm) for name in _JUDGES if hasattr(part, name)}
-            judges = {name: value for name, value in judges.items() if name not in getattr(algorithm, "without", ())}
+            judges = {name: value for name, value in judges.items() if name not in Declared.of(algorithm).without}
             if not any(judges.values()):
                 known = ", ".join(judges)
                 raise InputError(f"--require-converged: require_converged needs a tolerance to judge by: give one of {known}")
@@ -316,16 +317,14 @@ class Command(Form[Configuration]):
         self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
         return configuration
 
-    def _asynchronous(
-        self, run: RunSettings, algorithm: Asynchronous, given: Mapping[str, Any], by_flag: Mapping[str, Any]
-    ) -> RunSettings:
-        """The settings of an asynchronous run, whose iterations are activations; an InputError for one that it cannot use."""
-        for name, instead in algorithm.without.items():
-            if name in given and given[name] not in (self.own[name].default, algorithm.activations, self.saved.get(name)):
+    def _check_apply(self, run: RunSettings, algorithm: Any, given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> None:
+        """Raise an InputError for settings of the run that do not apply to the method."""
+        for name, instead in Declared.of(algorithm).without.items():
+            default = (self.own[name].default, getattr(algorithm, "activations", None), self.saved.get(name))
+            if name in given and given[name] not in default:
                 raise InputError(f"{self._where(name, by_flag)} is not for {self.names['algorithm']}: {instead}")
-        if algorithm.events is not None and run.checkpoint_every is not None:
+        if getattr(algorithm, "events", None) is not None and run.checkpoint_every is not None:
             raise InputError("--checkpoint-every is not for a run with --events: leave one of them out")
-        return dataclasses.replace(run, iterations=algorithm.activations)
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:

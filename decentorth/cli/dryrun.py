@@ -12,7 +12,7 @@ from ..display import size
 from ..network import even_bounds
 from ..problems import SpreadProblem
 from ..problems.base import FEW, Outline
-from ..protocols import Asynchronous
+from ..protocols import Declared
 from .progress import step_ranges, steps_line
 
 SHOWN_RANKS = 12
@@ -29,7 +29,7 @@ def report(run: Run) -> list[str]:
         state = next(states)
     steps = steps_line(step_ranges(run.algorithm, state, collective))
     memory = {"state": held(state), "data": held(run.problem)}
-    problem = run.again.keywords["problem"]
+    problem: Any = run.arguments.problem
     if (sizes := getattr(problem, "sizes", None)) is not None:
         other = run.again(problem=problem.stand_in(1), comm=collective.communicator)
         second = next(other.states())
@@ -38,7 +38,7 @@ def report(run: Run) -> list[str]:
         memory = extrapolated(run, sizes, memory, {"state": held(second), "data": held(other.problem)})
     start = (network.rounds, network.messages, network.bytes)
     links, tree = network.W.nnz - network.n_agents, False
-    if isinstance(run.algorithm, Asynchronous):  # on ranks its first step is the whole run
+    if Declared.of(run.algorithm).counts == "activations":  # on ranks its first step is the whole run
         payload = state.agents.message_bytes
         cost = f"activation  no round, {links / network.n_agents:.3g} messages on average, {size(payload)} to each neighbour"
     else:

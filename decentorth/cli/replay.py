@@ -31,6 +31,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _replay(words: Sequence[str], communicator: Communicator) -> int:
+    from ..api import Options
     from ..run import made
 
     path, *flags = words
@@ -42,10 +43,10 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     saved = {**header["settings"], "log": None, "schedule": path}
     configuration = together(communicator, partial(_resolved, path, flags, saved))
     run, origin = made(configuration, communicator)
-    count = f"{run.algorithm.activations} activations of {run.network.n_agents} agents"
+    count = f"{configuration.algorithm.activations} activations of {run.network.n_agents} agents"
     say(f"replays     {configuration.run.problem} on {origin}, {count}")
     try:
-        result = run.solve(rows=2)
+        result = run.solve(Options(rows=2))
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
     if result.iterates_sha256 != header.get("iterates_sha256"):

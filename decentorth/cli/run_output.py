@@ -241,13 +241,13 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
         f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
     ]
     if channel is not None:
-        repairs = [] if run.asynchronous else [f"{'with' if channel.repair else 'without'} repair"]
+        repairs = [f"{'with' if channel.repair else 'without'} repair"] if run.repairs else []
         repairs += [f"trackers corrected by {channel.correction:g} / iteration"] if channel.correction else []
         lines.append(f"channel     {'; '.join(filter(None, (', '.join(channel.written), ', '.join(repairs))))}")
     if agreement is not None:
         lines.append(f"stopping    {in_words(agreement)}")
     method = run.algorithm
-    if getattr(run.again.keywords["problem"], "sizes", None) is not None:
+    if getattr(run.arguments.problem, "sizes", None) is not None:
         method = resolved(configuration.algorithm, network)  # without what real data would recommend
     lines.append(f"algorithm   {settings.algorithm}: {_listed(values(method))}{published}")
     if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not Declared.of(run.algorithm).nonsmooth:
@@ -256,7 +256,10 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
             f"note        {settings.problem} is not differentiable: with steps that do not shrink {settings.algorithm} stops near "
             f"the answer; {made_for_it} is made for it"
         )
-    constraint, free = run.problem.constraint, Declared.of(run.algorithm).penalty == 0.0 and not run.algorithm.requires_set
+    constraint, free = (
+        run.problem.constraint,
+        Declared.of(run.algorithm).penalty == 0.0 and not Declared.of(run.algorithm).requires_set,
+    )
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
         lines.append(
             f"note        {settings.algorithm} does not keep points on {constraint!r}, and they may leave it for good: it is a "

@@ -72,9 +72,9 @@ def make(settings: CaseSettings) -> Wiring:
 
 def _graph(settings: CaseSettings) -> str:
     """The graph in words, with the attributes of edges in its file that have no effect."""
-    from topologies.names import unread_attributes
+    from topologies.names import unread_in_file
 
-    unread = ", ".join(unread_attributes(settings.topology))
+    unread = ", ".join(unread_in_file(settings.topology))
     return f"{settings.topology} ({unread} of the edges not read)" if unread else settings.topology
 
 

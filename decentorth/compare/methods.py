@@ -13,7 +13,7 @@ from topologies import text
 
 from .. import registry
 from ..cli.flags import InputError, specifications
-from ..protocols import Asynchronous, Declared, SplitFeatures
+from ..protocols import Declared, SplitFeatures
 
 
 def has_step(algorithm: Any) -> bool:
@@ -55,7 +55,7 @@ def called(algorithm: Any) -> str:
 def _comparable(found: dict[str, Any]) -> dict[str, Any]:
     """The methods, after a check that they go in common iterations and that agents hold samples."""
     for label, algorithm in found.items():
-        if isinstance(algorithm, Asynchronous):
+        if Declared.of(algorithm).counts != "iterations":
             raise InputError(
                 f"algorithms: {label} has activations of single agents, not iterations: leave it out, and use decentorth run"
             )

@@ -12,6 +12,7 @@ from ..cli.flags import specifications
 from ..cli.trials import results
 from ..network.transport.communicator import connect
 from ..protocols import SETUP
+from ..running.options import Options
 from .comparison import Comparison, Entry
 from .methods import has_step, methods, with_step
 from .model import NetworkModel
@@ -58,7 +59,7 @@ class ComparisonPlan:
             if rules.step_size is not None and has_step(algorithm):
                 algorithm = with_step(algorithm, rules.step_size)
             run = self._job(label, algorithm, seeds[0]).run(self.communicator)
-            start = run.solve(iterations=0)
+            start = run.solve(Options(iterations=0))
             self.columns.update(start.history)
             self.grids[label] = candidates(label, algorithm, run.algorithm, start, rules)
         if rules.metric not in self.columns:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..api import Run
+from ..api import Options, Run, set_up
 from ..cli.config import values
 from ..cli.outputs import replacing
 from ..cli.progress import Steps
@@ -46,7 +46,7 @@ class Job:
 
     def run(self, comm: Any) -> Run:
         """The run, built and checked."""
-        return Run(self.problem(self.seed), self.algorithm, self.W, seed=self.seed, comm=comm, placement=self.placement)
+        return set_up(self.problem(self.seed), self.algorithm, self.W, seed=self.seed, comm=comm, placement=self.placement)
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,13 @@ def make(job: Job, comm: Any = "serial") -> Trace:
     digest = fingerprint(run)
     steps = Steps(run.algorithm, tell=False)
     result = run.solve(
-        iterations=rules.iterations,
-        stopping=rules.stop(),
-        rows=rules.rows(rules.iterations) if rules.resolution else None,
-        record_every=None if rules.resolution else 1,
-        metrics=[steps],
+        Options(
+            iterations=rules.iterations,
+            stopping=rules.stop(),
+            rows=rules.rows(rules.iterations) if rules.resolution else None,
+            record_every=None if rules.resolution else 1,
+            metrics=[steps],
+        )
     )
     seconds = result.history["seconds"]
     spent = result.seconds["compute"] + result.seconds["wait"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..api import Run
+from ..api import Options, set_up
 from ..cli import wiring
 from ..cli.config import Command
 from ..network import connect
@@ -19,5 +19,5 @@ def short_run(comm: Any, agents: int) -> str:
     settings = configuration.run
     W = wiring.share(settings, wiring.make(settings) if communicator.rank == 0 else None, communicator).W
     problem = configuration.problem.problem(settings.agents, settings.seed)
-    run = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator)
-    return run.solve(iterations=ITERATIONS).iterates_sha256
+    run = set_up(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator)
+    return run.solve(Options(iterations=ITERATIONS)).iterates_sha256

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from .arrays import Array, Index
+from .network import Collective
 
 C_co = TypeVar("C_co", covariant=True)
 """A constraint set or capability of sets: `Problem[Landing]` is a problem on a set that has a landing field."""
@@ -40,6 +41,9 @@ class Problem(Oracle[C_co], Protocol[C_co]):
 
     def restrict(self, agents: slice) -> Self:
         """The same problem for fewer agents (global numbers, a sub-slice of ``self.agents``)."""
+
+    def prepare(self, collective: Collective) -> None:
+        """Compute what needs the data of all agents, once, after `restrict`; called by every rank."""
 
     def value(self, x: Array) -> Array:
         """The values f_i(x_i), ``(n_local,)``."""

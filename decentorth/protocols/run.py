@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from .arrays import Array
@@ -115,15 +116,14 @@ class Wrapped(Protocol):
 
 
 @runtime_checkable
-class Asynchronous(Protocol):
+class Asynchronous(Algorithm[Any, Any], Protocol):
     """A method whose agents do not go in common iterations; its state holds them as ``agents``."""
 
     activations: int
     """The most activations of all agents together, which take the place of iterations."""
     events: str | None
     log: str | None
-    without: ClassVar[Mapping[str, str]]
-    """Settings of runs that do not apply, and what to do instead."""
+    counts: ClassVar[str]
 
     def check_channel(self, channel: Any) -> None:
         """Raise a ValueError for faults that the agents cannot bear."""
@@ -155,6 +155,10 @@ class Declared(NamedTuple):
     """True if it does not converge where most messages are late."""
     nonsmooth: bool = False
     """True if it is for problems that need not be differentiable."""
+    counts: str = "iterations"
+    """The steps of the method: all agents' common iterations, or "activations" of single agents."""
+    without: Mapping[str, str] = MappingProxyType({})
+    """Settings of runs that do not apply, and what to do instead."""
     resumable: tuple[str, ...] = ()
     """The settings that may change when a run is resumed."""
     safe: bool = False
@@ -219,7 +223,7 @@ class Row(NamedTuple):
     agreed: Agreed | None = None
     """The result of the agents' max-consensus, if one was made at this iteration; not part of the table."""
 
-    def __getitem__(self, name: Any) -> Any:  # type: ignore[override]  # a tuple's takes numbers alone
+    def __getitem__(self, name: Any) -> Any:
         """A count or a metric by its name in the history, as ``row["gradient_norm"]``."""
         if not isinstance(name, str):
             return tuple.__getitem__(self, name)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import registry
 from ..protocols import (
     Algorithm,
     Array,
-    Asynchronous,
     Declared,
     Landing,
     Nonsmooth,
@@ -28,6 +28,8 @@ from ..protocols import (
 )
 from ..stopping import GradientNorm, Rule, rules_of
 
+NAMED = 6
+"""The most methods that a refusal names."""
 FAR_OFF = 1e-2
 """The feasibility up to which a start is taken to be on the set; methods that approach the set end nearer."""
 
@@ -55,6 +57,16 @@ def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) ->
         )
 
 
+def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
+    """As `check_capabilities`, with the names of methods that fit, if there are any, in the message."""
+    try:
+        check_capabilities(problem, algorithm)
+    except (TypeError, ValueError) as error:
+        names = fitting(problem, network, algorithm, registry.algorithms.defaults())[:NAMED]
+        fit = f". Algorithms that fit with their default settings: {', '.join(names)}" if names else ""
+        raise type(error)(f"{str(error).rstrip('.')}{fit}") from None
+
+
 def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[str, Any]) -> list[str]:
     """The names of the ``known`` methods that fit the problem and the network, those nearest to ``algorithm`` first.
 
@@ -77,7 +89,7 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[
         common = {*type(method).__mro__} & {*type(algorithm).__mro__}
         return (
             (method.network == "single-agent") != alone,
-            isinstance(method, Asynchronous) != isinstance(algorithm, Asynchronous),
+            Declared.of(method).counts != Declared.of(algorithm).counts,
             -len(Declared.of(method).requires),
             -len(common),
             name,
@@ -158,6 +170,12 @@ def _trapped(constraint: Any, x0: Array, eps: float) -> bool:
     """True if the safe step from x0 along the penalty's field, towards the set, is zero."""
     one, x = np.ones(1), x0[None]
     return bool(constraint.safe_step(x, constraint.landing(x, np.zeros_like(x), one), one, eps)[0] <= 0.0)
+
+
+def check_agents(network: Any, n_agents: int) -> None:
+    """Raise ValueError unless the network has as many agents as the problem."""
+    if network.n_agents != n_agents:
+        raise ValueError(f"W is for {network.n_agents} agents, but the problem has {n_agents}")
 
 
 def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:

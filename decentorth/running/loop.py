@@ -11,17 +11,18 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from ..protocols import SETUP, Asynchronous, Completing, Row, S, Stop
+from ..protocols import SETUP, Completing, Row, S, State, Stop
 from . import advice
 from .checkpoint import CheckpointWriter, Resumed
 from .history import History
 from .local_stopping import Agreement
+from .options import Options
 from .rank_loss_rewind import Rewind
-from .watchers import Clock, Interrupts, Options, Parts, Recording, TimeLimits, Watcher
+from .watchers import Clock, Interrupts, Parts, Recording, TimeLimits, Watcher
 
 
 def completed(parts: Parts, state: S) -> S:
@@ -31,13 +32,13 @@ def completed(parts: Parts, state: S) -> S:
     return found
 
 
-def iterate(parts: Parts, state: Any = None) -> Iterator[Any]:
+def iterate(parts: Parts, state: State | None = None) -> Iterator[State]:
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
     states = steps(parts, state)
     return map(partial(completed, parts), states) if isinstance(parts.stepper, Completing) else states
 
 
-def steps(parts: Parts, state: Any = None) -> Iterator[Any]:
+def steps(parts: Parts, state: State | None = None) -> Iterator[State]:
     """The same states as the method's steps leave them: `completed` gives their points."""
     problem, network, streams = parts.problem, parts.network, parts.streams
     np.empty(min(8 * network.n_local * parts.start.nbytes, _KEPT), np.uint8)  # freed at once, see _KEPT
@@ -52,7 +53,7 @@ def steps(parts: Parts, state: Any = None) -> Iterator[Any]:
 class Outcome(NamedTuple):
     """How a run ended."""
 
-    state: Any
+    state: State
     stop: Stop
     row: Row
     """The last recorded row."""
@@ -74,11 +75,12 @@ def run(
 
     ``write`` makes the writer of checkpoints, from the history and the first iteration; the network has the counts of ``resumed``.
     """
+    rule = options.rule
     clock = Clock(parts.network, {} if resumed is None else resumed.seconds)
     states = steps(parts, None if resumed is None else resumed.state)
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
-        agreement = Agreement.of(options.stopping, parts.problem, parts.algorithm, parts.network)
+        agreement = Agreement.of(rule, parts.problem, parts.algorithm, parts.network)
         snapshot = partial(parts.snapshot, clock, agreement)
         if agreement is not None:
             agreement.restore({} if resumed is None else resumed.agreement)
@@ -87,16 +89,14 @@ def run(
         if rewind is not None:
             rewind.seconds = clock.seconds
         history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
-        limits = TimeLimits(options.stopping, parts.collective, clock, state.k)
-        keeps = write is not None or parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED
-        asynchronous = isinstance(parts.algorithm, Asynchronous)
-        keeps &= not asynchronous  # such agents cannot go back to a copy of their points
+        limits = TimeLimits(options.rule, parts.collective, clock, state.k)
+        keeps = parts.repeats and (write is not None or parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED)
         diagnose = partial(advice.diverged, parts, iterate)
         recording = Recording(parts, options, clock, history, state, limits, agreement, keeps, diagnose)
         writer = None if write is None else write(history, state.k)
-        if writer is not None and asynchronous and parts.collective.size > 1:
-            writer.beside(state.agents, state.k)
-        waits = options.interruptible and writer is None and (not asynchronous or parts.collective.size == 1)
+        if writer is not None:
+            parts.written_by(writer, state)
+        waits = options.interruptible and writer is None and (parts.repeats or parts.collective.size == 1)
         interrupts = Interrupts(parts.collective, state.k, recording) if waits else None
         for listening in (writer, interrupts):
             if listening is not None:
@@ -122,7 +122,7 @@ def run(
             clock.count("checkpoints")
         row = cast(Row, recording.row)
         agreed = row if agreement is None else row._replace(agreed=agreement.latest)
-        stop = advice.concluded(parts, options.stopping, stop, state, agreed, history)
+        stop = advice.concluded(parts, options.rule, stop, state, agreed, history)
     return Outcome(state, stop, row, history, clock.seconds(), agreement, unwritten)
 
 

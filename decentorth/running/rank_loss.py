@@ -13,18 +13,24 @@ Asynchronous agents have no common iteration, and need none: theirs stay, on the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ..network import surviving
+from ..network.collective import AgentCollective
+from ..numerics.random_streams import CounterStreams
 from ..numerics.threads import one_thread
-from ..protocols import Array, Declared, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
-from .checkpoint import Resumed, kept
+from ..protocols import Array, Declared, Index, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
+from .capabilities import suited
+from .checkpoint import Losses, Resumed, kept
 from .history import History
 from .loop import Outcome
+from .options import Options
 from .rank_loss_rewind import Held, Rewind
 
 
@@ -93,32 +99,23 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
         )
 
 
-def continued(
-    run: Any,
-    iterate: Callable[[Any, Resumed | None, Rewind], Outcome],
-    recorders: Sequence[Recorder],
-    folder: Path | None,
-    resumed: Resumed | None,
-) -> tuple[Any, Outcome]:
+def continued(run: Any, options: Options, resumed: Resumed | None) -> tuple[Any, Outcome]:
     """Iterate to the end without the ranks that are lost meanwhile: the `decentorth.api.Run` of the remaining ones, and its end.
 
-    The communicator of ``run`` is `network.Shrinking`; ``iterate`` takes a run to its end, from a start and with a rewind; the
-    ``recorders`` are told of rows that are taken back; ``folder`` is that of checkpoints. LostError if those left cannot continue.
+    The communicator of ``run`` is `network.Shrinking`; recorders are told of rows that are taken back. LostError if those left
+    cannot continue.
     """
-    first, communicator = run, run.network.communicator
+    first, communicator = run, cast(Any, run.network.communicator)
     rewind = Rewind(communicator.size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
     if resumed is not None:
         rewind = _from(resumed, communicator.size)
     while True:
         try:
             if communicator is not run.network.communicator:
-                run, resumed = _left(first, communicator, rewind, run.losses, folder)
+                run, resumed = _left(first, communicator, rewind, run.losses, options.folder)
                 rewind = _from(resumed, rewind.every)
-                if communicator.rank == 0:
-                    for recorder in recorders:
-                        if isinstance(recorder, Rewound):
-                            recorder.rewound(resumed.history.rows, str(run.losses[-1]))
-            outcome = iterate(run, resumed, rewind)
+                _tell(communicator, options.recorders, resumed, str(run.losses[-1]))
+            outcome = run.iterate(options, resumed, rewind)
             communicator.agree()
             return run, outcome
         except communicator.failures as error:
@@ -127,29 +124,20 @@ def continued(
                 raise error
 
 
-def divided_anew(
-    run: Any,
-    iterate: Callable[[Any, Resumed | None], Outcome],
-    recorders: Sequence[Recorder],
-    folder: Path | None,
-    resumed: Resumed | None,
-) -> tuple[Any, Outcome]:
+def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> tuple[Any, Outcome]:
     """Iterate a run of asynchronous agents to the end: whenever ranks are lost, the remaining ones divide all agents anew among
     themselves, and every agent goes on from its own checkpoint in the folder.
 
     Parameters and return value are those of `continued`.
     """
-    communicator, lost = run.network.communicator, ""
+    communicator, lost = cast(Any, run.network.communicator), ""
     while True:
         try:
             if communicator is not run.network.communicator:
                 run = run.again(comm=communicator)
-                resumed = run.resume(folder)
-                if communicator.rank == 0:
-                    for recorder in recorders:
-                        if isinstance(recorder, Rewound):
-                            recorder.rewound(resumed.history.rows, lost)
-            outcome = iterate(run, resumed)
+                resumed = run.resume(options.folder)
+                _tell(communicator, options.recorders, resumed, lost)
+            outcome = run.iterate(options, resumed)
             communicator.agree()
             return run, outcome
         except communicator.failures as error:
@@ -158,6 +146,59 @@ def divided_anew(
                 raise error
             gone = sorted(set(before.alive) - set(communicator.alive))
             lost = f"rank {', '.join(map(str, gone))}, whose agents begin again from their checkpoints on the other ranks"
+
+
+def _tell(communicator: Any, recorders: Sequence[Recorder], resumed: Resumed, lost: str) -> None:
+    """Tell the recorders on rank 0 of the rows that are left."""
+    for recorder in recorders if communicator.rank == 0 else ():
+        if isinstance(recorder, Rewound):
+            recorder.rewound(resumed.history.rows, lost)
+
+
+def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Any:
+    """The run of the agents that are left when those in ``lost`` have left for good; ``run`` itself stays as it is.
+
+    Parameters
+    ----------
+    comm, ranks
+        The processes that are left, and which of the run's each of them is.
+
+    Raises
+    ------
+    ValueError
+        Those that are left fall apart, or a rank has nobody left.
+    """
+    left = copy.copy(run)
+    left.__dict__.pop("identity", None)
+    own = np.arange(run.network.n_agents)[run.network.agents]
+    left.network = run.network.without(lost, comm, ranks)
+    left.collective = AgentCollective(left.network.communicator, left.network.bounds)
+    left._watch(math.inf)
+    left.streams = CounterStreams(run.arguments.seed, own[~np.isin(own, lost)])
+    left.numbers = np.delete(run.numbers, lost)
+    left.decide()
+    with one_thread():
+        left.problem = run.problem.without(lost)
+        left.problem.prepare(left.collective)
+    left.algorithm = suited(left.algorithm, left.problem)
+    return left
+
+
+def after(run: Any, losses: Losses) -> Any:
+    """The run of the agents that are left after losses, on the same processes; ``run`` itself without any.
+
+    A ValueError for agents that there are not, and as `decentorth.api.Run.without`.
+    """
+    if not losses:
+        return run
+    lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
+    if lost[0] < 0 or lost[-1] >= run.network.n_agents:
+        from topologies.weights.leaving import ranges
+
+        raise ValueError(f"agents {ranges(lost)} were lost on the way, but there are only {run.network.n_agents} agents")
+    left = run.without(lost, run.network.communicator, range(run.network.communicator.size))
+    left.losses = tuple(Loss(*loss) for loss in losses)
+    return left
 
 
 def _from(resumed: Resumed, every: int) -> Rewind:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import signal
 import time
 from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from ..protocols import (
     Agreed,
     Algorithm,
     Array,
-    Asynchronous,
     Collective,
     Ending,
     Metric,
@@ -34,12 +32,12 @@ from ..protocols import (
     StoppingRule,
     Streams,
 )
-from ..settings import Count, Form, Natural, Positive, Range, Settings
-from ..stopping import Iterations, Time, as_rule, rules_of, since
-from .checkpoint import LOOK_SECONDS, Checkpoints, PendingSignals, Resumed, SharedLooks, Snapshot
+from ..stopping import Iterations, Time, rules_of, since
+from .checkpoint import LOOK_SECONDS, CheckpointWriter, PendingSignals, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
 from .metrics import RUNAWAY, StandardMetrics, first_runaway
+from .options import Options
 
 log = logging.getLogger(__name__)
 
@@ -56,52 +54,11 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Options(Settings):
-    """How a run is recorded, and when it ends; see `decentorth.api.solve`."""
-
-    iterations: Natural = 1000
-    stopping: Annotated[StoppingRule | None, Form(as_rule)] = None
-    rows: Annotated[int, Range(least=2)] | None = None
-    record_every: Count | None = None
-    recorders: Sequence[Recorder] = ()
-    metrics: Sequence[Metric] = ()
-    safety_region: Positive | None = None
-    checkpoints: Checkpoints | None = None
-    resume: str | os.PathLike[str] | Resumed | None = None
-    compute_timeout: float = 0.0
-    interruptible: bool = False
-    """SIGINT ends the run with its result, instead of a KeyboardInterrupt."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.checkpoints, Checkpoints | None):
-            raise TypeError(f'checkpoints must be such as do.Checkpoints("folder", every=1000), got {self.checkpoints!r}')
-        _check_listed("metrics", self.metrics, ("columns", "__call__"), "functions with columns, the names of their values")
-        _check_listed("recorders", self.recorders, ("record",), "objects with a function record(row)")
-
-    def decide(self, row: Row, first: Row, collective: Collective) -> Stop | None:
-        """The reason to stop at a row of a run with this first row."""
-        if self.safety_region is not None and row.values["feasibility"] > self.safety_region:
-            return Stop(
-                "left_safe_region",
-                False,
-                f"left the safety region: feasibility {row.values['feasibility']:.3g} > {self.safety_region:g} "
-                f"at iteration {row.iteration}; take a smaller step size, or a larger region",
-            )
-        rule = since(self.stopping, first)
-        found = None if rule is None else rule(row, collective)
-        return found or Iterations(self.iterations)(row, collective)
-
-
-def _check_listed(name: str, given: Any, needed: tuple[str, ...], words: str) -> None:
-    """Raise a TypeError for anything but a list of objects, and no classes, that have what is needed."""
-    listed = isinstance(given, list | tuple)
-    if not listed or any(isinstance(one, type) or not all(hasattr(one, need) for need in needed) for one in given):
-        raise TypeError(f"{name} must be a list of {words}, got {given!r:.80}")
-
-
-class Parts(NamedTuple):
+class Parts:
     """The parts of a run that stay as they are."""
+
+    repeats: ClassVar[bool] = True
+    """True if iterations can be made again, from a copy of the points."""
 
     problem: Problem[Any]
     algorithm: Algorithm[Any, Any]
@@ -122,6 +79,13 @@ class Parts(NamedTuple):
         network = self.network
         counts, known = (network.rounds, network.messages, network.bytes), {} if agreement is None else agreement.saved()
         return Snapshot(state, counts, network.in_flight(), clock.seconds(), known)
+
+    def present(self, state: Any) -> tuple[Problem[Any], Any]:
+        """The problem and the state of the agents that are there; all, unless agents may leave for a time."""
+        return self.problem, state
+
+    def written_by(self, writer: CheckpointWriter, state: Any) -> None:
+        """Let the parts write checkpoints of their own beside the writer's."""
 
     def runaway(self, values: Array, bound: float = RUNAWAY) -> int | None:
         """The first agent with values that are not finite, or beyond ``bound``, the same on every rank."""
@@ -218,8 +182,7 @@ class Recording:
         self._asking: list[Recording | TimeLimits | Agreement] = [self, limits, *([] if agreement is None else [agreement])]
         own: Metric | None = getattr(parts.problem, "metrics", None)
         self._metrics = (StandardMetrics(parts.problem, state) if own is None else own, *options.metrics)
-        self._asynchronous, self._absent = isinstance(parts.algorithm, Asynchronous), list[int]()
-        self._problem: Any = parts.problem
+        self._problem = parts.problem
         self._recorders = options.recorders if parts.collective.rank == 0 else ()
         self.row: Row | None = None
         self._first: Row | None = None
@@ -256,25 +219,33 @@ class Recording:
         stop = None
         if self.row is not None and self.row.iteration == snapshot.state.k:
             first = self._first or self.row
-            stop = self.ending(snapshot.state) or self._options.decide(self.row, first, self._parts.collective)
+            stop = self.ending(snapshot.state) or self._decide(self.row, first)
         if stop is None and self._keeps:
             self.good = snapshot.copied(self.good)
         return stop
 
-    def _there(self, state: Any) -> tuple[Problem[Any], Any]:
-        """The problem and the state of the agents that are there, where a method's agents may leave or join."""
-        absent = state.agents.absent if self._asynchronous else []
-        if absent != self._absent:
-            self._absent, self._problem = absent, cast(Any, self._parts.problem)
-            if absent:
-                self._problem = self._problem.without(np.array(absent))
-                self._problem.prepare(self._parts.collective)
+    def _present(self, state: Any) -> tuple[Problem[Any], Any]:
+        """The problem and the state of the agents that are there, and metrics of these."""
+        problem, seen = self._parts.present(state)
+        if problem is not self._problem:
+            self._problem = problem
             if isinstance(self._metrics[0], StandardMetrics):
-                self._metrics = (StandardMetrics(self._problem, state), *self._metrics[1:])
-        if not absent:
-            return self._parts.problem, state
-        stay = ~np.isin(np.arange(self._parts.problem.n_agents)[self._parts.problem.agents], absent)
-        return self._problem, state._replace(x=state.x[stay], penalty=state.penalty[stay])
+                self._metrics = (StandardMetrics(problem, state), *self._metrics[1:])
+        return problem, seen
+
+    def _decide(self, row: Row, first: Row) -> Stop | None:
+        """The reason to stop at a row of a run with this first row."""
+        options, collective = self._options, self._parts.collective
+        if options.safety_region is not None and row.values["feasibility"] > options.safety_region:
+            return Stop(
+                "left_safe_region",
+                False,
+                f"left the safety region: feasibility {row.values['feasibility']:.3g} > {options.safety_region:g} "
+                f"at iteration {row.iteration}; take a smaller step size, or a larger region",
+            )
+        rule = since(options.rule, first)
+        found = None if rule is None else rule(row, collective)
+        return found or Iterations(options.iterations)(row, collective)
 
     def _look_at_objective(self, state: Any, objective: float) -> None:
         """Warn where the objective is no longer finite: it may be undefined there, or its function be wrong."""
@@ -299,7 +270,7 @@ class Recording:
                 )
             return self._diagnose(runaway, state, self.row, self.good)
         values: dict[str, float] = {}
-        problem, seen = self._there(state)
+        problem, seen = self._present(state)
         for metric in self._metrics:
             values |= zip(metric.columns, metric(problem, seen, parts.collective), strict=True)
         self._look_at_objective(state, values.get("objective", 0.0))

@@ -22,7 +22,7 @@ import topologies as tp
 
 from ..algorithms import DRFGT
 from ..algorithms.common.fields import blockwise, landing
-from ..api import Run
+from ..api import Run, set_up
 from ..cli.figures import logarithmic, panels
 from ..numerics.ordered_sums import norms, sums
 from ..problems import PCA, FunctionProblem, Procrustes
@@ -125,7 +125,7 @@ def run(trial: Trial) -> list[Row]:
     spectrum = tp.spectrum(W)
     problem = make_problem(name, n, seed)
     step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "constant"
-    made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")
+    made = set_up(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")
     state, reached, trackers = drive(made, _ENDS[name][0], centred=name == "quadratic")
     guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, state, spectrum)
     iterations, rounds, sent = reached or (None, None, None)

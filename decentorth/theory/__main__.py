@@ -73,7 +73,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     from topologies import WeightSequence
 
     from ..algorithms import DRFGT
-    from ..api import Run
+    from ..api import Run, set_up
     from ..cli import wiring
     from ..network.collective import AgentCollective
     from ..numerics.threads import one_thread
@@ -90,7 +90,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
         raise InputError("paper 004 is about a fixed W, not a time-varying network: take a graph, such as --topology ring")
 
     def run(algorithm: Any) -> Run:
-        return Run(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())
+        return set_up(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())
 
     with SettingUp(True):
         problem, n = configuration.problem.problem(configuration.run.agents, configuration.run.seed), configuration.run.agents
@@ -98,7 +98,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
             with one_thread():
                 problem = problem.build(slice(0, n), AgentCollective(SerialCommunicator(), np.array([0, n])))
         check_problem(problem)
-        practical = run(configuration.algorithm)
+        practical: Any = run(configuration.algorithm)
         state = next(itertools.islice(practical.states(), 1))
         step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
         second, smallest = practical.network.spectrum

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import GEVPSettings
 from decentorth.running.history import schedule
 
@@ -38,7 +38,7 @@ def run(task: Task) -> dict[str, Any]:
     ``gap`` is (f - f*) / |f*| at the projection, ``feasibility`` ||x^T B x - I||_F, and ``seconds`` are the processor's, of the
     method alone.
     """
-    prepared = Run(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
+    prepared = set_up(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
     problem, least = prepared.problem, prepared.problem.optimal_value
     rows, spent, states = [], 0.0, prepared.states()
     with np.errstate(over="ignore", invalid="ignore"):

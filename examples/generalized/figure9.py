@@ -20,7 +20,7 @@ from experiment import Task, arguments, band, parallel
 from matplotlib.figure import Figure
 
 from decentorth import GeneralizedLanding
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.running.history import schedule
 
@@ -30,7 +30,7 @@ STEPS = {"automatic constant steps": "auto", "Barzilai-Borwein steps": "bb"}
 
 def steps(task):
     """The safe and the requested step at log-spaced iterations."""
-    prepared = Run(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
+    prepared = set_up(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
     manifold, states, rows = prepared.problem.constraint, prepared.states(), []
     for k in schedule(task.iterations, 80, None):
         state = next(state for state in states if state.k == k)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import decentorth as do
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems.j_orthogonal.hevp import Form, HEVPSettings
 
 FEASIBLE = 1e-6
@@ -111,7 +111,7 @@ def followed(problem: Any, method: Any, options: Any, metric: str = "objective",
 
     Looked at in iterations a few percent apart; on a machine with other work the processor's time says more than the clock.
     """
-    run = Run(problem, method, seed=options.seed, comm="serial")
+    run = set_up(problem, method, seed=options.seed, comm="serial")
     states = islice(run.states(), None if options.iterations is None else options.iterations + 1)
     ending, spent, due, rows = getattr(run.algorithm, "ending", None), 0.0, 0, list[Row]()
     with np.errstate(over="ignore", invalid="ignore"):

@@ -30,7 +30,7 @@ import numpy as np
 from experiment import Then, followed
 
 import decentorth as do
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import HSPPSettings
 
 CSDM = do.CSDM(step_size=5e-3)
@@ -76,7 +76,7 @@ def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: n
 def table(kind: str, settings: HSPPSettings, options: Any, panels: Any) -> None:
     """Run everything on one kind of distances, print it, and draw it against gradients and against time."""
     seconds, seed = options.seconds, options.seed
-    problem = Run(settings.problem(1, seed), CSDM, comm="serial").problem
+    problem = set_up(settings.problem(1, seed), CSDM, comm="serial").problem
     problem.hessian_product = partial(difference, problem.gradient)
     start = float(problem.value(problem.start(seed)[None])[0])
     names = [f"{seconds * share:g} s" for share in TIMES] + [f"to {share:.0%}" for share in SHARES]
@@ -118,7 +118,7 @@ def main() -> None:
     if given.full:
         given.points, given.dimension, given.seconds = 1000, 50, 30.0
     sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
-    problem = Run(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
+    problem = set_up(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
     print(f"printed form: changes by {printed_form(problem, 5):.0e} of itself at five random x")
     columns = len(given.kinds)
     figure, axes = plt.subplots(2, columns, figsize=(4.2 * columns, 7.5), layout="constrained", squeeze=False)

@@ -24,7 +24,7 @@ import statistics
 from typing import Any
 
 from decentorth import CSDM, JJOBCD, VRJJOBCD
-from decentorth.api import Result, Run
+from decentorth.api import Options, Result, set_up
 from decentorth.problems import UltraESettings
 
 SIZES = {"entities": 60, "triples": 1500, "dimension": 16, "negatives": 10, "epochs": 200, "seeds": 5}
@@ -48,9 +48,11 @@ def methods(triples: int, rate: float) -> dict[str, Any]:
 
 def ran(settings: UltraESettings, name: str, epochs: int, rate: float, seed: int) -> Result:
     """A method for so many epochs."""
-    triples = int(Run(settings.problem(1, seed), CSDM(), comm="serial").problem.n_samples[0])
-    run = Run(settings.problem(1, seed), methods(triples, rate)[name], seed=seed, comm="serial")
-    return run.solve(iterations=round(epochs / (RESTART + (1.0 - RESTART) * 2.0 * BATCH)) if "VR" in name else epochs, rows=2)
+    triples = int(set_up(settings.problem(1, seed), CSDM(), comm="serial").problem.n_samples[0])
+    run = set_up(settings.problem(1, seed), methods(triples, rate)[name], seed=seed, comm="serial")
+    return run.solve(
+        Options(iterations=round(epochs / (RESTART + (1.0 - RESTART) * 2.0 * BATCH)) if "VR" in name else epochs, rows=2)
+    )
 
 
 def words(values: list[float], digits: int) -> str:

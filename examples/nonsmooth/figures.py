@@ -27,7 +27,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import decentorth as do
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import ODLSettings, RSRSettings
 
 ENOUGH = 2e-4
@@ -78,7 +78,7 @@ METHODS = {  # for each problem and row: iterations of RSM and for l = 3, 5, 10,
 def curve(task):
     """Operations, processor seconds and errors of a run, log-spaced over its iterations."""
     name, row, method, seed, iterations = task
-    run = Run(PROBLEMS[name].problem(1, seed), METHODS[name][row][1][method], seed=seed, comm="serial")
+    run = set_up(PROBLEMS[name].problem(1, seed), METHODS[name][row][1][method], seed=seed, comm="serial")
     due = {0, *np.unique(np.geomspace(1, iterations, 60).round().astype(int))}
     rows, seconds, states = [], 0.0, run.states()
     for k in range(iterations + 1):

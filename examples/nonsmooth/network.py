@@ -27,7 +27,7 @@ import numpy as np
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import ODLSettings, RSRSettings
 
 AGENTS = 10
@@ -75,7 +75,7 @@ def curve(task):
     settings, methods = PROBLEMS[problem]
     method, iterations = methods[steps]
     W, last = GRAPHS[graph](seed), max(20, round(iterations * share))
-    run, rows = Run(settings.problem(AGENTS, seed), method(W), W, seed=seed, comm="serial"), []
+    run, rows = set_up(settings.problem(AGENTS, seed), method(W), W, seed=seed, comm="serial"), []
     for state in islice(run.states(), last + 1):
         if state.k % 5 == 0 or state.k == last:
             rows.append((state.k, max(map(run.problem.error, state.x))))

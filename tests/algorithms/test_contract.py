@@ -51,7 +51,7 @@ from decentorth import (
     solve,
 )
 from decentorth.algorithms.centralized.line_search import MOST
-from decentorth.api import Run
+from decentorth.api import Options, set_up
 from decentorth.network import Network, SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.numerics.random_streams import CounterStreams
@@ -736,6 +736,6 @@ def test_methods_are_immutable_values(method: Method) -> None:
     assert hash(algorithm) == hash(method.algorithm())
     with pytest.raises(AttributeError):
         algorithm.step_size = 1.0
-    run = Run(method.problem(), algorithm, method.W(method.problem().n_agents))
-    run.solve(iterations=3)
+    run = set_up(method.problem(), algorithm, method.W(method.problem().n_agents))
+    run.solve(Options(iterations=3))
     assert algorithm == method.algorithm()

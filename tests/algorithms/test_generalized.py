@@ -13,7 +13,7 @@ from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
 from decentorth.algorithms.centralized.samples import draws, passing
 from decentorth.algorithms.common.schedules import BarzilaiBorwein
 from decentorth.algorithms.common.step_sizes import schedule
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Direction, MetricName, Retraction
@@ -101,7 +101,7 @@ METHODS: dict[str, Any] = {
 def test_barzilai_borwein_steps(name: str) -> None:
     """Long, short, long, ... from what each iteration changed, in the inner product of the metric, with no other bound."""
     problem, B, gradient, x0 = small()
-    run = Run(problem, METHODS[name](step_size="bb:initial=0.02,cap=inf"), x0=x0)
+    run = set_up(problem, METHODS[name](step_size="bb:initial=0.02,cap=inf"), x0=x0)
     points, steps = [], []
     for state, _ in zip(run.states(), range(15), strict=False):
         points.append(state.x[0].copy())
@@ -148,7 +148,7 @@ def test_rgd_carries_the_product_with_b() -> None:
         image: Array = multiply(x)
         return image
 
-    run = Run(problem, RGD(step_size=0.05), x0=x0)
+    run = set_up(problem, RGD(step_size=0.05), x0=x0)
     there.operator.product = counted
     states = run.states()
     state = next(states)
@@ -164,7 +164,7 @@ def test_rgd_carries_the_product_with_b() -> None:
 def test_the_carried_product_does_not_drift_with_long_steps() -> None:
     """Nor with Barzilai-Borwein steps made of rounding errors, hundreds of times the first one."""
     problem, B, _, x0 = small()
-    run, longest = Run(problem, RGD(step_size="bb:cap=inf"), x0=x0), 0.0
+    run, longest = set_up(problem, RGD(step_size="bb:cap=inf"), x0=x0), 0.0
     for state, k in zip(run.states(), range(600), strict=False):
         longest = max(longest, float((state.step_size / state.base)[0]))
         assert relative(state.product[0], B @ state.x[0]) < 1e-13
@@ -214,18 +214,18 @@ def test_automatic_numbers() -> None:
         "natural": 0.35 / natural,
     }
     for direction in get_args(Direction):
-        state = next(Run(problem, GeneralizedLanding(direction=direction), x0=x0).states())
+        state = next(set_up(problem, GeneralizedLanding(direction=direction), x0=x0).states())
         assert state.step_size[0] == pytest.approx(steps[direction], rel=0.02)
         pull = 1.0 if direction == "natural" else largest
         assert state.penalty[0] * state.step_size[0] * pull == pytest.approx(0.05, rel=1e-12)
-    assert next(Run(problem, Landing(), x0=x0).states()).step_size[0] == pytest.approx(2 * steps["psi-b"], rel=1e-12)
-    assert next(Run(problem, RGD(), x0=x0).states()).step_size[0] == pytest.approx(0.7 / natural, rel=0.02)
-    assert next(Run(problem, RGD(metric="euclidean"), x0=x0).states()).step_size[0] == pytest.approx(0.7 / embedded, rel=0.02)
+    assert next(set_up(problem, Landing(), x0=x0).states()).step_size[0] == pytest.approx(2 * steps["psi-b"], rel=1e-12)
+    assert next(set_up(problem, RGD(), x0=x0).states()).step_size[0] == pytest.approx(0.7 / natural, rel=0.02)
+    assert next(set_up(problem, RGD(metric="euclidean"), x0=x0).states()).step_size[0] == pytest.approx(0.7 / embedded, rel=0.02)
     for method in (PLAM, PCAL):
-        state = next(Run(problem, method(), x0=x0).states())
+        state = next(set_up(problem, method(), x0=x0).states())
         assert state.penalty[0] == pytest.approx(natural, rel=0.02)
         assert state.step_size[0] == pytest.approx(0.7 / (euclidean + largest * state.penalty[0]), rel=1e-12)
-        assert next(Run(problem, method(penalty=5.0), x0=x0).states()).penalty[0] == 5.0
+        assert next(set_up(problem, method(penalty=5.0), x0=x0).states()).penalty[0] == 5.0
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
@@ -244,7 +244,7 @@ def test_automatic_numbers_scale_with_the_problem(scale: float) -> None:
 def test_an_automatic_penalty_asks_for_solves() -> None:
     """Where B is known by products alone, a number has to be given; Euclidean steps are then made of Euclidean numbers."""
     problem = sampled_gevp(6, 2, 40)
-    euclidean = next(Run(problem, RGD(metric="euclidean")).states())
+    euclidean = next(set_up(problem, RGD(metric="euclidean")).states())
     assert euclidean.step_size[0] * problem.lipschitz[0] <= 0.7 * (1 + 1e-12)
     for method in (PLAM, PCAL):
         with pytest.raises(TypeError, match=r"B is a sample covariance .* B\^\{-1\} g is needed"):
@@ -420,7 +420,7 @@ def test_rolling_covariances(name: str) -> None:
     }[name]
     means = rolling_means(problem, streams, b, 12)
     x = x0
-    for k, (state, B) in enumerate(zip(Run(problem, method, x0=x0, seed=9).states(), means, strict=False)):
+    for k, (state, B) in enumerate(zip(set_up(problem, method, x0=x0, seed=9).states(), means, strict=False)):
         np.testing.assert_allclose(state.matrices[0], B, rtol=1e-11, atol=1e-13)
         assert relative(state.x[0], x) < 1e-11
         rows = problem.C[passing(streams, k, b, 25)[0]]
@@ -507,6 +507,6 @@ def test_a_solve_that_is_not_possible_says_what_is() -> None:
     method: Any
     for method in (RGD(), GeneralizedLanding(direction="psi-br")):
         with pytest.raises(TypeError, match=r"never formed, and B\^\{-1\} g is needed: .*\(psi-b, euclidean\)"):
-            next(Run(problem, method).states())
+            next(set_up(problem, method).states())
     for method in (RGD(metric="euclidean"), GeneralizedLanding(), GeneralizedLanding(direction="riemannian")):
         assert np.isfinite(solve(problem, method, iterations=5).x).all()

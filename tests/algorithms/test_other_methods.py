@@ -15,7 +15,7 @@ import topologies as tp
 from decentorth import DGD, DPRGD, DRFGT, DRSGD, REXTRA, RFEXTRA, DeEPCA, Landing, Result, solve
 from decentorth.algorithms.common.mixing import effective
 from decentorth.algorithms.common.shared_step import agreed
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import Network, SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.numerics.random_streams import CounterStreams
@@ -349,7 +349,7 @@ def test_time_varying_networks_are_told_what_to_give() -> None:
     problem = pca(rows=(9,) * 8).problem
     for method in (DRSGD(), REXTRA(), DeEPCA()):
         with pytest.raises(ValueError, match="no eigenvalues to choose automatic steps or rounds by: give step_size and penalty"):
-            Run(problem, method, network)
+            set_up(problem, method, network)
     top = eigenspace(samples((9,) * 8, 12, 0), 3)[1]
     result = solve(problem, DeEPCA(rounds=3, chebyshev=False), network, iterations=300, rows=2)
     assert farthest(result.x, top) < 1e-10
@@ -366,7 +366,7 @@ def test_deepca_converges_at_the_rate_of_the_power_method() -> None:
     problem = PCA(data, 3)
 
     def rate(rounds: Any) -> float:
-        states = Run(problem, DeEPCA(rounds=rounds), GRAPHS["star"](N), x0=point(problem)).states()
+        states = set_up(problem, DeEPCA(rounds=rounds), GRAPHS["star"](N), x0=point(problem)).states()
         errors = np.array([farthest(next(states).x, top) for _ in range(140)])
         fitted = np.flatnonzero((errors < 1e-3) & (errors > 1e-9))
         assert len(fitted) > 15
@@ -383,7 +383,7 @@ def test_the_mean_of_what_deepca_tracks_is_the_mean_product(rounds: Any) -> None
     """Of the points before, whether it converges or not."""
     problem = pca().problem
     state, before = None, None
-    for k, state in enumerate(Run(problem, DeEPCA(rounds=rounds), GRAPHS["path"](N)).states()):
+    for k, state in enumerate(set_up(problem, DeEPCA(rounds=rounds), GRAPHS["path"](N)).states()):
         if k == 60:
             break
         before = state.x.copy()
@@ -424,7 +424,7 @@ def test_automatic_rounds_are_the_fewest_that_leave_a_twentieth() -> None:
         plain = 1 if slowest < 1e-12 else math.ceil(math.log(0.05) / math.log(slowest))
         assert DeEPCA(chebyshev=False).resolved(network).rounds == plain
         assert DeEPCA(rounds=2).resolved(network) == DeEPCA(rounds=2)
-    run = Run(pca().problem, DeEPCA(), GRAPHS["path"](N))
+    run: Any = set_up(pca().problem, DeEPCA(), GRAPHS["path"](N))
     assert run.algorithm.rounds == DeEPCA().resolved(run.network).rounds
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import minimize
 
 from decentorth import RSSM
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import PCA, OrthogonalDictionaryLearning, RobustSubspaceRecovery, SparsePCA
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -197,7 +197,7 @@ def test_theorem_49_as_a_slope() -> None:
         squares = []
         for seed in range(3):
             method = RSSM(blocks=3, step_size=f"horizon:initial={1 / steep},iterations={horizon + 1}", block_partition="fixed")
-            run = Run(problem, method, x0=feasible(6, 3, seed), seed=seed)
+            run = set_up(problem, method, x0=feasible(6, 3, seed), seed=seed)
             states = ((state.k, state.x[0].copy()) for state in run.states())
             asked = set(np.linspace(0, horizon, 5).astype(int).tolist())
             chosen = [x for k, x in (next(states) for _ in range(horizon + 1)) if k in asked]

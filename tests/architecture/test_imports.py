@@ -62,9 +62,8 @@ LAYERS = {
     "api": Layer(
         (
             "decentorth.api",
-            "decentorth.given",
             "decentorth.result",
-            *(f"decentorth.running.{name}" for name in ("prepared", "rank_loss", "on_device")),
+            *(f"decentorth.running.{name}" for name in ("arguments", "forms", "rank_loss", "kinds", "capabilities", "sizes")),
         ),
         "process protocols settings display text memory registry numerics problems network running topologies",
         "numpy matplotlib pandas xarray",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import topologies as tp
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import ChannelError
 from decentorth.problems import Deferred
 from decentorth.registry import algorithms
@@ -95,6 +95,6 @@ def test_safe_steps_over_a_late_channel_are_refused_before_work(
         raise AssertionError("built")
 
     with pytest.raises(ChannelError, match="when these are late"):
-        Run(
+        set_up(
             Deferred(4, never), algorithms.get(algorithm)(safe=True), tp.metropolis_weights(tp.ring(4)), comm="serial", channel=late
         )

@@ -54,12 +54,12 @@ def test_every_method_gets_the_same_data_start_and_network(found: Comparison) ->
     digests = [[trace.digest for trace in entry.traces] for entry in found.entries]
     assert digests[0] == digests[1] == digests[2]
     assert len(set(digests[0])) == RULES.trials
-    run = do.api.Run(procrustes(1), DRFGT(), graph(1), seed=1)
+    run = do.api.set_up(procrustes(1), DRFGT(), graph(1), seed=1)
     assert fingerprint(run) == digests[0][1]
     for part in (
-        do.api.Run(procrustes(1), DRFGT(), tp.metropolis_weights(tp.ring(AGENTS)), seed=1),
-        do.api.Run(procrustes(1), DRFGT(), graph(1), seed=2),
-        do.api.Run(procrustes(2), DRFGT(), graph(1), seed=1),
+        do.api.set_up(procrustes(1), DRFGT(), tp.metropolis_weights(tp.ring(AGENTS)), seed=1),
+        do.api.set_up(procrustes(1), DRFGT(), graph(1), seed=2),
+        do.api.set_up(procrustes(2), DRFGT(), graph(1), seed=1),
     ):
         assert fingerprint(part) != digests[0][1]
 

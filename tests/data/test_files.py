@@ -87,7 +87,8 @@ def save(name: str, values: NDArray[Any], spec: str = "") -> Callable[[Path, Arr
 
 def archive(spec: str, **members: Array) -> Callable[[Path, Array], str]:
     def to(folder: Path, values: Array) -> str:
-        np.savez_compressed(folder / "a.npz", **members)
+        named: dict[str, Any] = dict(members)
+        np.savez_compressed(folder / "a.npz", **named)
         return str(folder / spec)
 
     return to

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.cli import wiring
 from decentorth.cli.config import Command
 from decentorth.running.rank_loss import Loss
@@ -35,7 +35,7 @@ def in_one_process(flags: list[str], losses: list[Loss], iterations: int) -> str
     configuration = Command(flags).resolve()
     settings = configuration.run
     problem = configuration.problem.problem(settings.agents, settings.seed)
-    run = Run(problem, configuration.algorithm, wiring.make(settings).W, seed=settings.seed, comm="serial")
+    run = set_up(problem, configuration.algorithm, wiring.make(settings).W, seed=settings.seed, comm="serial")
     return sha256(replayed(run, losses, iterations).x)
 
 

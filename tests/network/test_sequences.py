@@ -13,7 +13,7 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.api import Run
+from decentorth.api import Options, set_up
 from decentorth.network import Network
 from decentorth.problems import ProcrustesSettings
 from decentorth.protocols import Array
@@ -55,7 +55,7 @@ def history(name: str, communicator: ThreadCommunicator | str) -> tuple[str, int
     """The hash of ten iterations' points of these agents one after another, as bytes gathered in agent order."""
     sequence = SEQUENCES[name]()
     problem = procrustes((6,) * sequence.n).problem
-    run = Run(problem, DRFGT(step_size=1e-3, penalty=10.0), sequence, comm=communicator)
+    run = set_up(problem, DRFGT(step_size=1e-3, penalty=10.0), sequence, comm=communicator)
     states = run.states()
     trace = np.stack([next(states).x.copy() for _ in range(10)], axis=1)
     return run.collective.sha256(trace), run.network.messages
@@ -94,8 +94,8 @@ def test_a_plan_that_is_dropped_is_freed_at_once() -> None:
 def test_drfgt_converges_on_one_peer_exponential() -> None:
     """Section V's problem with 16 agents and the published steps: each agent talks to one other at a time."""
     sequence = tp.sequence_from_name("one_peer_exponential", 16)
-    run = Run(ProcrustesSettings().problem(16, 0), DRFGT(step_size=1e-2, penalty=10.0), sequence, comm="serial")
-    result = run.solve(iterations=3000)
+    run = set_up(ProcrustesSettings().problem(16, 0), DRFGT(step_size=1e-2, penalty=10.0), sequence, comm="serial")
+    result = run.solve(Options(iterations=3000))
     start, end = (dict(row.values) for row in (result.history.rows[0], result.history.rows[-1]))
     assert end["gradient_norm"] < 1e-3 * start["gradient_norm"]
     assert end["consensus_rms"] < 1e-3
@@ -107,7 +107,7 @@ def test_drfgt_converges_on_one_peer_exponential() -> None:
 def test_automatic_steps_need_a_fixed_matrix() -> None:
     for order in ("auto", "combine-then-adapt"):
         with pytest.raises(ValueError, match=r"time-varying network has no eigenvalues .* give step_size and penalty"):
-            Run(procrustes((6,) * N).problem, DRFGT(order=order), SEQUENCES["ring and star"](), comm="serial")
+            set_up(procrustes((6,) * N).problem, DRFGT(order=order), SEQUENCES["ring and star"](), comm="serial")
 
 
 def test_the_digest_tells_sequences_apart() -> None:

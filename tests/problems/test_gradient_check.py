@@ -13,7 +13,7 @@ import pytest
 
 import topologies as tp
 from decentorth import DGD, DRFGT, registry, solve
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import FunctionProblem, GradientCheck
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Stiefel
@@ -25,7 +25,7 @@ ALONE = ("hevp", "hspp", "lda", "ultrae")
 @pytest.mark.parametrize("name", registry.problems.names())
 def test_every_shipped_gradient_fits_its_value(name: str) -> None:
     n = 1 if name in ALONE else 5
-    run = Run(registry.problems.get(name)().problem(n, 0), DGD(step_size=1.0), tp.metropolis_weights(tp.complete(n)))
+    run = set_up(registry.problems.get(name)().problem(n, 0), DGD(step_size=1.0), tp.metropolis_weights(tp.complete(n)))
     assert run.check_gradient().right
 
 

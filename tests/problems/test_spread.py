@@ -31,7 +31,7 @@ from decentorth import (
     registry,
     solve,
 )
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems import (
     CCA,
     HEVP,
@@ -56,7 +56,7 @@ EQUAL = (6,) * 5
 
 
 def spread(problem: Any) -> Any:
-    return Run(Spread(problem), RGD(step_size=1.0)).problem
+    return set_up(Spread(problem), RGD(step_size=1.0)).problem
 
 
 @pytest.mark.parametrize("make", [pca, procrustes])
@@ -80,7 +80,7 @@ def test_samples_are_numbered_through_the_blocks_and_weighted() -> None:
 
 def test_it_can_do_what_the_blocks_can() -> None:
     known: Any = spread(pca().problem)
-    unknown: Any = Run(Spread(log_cosh_blocks()), JJOBCD()).problem
+    unknown: Any = set_up(Spread(log_cosh_blocks()), JJOBCD()).problem
     assert all(isinstance(known, ability) for ability in (Sampled, Smooth, KnownOptimum, KnownValue))
     assert known.error_name == "subspace_distance"
     assert [isinstance(unknown, ability) for ability in (Sampled, Smooth)] == [True, False]
@@ -222,7 +222,7 @@ MADE: dict[str, Callable[[], Any]] = {
 def test_whatever_all_blocks_can_do_their_mean_can_do(make: Callable[[], Any]) -> None:
     """Every contract of `protocols` that a problem may have; and it is the mean, or the bound that the mean is."""
     blocks = make()
-    mean: Any = Run(Spread(blocks), RGD(step_size=1.0)).problem
+    mean: Any = set_up(Spread(blocks), RGD(step_size=1.0)).problem
     contracts = {c for c in vars(protocols).values() if getattr(c, "_is_runtime_protocol", False)}
     contracts.remove(protocols.Whitening)  # only a problem in one place has a factor of its B
     contracts.remove(protocols.RowForm)  # rows are each agent's own

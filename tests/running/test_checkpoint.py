@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
-from decentorth.api import Run
+from decentorth.api import Options, set_up
 from decentorth.network import Network, SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
@@ -301,11 +301,11 @@ def test_what_is_in_flight_goes_on_too(tmp_path: Path) -> None:
     """On another number of ranks, from the middle of a run and from where it began, when nothing had been sent."""
 
     def go(communicator: Any, iterations: int, folder: Path | None = None, resume: Path | None = None) -> tuple[str, bytes]:
-        late = Run(pca().problem, DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), RING, comm=communicator)
+        late = set_up(pca().problem, DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), RING, comm=communicator)
         late.network = Late(RING, communicator)
         late.network.queue = np.zeros((late.network.n_local, 0))
         checkpoints = None if folder is None else Checkpoints(folder)
-        result = late.solve(iterations=iterations, record_every=5, checkpoints=checkpoints, resume=resume)
+        result = late.solve(Options(iterations=iterations, record_every=5, checkpoints=checkpoints, resume=resume))
         return result.collective.sha256(result.x), result.history["objective"].tobytes()
 
     whole = go("serial", 40)

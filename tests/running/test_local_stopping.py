@@ -30,7 +30,7 @@ from decentorth import (
     solve,
 )
 from decentorth.algorithms import CDADT
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.problems import RSRSettings, Spread
 from decentorth.protocols import Array, Row
 from decentorth.running.checkpoint import Snapshot, kept
@@ -97,7 +97,7 @@ def test_they_stop_where_they_first_meet_with_all_of_them_done(name: str, graph:
     W = GRAPHS[graph](N)
     every, rule = 7, LocalMaximum(1e-3, every=7)
     result = solve(pca().problem, algorithm, W, iterations=5000, stopping=rule)
-    k, found = first_stop(Run(pca().problem, algorithm, W), W.toarray(), rule, every, factor)
+    k, found = first_stop(set_up(pca().problem, algorithm, W), W.toarray(), rule, every, factor)
     assert (result.status, result.converged, result.state.k, result.row.iteration) == ("converged", True, k, k)
     agreed = result.row.agreed
     assert agreed is not None
@@ -108,7 +108,7 @@ def test_they_stop_where_they_first_meet_with_all_of_them_done(name: str, graph:
         + ", ".join(f"{word} {value:.2e}" for word, value in agreed.maxima.items())
         + " <= 0.001"
     )
-    state = next(islice(Run(pca().problem, algorithm, W).states(), k, None))
+    state = next(islice(set_up(pca().problem, algorithm, W).states(), k, None))
     assert state.x.tobytes() == result.x.tobytes()
 
 
@@ -233,7 +233,7 @@ class MeetingAgain(_Meets, Replaying):
 def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: Any) -> None:
     """Every exchange of the agents that meet is recorded; each alone, told the same, comes to the same conclusion."""
     rule = LocalMaximum(0.3, every=40)
-    setup = Run(case().problem, algorithm, RING)
+    setup = set_up(case().problem, algorithm, RING)
     recording: Any = Meeting(setup.network)
     together = Agreement((rule,), setup.problem, algorithm, recording)
     states, verdicts = [], []
@@ -432,7 +432,7 @@ def test_with_the_rules_of_an_observer() -> None:
 
 def test_a_row_without_them_says_nothing() -> None:
     row = Row(10, 10, 0, 0, 10, 1.0, {})
-    assert LocalMaximum(1.0)(row, Run(pca().problem, DRFGT(), RING).collective) is None
+    assert LocalMaximum(1.0)(row, set_up(pca().problem, DRFGT(), RING).collective) is None
 
 
 def test_where_nobody_knows_the_constraint_agents_use_what_they_believe() -> None:

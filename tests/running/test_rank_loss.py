@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import topologies as tp
 from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, CheckpointError, Checkpoints, DeEPCA, Result, solve
 from decentorth.algorithms.common.schedules import Diminishing
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import GEVP, FunctionProblem, RSRSettings
@@ -126,7 +126,7 @@ def test_every_method_goes_on_from_unlike_points(method: Method) -> None:
     problem = method.problem()
     n = problem.n_agents
     for iterations in (8, 9, 20):
-        state = replayed(Run(problem, method.algorithm(), method.W(n)), [Loss(8, (1,), (n - 1,))], iterations)
+        state = replayed(set_up(problem, method.algorithm(), method.W(n)), [Loss(8, (1,), (n - 1,))], iterations)
         assert (len(state.x), state.k) == (n - 1, iterations)
         assert np.isfinite(state.x).all()
         if method.tracks:
@@ -138,7 +138,7 @@ def test_every_method_goes_on_from_unlike_points(method: Method) -> None:
 def test_the_others_find_their_own_answer(algorithm: Any) -> None:
     """The leading eigenvectors of the mean over those that are left, which are not those of the mean over all."""
     problem = pca(UNEVEN).problem
-    state = replayed(Run(problem, algorithm, GRAPHS["complete"](N)), [Loss(20, (1,), tuple(LOST.tolist()))], 1500)
+    state = replayed(set_up(problem, algorithm, GRAPHS["complete"](N)), [Loss(20, (1,), tuple(LOST.tolist()))], 1500)
     matrices = [a.T @ a / len(a) for a in samples(UNEVEN, D, 0)]
     answer, before = (np.linalg.eigh(naive.mean([matrices[i] for i in some]))[1][:, -R:] for some in (LEFT, range(N)))
     xhat = naive.polar(naive.mean(state.x))
@@ -148,7 +148,7 @@ def test_the_others_find_their_own_answer(algorithm: Any) -> None:
 
 def test_steps_that_fall_go_on_falling_and_numbers_go_on() -> None:
     steps = Diminishing(initial=0.1)
-    run = Run(pca(UNEVEN).problem, DRSGD(step_size=steps, batch_size=1), GRAPHS["complete"](N), seed=3)
+    run = set_up(pca(UNEVEN).problem, DRSGD(step_size=steps, batch_size=1), GRAPHS["complete"](N), seed=3)
     left = run.without(LOST)
     x = points(len(LEFT))
     state: Any = restarted(left.algorithm, left.problem, left.network, left.streams, x, 99, 250)
@@ -208,7 +208,7 @@ def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...]
     monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
     rng = np.random.default_rng(seed)
     W = tp.metropolis_weights(tp.complete(N))
-    algorithm = [DRFGT(), DGD(step_size=0.05, batch_size=2)][seed % 2]
+    algorithm: Any = [DRFGT(), DGD(step_size=0.05, batch_size=2)][seed % 2]
     letters = {rank: int(rng.integers(60, 420)) for rank in dying}
     results = outlived(letters, algorithm, W)
     assert sorted(results) == [rank for rank in range(4) if rank not in dying]
@@ -218,7 +218,7 @@ def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...]
     borders = [0, 3, 6, 8, 10]
     agents = [agent for rank in dying for agent in range(borders[rank], borders[rank + 1])]
     assert sorted(agent for loss in one.losses for agent in loss.agents) == sorted(agents)
-    state = replayed(Run(pca(UNEVEN).problem, algorithm, W, seed=2, comm="serial"), one.losses, 120)
+    state = replayed(set_up(pca(UNEVEN).problem, algorithm, W, seed=2, comm="serial"), one.losses, 120)
     assert sha256(gathered(results)) == sha256(state.x)
     assert one.network.n_agents == N - len(agents)
     assert one.history["iteration"].tolist() == [*range(0, 121, 15)]
@@ -281,7 +281,7 @@ def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, 
         return solve(pca(UNEVEN).problem, DRFGT(), W, comm=communicator, resume=tmp_path, **{**SETTINGS, "iterations": 200})
 
     results = on_ranks(ranks, work)
-    state = replayed(Run(pca(UNEVEN).problem, DRFGT(), W, seed=2, comm="serial"), [loss], 200)
+    state = replayed(set_up(pca(UNEVEN).problem, DRFGT(), W, seed=2, comm="serial"), [loss], 200)
     assert sha256(np.concatenate([result.x for result in results])) == sha256(state.x)
     assert results[0].losses == (loss,)
     assert results[0].history["objective"][:9].tobytes() == stopped.history["objective"].tobytes()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.problems.stiefel.procrustes import ProcrustesSettings
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -47,7 +47,7 @@ def mean_field(own: do.problems.PCA | do.problems.Procrustes, x: Array, penalty:
 
 
 def test_published_setting_has_the_orders_of_magnitude_that_were_worked_out_before() -> None:
-    run = Run(ProcrustesSettings().problem(10, 0), do.DRFGT(step_size=1e-2, penalty=10.0), tp.uniform_weights(tp.ring(10)))
+    run = set_up(ProcrustesSettings().problem(10, 0), do.DRFGT(step_size=1e-2, penalty=10.0), tp.uniform_weights(tp.ring(10)))
     c = constants(run.problem, 0.8 + 0.2 * math.cos(math.pi / 5), 0.6, 10.0, 0.5)
     expected = {
         "lipschitz": 154.0,

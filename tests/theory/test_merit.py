@@ -7,7 +7,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.theory import Merit, constants, merit, merit_gradient, region_points
@@ -73,7 +73,7 @@ def test_metric_is_the_merit_function_at_the_mean() -> None:
 def test_bounds_and_descent_hold_along_a_run_with_a_guaranteed_step(name: str) -> None:
     own, W, penalty = problem(name), tp.metropolis_weights(tp.complete(N)), 20.0
     c = constants(own, 0.0, 0.0, penalty, 0.5)
-    measured = measure(Run(own, do.DRFGT(step_size=c.guaranteed, penalty=penalty), W), c, 400)
+    measured = measure(set_up(own, do.DRFGT(step_size=c.guaranteed, penalty=penalty), W), c, 400)
     assert 0.0 < measured.field <= measured.field_bound
     assert 0.0 < measured.consensus <= measured.consensus_bound
     assert measured.feasibility <= 0.5

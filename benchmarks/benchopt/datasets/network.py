@@ -14,7 +14,7 @@ class Dataset(BaseDataset):
     def get_data(self):
         found = PROBLEMS[self.problem](0)
         if hasattr(found, "build"):
-            from decentorth.api import Run
+            from decentorth.api import set_up
 
-            found = Run(found, "drfgt", GRAPHS[self.graph](0), comm="serial").problem
+            found = set_up(found, "drfgt", GRAPHS[self.graph](0), comm="serial").problem
         return {"problem": found, "W": GRAPHS[self.graph](0)}

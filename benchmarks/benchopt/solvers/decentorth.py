@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from benchopt import BaseSolver
 
-from decentorth.api import Run
+from decentorth.api import set_up
 
 ONE = ["lbfgs:retraction=cholesky-qr", "conjugate_gradients:retraction=cholesky-qr", "rgd:step_size=bb,retraction=cholesky-qr"]
 SEVERAL = ["drfgt", "rfextra", "destiny", "drgta", "dprgt", "rextra"]
@@ -19,7 +19,7 @@ class Solver(BaseSolver):
         return (self.method in ONE) != (W is None), "the method is for one agent, or the problem is"
 
     def set_objective(self, problem, W, x0):
-        self.run_of = Run(problem, self.method, W, comm="serial", x0=x0[0])
+        self.run_of = set_up(problem, self.method, W, comm="serial", x0=x0[0])
         self.x = x0
 
     def run(self, cb):

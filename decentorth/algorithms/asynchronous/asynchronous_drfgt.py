@@ -84,6 +84,7 @@ class AsynchronousDRFGT(Method):
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     directed: ClassVar[bool] = True
+    counts: ClassVar[str] = "activations"
     without: ClassVar[Mapping[str, str]] = {
         "iterations": "give activations",
         "local_tolerance": "give end_tolerance",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...numerics.ordered_sums import norms, sums
-from ...protocols import Array
+from ...protocols import Array, Collective
 
 RIGHT = 1.5
 """The slope above which a gradient is right: 2 for smooth functions, at least 1.58 where a kink is crossed, 1 for a wrong one."""
@@ -65,6 +65,26 @@ def check_attached(problem: Any, start: Array) -> None:
             f"the gradient of agent {problem.agents.start + wrong[0]} is zero, although its objective changes with x: does the "
             "function cut its value off from x, by x.detach(), torch.no_grad() or a conversion to NumPy?"
         )
+
+
+def checked(problem: Any, seed: int, collective: Collective) -> GradientCheck:
+    """The check of all agents' gradients near the start of the seed, on every rank; called by every rank.
+
+    Raises
+    ------
+    ValueError
+        A gradient does not fit its value, or is not finite; names the worst agent.
+    """
+    with collective.together():
+        slopes = problem.check_gradient(seed=seed).slopes
+
+    def add(total: Array) -> None:
+        total[problem.agents] = slopes
+
+    found = worst(collective.fold(problem.n_agents, add), 0, slopes)
+    if not found.right:
+        raise ValueError(f"{found!r}: mend the functions that give the value and the gradient")
+    return found
 
 
 def taylor_slopes(value: Callable[[Array], Array], gradient: Callable[[Array], Array], x: Array, direction: Array) -> Array:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from decentorth import LBFGS, ConjugateGradients, solve
 from decentorth.algorithms.centralized import conjugate_gradients, lbfgs, line_search
 from decentorth.algorithms.centralized.rgd import REFRESHED
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.problems import CCA, GEVP
 from decentorth.protocols import Array
 from decentorth.running.capabilities import check_capabilities
@@ -41,7 +41,7 @@ def test_iterates_are_those_of_the_formulas(method: Any, reference: Callable[...
     """With the steps that the line search found; a third of the pairs are forgotten."""
     problem = procrustes(rows=(20,)).problem
     x0 = point(problem, 2)
-    found = states(Run(problem, method, x0=x0), 9)
+    found = states(set_up(problem, method, x0=x0), 9)
     expected = reference(lambda x: problem.gradient(x[None])[0], x0, [float(state.step_size[0]) for state in found[1:]])
     for state, x in zip(found, expected, strict=True):
         assert relative(state.x[0], x) < 1e-7
@@ -53,7 +53,7 @@ def test_every_step_satisfies_the_wolfe_conditions(method: Any) -> None:
     """The slope after a step is that of the direction's projection to the tangent space there."""
     sigma = lbfgs.SIGMA if isinstance(method, LBFGS) else conjugate_gradients.SIGMA
     problem = procrustes(rows=(20,)).problem
-    found = states(Run(problem, method, x0=point(problem, 2)), 20)
+    found = states(set_up(problem, method, x0=point(problem, 2)), 20)
     for old, new in pairwise(found):
         d = old.tangent[0]
         field = [naive.tangent_projection(state.x[0], problem.gradient(state.x)[0]) for state in (old, new)]
@@ -71,7 +71,7 @@ def test_every_step_satisfies_the_wolfe_conditions(method: Any) -> None:
 def test_products_that_are_carried_along_give_the_gradients(method: Any, make: Callable[[], Any]) -> None:
     """One product for each iteration, whatever the trials, and two at the start; just before gradients are made anew."""
     problem = make()
-    last = states(Run(problem, method, x0=point(problem, 2)), REFRESHED - 1)[-1]
+    last = states(set_up(problem, method, x0=point(problem, 2)), REFRESHED - 1)[-1]
     assert last.gradients == REFRESHED
     assert relative(last.point.gradient, problem.gradient(last.x)) < 1e-13
     assert relative(last.point.form, problem.hessian_product(last.x, last.x)) < 1e-13
@@ -82,7 +82,7 @@ def test_the_first_trial_on_a_product_of_sets_is_newtons() -> None:
     rng = np.random.default_rng(4)
     problem = CCA([rng.standard_normal((60, 6))], [rng.standard_normal((60, 4))], 2)
     view: Any = line_search.viewed(problem)
-    point, _ = line_search.begun(problem, Run(problem, ConjugateGradients(), seed=2).x0)
+    point, _ = line_search.begun(problem, set_up(problem, ConjugateGradients(), seed=2).x0)
     d = line_search.field(point).times(-1.0)
 
     def phi(step: float) -> float:

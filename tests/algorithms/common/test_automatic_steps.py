@@ -38,7 +38,7 @@ from decentorth import (
     solve,
 )
 from decentorth.algorithms.common.automatic_steps import power_means
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import Network
 from decentorth.problems import CCA, HEVP, PCA, FunctionProblem, OrthogonalDictionaryLearning, Procrustes
 from decentorth.protocols import Array
@@ -137,7 +137,7 @@ def test_automatic_steps_are_stable_beside_any_penalty_of_the_command(
 
 
 def begun(problem: Any, method: Any) -> Any:
-    return next(Run(problem, method, W if problem.n_agents > 1 else None).states())
+    return next(set_up(problem, method, W if problem.n_agents > 1 else None).states())
 
 
 @pytest.mark.parametrize("name", ["drfgt", "drfgt-atc", "destiny", "rfextra", "landing", "generalized_landing", "plam", "cdadt"])
@@ -207,7 +207,7 @@ PAIRS: list[tuple[str, Any, tuple[str, ...]]] = [
 
 def first_step_and_point(problem: Any, method: Any, x0: Array, iterations: int = 8) -> tuple[Array, Array]:
     """What an automatic step is, and where the iterations lead."""
-    run = Run(problem, method, W if problem.n_agents > 1 else None, x0=x0)
+    run = set_up(problem, method, W if problem.n_agents > 1 else None, x0=x0)
     states = run.states()
     state = next(states)
     step = state.step_size.copy()
@@ -329,7 +329,7 @@ def check_little_data(name: str, kinds: list[str], seed: int, method: str) -> No
     problem = with_little_data(name, kinds, seed)
     plain = with_little_data(name, ["plain"] * len(kinds), seed)
     W = GRAPHS["ring"](problem.n_agents) if problem.n_agents > 3 else GRAPHS["complete"](3)
-    found, usual = (Run(one, method, W, comm="serial", seed=1) for one in (problem, plain))
+    found, usual = (set_up(one, method, W, comm="serial", seed=1) for one in (problem, plain))
     states = found.states()
     begun, expected = next(states), next(usual.states())
     for field in ("step_size", "penalty"):

@@ -13,7 +13,7 @@ import pytest
 import topologies as tp
 from decentorth import DESTINY, DGD, DPRGT, DRFGT, DRGTA, REXTRA, RFEXTRA, Checkpoints, GradientTracking, Result, solve
 from decentorth.algorithms.decentralized.growing_steps import limits
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, MatrixCompletionSettings, PCASettings, Procrustes
@@ -61,7 +61,7 @@ def exponents(run: Run, iterations: int) -> list[int]:
 
 def check_each_agent_alone(problem: Any, method: Any, iterations: int) -> Any:
     """Raise unless each agent alone, given its rows of every exchange, makes the same bits; return the last state."""
-    run = Run(problem, method, GRAPHS["ring"](problem.n_agents), seed=1, comm="serial")
+    run = set_up(problem, method, GRAPHS["ring"](problem.n_agents), seed=1, comm="serial")
     recording: Any = Recording(run.network)
     first = run.method.init(run.problem, recording, run.streams, run.x0)
     states = [copied(first)]
@@ -115,7 +115,8 @@ def test_converged_runs_of_all_methods_stay_at_their_answers() -> None:
 def test_moves_at_the_level_of_rounding_neither_change_the_step_nor_undo_anything() -> None:
     """Whatever their ratios are: here they turn, and grow 2^40 times from one half of the block to the next."""
     state = check_each_agent_alone(quickly_solved(0), METHODS[1], 10 * BLOCK)
-    run = Run(quickly_solved(0), METHODS[1], GRAPHS["ring"](4), comm="serial")
+    method: Any = METHODS[1]
+    run: Any = set_up(quickly_solved(0), method, GRAPHS["ring"](4), comm="serial")
     rule = limits(METHODS[1], run.network.spectrum, run.network.flooding_rounds)
     p = state.progress
     noise = 2.0**-104 * (p.before * p.before).sum((1, 2))
@@ -162,7 +163,7 @@ def test_the_same_answer_in_fewer_iterations(method: Any, graph: str) -> None:
 def test_extra_goes_on_growing_while_its_moves_shrink() -> None:
     """The curvature of matrix completion falls on the way, so that 2^(5/3) times the first step remains too short."""
     problem, W = MatrixCompletionSettings(dimension=40, rank=3).problem(10, 0), GRAPHS["star"](10)
-    step = 2.0 ** (5 / 3) * float(next(Run(problem, RFEXTRA(), W, comm="serial").states()).step_size[0])
+    step = 2.0 ** (5 / 3) * float(next(set_up(problem, RFEXTRA(), W, comm="serial").states()).step_size[0])
     grown, constant = (
         solve(problem, RFEXTRA(step_size=one), W, iterations=2000, stopping=GradientNorm(1e-6), rows=400, comm="serial")
         for one in ("growing", step)
@@ -188,7 +189,7 @@ def test_agents_that_drift_off_together_are_brought_back() -> None:
 @pytest.mark.parametrize("method", [DRFGT, RFEXTRA])
 @pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
 def test_the_units_of_the_data_do_not_matter(method: Any, scale: float) -> None:
-    runs = [Run(small(one), method(step_size="growing"), GRAPHS["star"](10), comm="serial") for one in (1.0, scale)]
+    runs = [set_up(small(one), method(step_size="growing"), GRAPHS["star"](10), comm="serial") for one in (1.0, scale)]
     one, other = (exponents(run, 8 * BLOCK) for run in runs)
     assert one == other
     assert max(one) > 0
@@ -234,7 +235,7 @@ def test_a_given_first_step_is_halved_until_the_run_converges(method: Any, step:
 
 
 def test_the_mean_tracker_stays_the_mean_field_when_the_penalty_follows_the_step() -> None:
-    run = Run(small(), DRFGT(step_size="growing", order="combine-then-adapt"), GRAPHS["star"](10), comm="serial")
+    run = set_up(small(), DRFGT(step_size="growing", order="combine-then-adapt"), GRAPHS["star"](10), comm="serial")
     seen = set()
     for state in run.states():
         seen.add(state.progress.exponent)
@@ -250,7 +251,7 @@ def test_the_mean_tracker_stays_the_mean_field_when_the_penalty_follows_the_step
 def test_extra_stays_at_rest_when_the_step_changes() -> None:
     """At rest u_i = alpha F_i(x): with u times 2^(m/6) the points do not move with the new step either."""
     case = pca(rows=(30, 20, 40), d=6, r=2)
-    run = Run(case.problem, RFEXTRA(step_size="growing"), GRAPHS["complete"](3), comm="serial")
+    run: Any = set_up(case.problem, RFEXTRA(step_size="growing"), GRAPHS["complete"](3), comm="serial")
     for state in run.states():
         if state.k == 2000:
             break
@@ -320,7 +321,7 @@ def test_automatic_steps_grow_unless_they_are_constant_by_name(method: Any) -> N
 )
 def test_automatic_steps_are_constant_where_they_cannot_be_judged(method: Any, agents: int, W: Any, given: Any) -> None:
     problem = PCA(samples((20,) * agents, 6, 0), 2)
-    states = Run(problem, method, W, comm="serial", **given).states()
+    states = set_up(problem, method, W, comm="serial", **given).states()
     first = next(states).step_size.copy()
     for _ in range(3 * BLOCK):
         state = next(states)

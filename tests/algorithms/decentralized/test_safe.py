@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import pytest
 import topologies as tp
 from decentorth import DRFGT, solve
 from decentorth.algorithms.decentralized.safe import LAST, SafeState
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import FunctionProblem, Procrustes, ProcrustesSettings
@@ -91,7 +91,7 @@ def test_every_iteration_is_that_of_the_rules(graph: str, order: Order) -> None:
     """Restarts by an agent's own point and by hearsay, at the start and later."""
     case, W = pca(), GRAPHS[graph](5)
     share = penalty_share(W.toarray(), order)
-    run = Run(case.problem, DRFGT(step_size=30.0, safe=True, order=order), W, comm="serial", seed=7)
+    run = set_up(case.problem, DRFGT(step_size=30.0, safe=True, order=order), W, comm="serial", seed=7)
     states = run.states()
     seen = {tuple(next(states).label)}
     for expected in reference(case, W.toarray(), run.x0[0], 30.0, share, order, 60):
@@ -159,7 +159,7 @@ NETWORKS = {
 }
 
 
-def check_as_good(found: Watched, run: Run) -> None:
+def check_as_good(found: Watched, run: Any) -> None:
     """From the last restart on, the gradient norm falls as in a run that has the settled step and penalty from the beginning."""
     state, left = found.state, 20 * (len(found.gradient) - 1) - max(found.changes, default=0)
     settled = replace(run.algorithm, step_size=float(state.step_size[0]), penalty=float(state.penalty[0]), safe=False)
@@ -168,7 +168,7 @@ def check_as_good(found: Watched, run: Run) -> None:
     assert found.gradient[-1] < 1.05 * fixed.row.values["gradient_norm"]
 
 
-def check_settled(found: Watched, run: Run, step: float) -> None:
+def check_settled(found: Watched, run: Any, step: float) -> None:
     """All agents agree on a step that is the given one halved, and have kept inside and tracked the mean field."""
     state, share = found.state, penalty_share(run.network.W.toarray(), run.algorithm.order)
     assert found.outermost <= EPS
@@ -185,7 +185,7 @@ def check_settled(found: Watched, run: Run, step: float) -> None:
 )
 def test_the_published_experiment_at_any_step(network: str, times: float, order: Order) -> None:
     """Nobody ever outside, two restarts at the most, and a gradient norm like that of a run with the settled step alone."""
-    run = Run(published(), DRFGT(step_size=1e-2 * times, safe=True, eps=EPS, order=order), NETWORKS[network](), comm="serial")
+    run = set_up(published(), DRFGT(step_size=1e-2 * times, safe=True, eps=EPS, order=order), NETWORKS[network](), comm="serial")
     found = watch(run, 700)
     check_settled(found, run, 1e-2 * times)
     check_as_good(found, run)
@@ -196,7 +196,7 @@ def test_the_published_experiment_at_any_step(network: str, times: float, order:
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_given_penalty_stays(order: Order) -> None:
     """Steps 1e8 times too large beside the published penalty: halved until their product is small."""
-    run = Run(published(), DRFGT(step_size=1e6, penalty=10.0, safe=True, order=order), NETWORKS["ring"](), comm="serial")
+    run = set_up(published(), DRFGT(step_size=1e6, penalty=10.0, safe=True, order=order), NETWORKS["ring"](), comm="serial")
     found = watch(run, 600)
     assert found.outermost <= EPS
     assert found.restarts <= 3
@@ -217,7 +217,7 @@ def test_unlike_agents(network: str, order: Order) -> None:
     rng = np.random.default_rng(3)
     data = [a * (3.0 if i % 3 == 0 else 1.0) for i, a in enumerate(samples(HETEROGENEOUS, 30, 0, ratio=0.9))]
     problem = Procrustes(data, [rng.standard_normal((6, len(a))) for a in data])
-    run = Run(problem, DRFGT(step_size=1e3, safe=True, order=order), NETWORKS[network](), comm="serial", seed=1)
+    run = set_up(problem, DRFGT(step_size=1e3, safe=True, order=order), NETWORKS[network](), comm="serial", seed=1)
     assert len(set(next(run.states()).label)) > 2
     found = watch(run, 800)
     check_settled(found, run, 1e3)
@@ -229,7 +229,7 @@ def test_a_restart_long_after_the_start() -> None:
     """A step just beyond the limit of stability: what is unstable grows from little, and the region is left after hundreds of
     iterations, by one agent first; then everybody starts over, and converges."""
     algorithm = DRFGT(step_size=1e6, safe=True, order="combine-then-adapt")
-    run = Run(published(), algorithm, NETWORKS["erdos-renyi"](), comm="serial")
+    run = set_up(published(), algorithm, NETWORKS["erdos-renyi"](), comm="serial")
     found = watch(run, 2200)
     check_settled(found, run, 1e6)
     check_as_good(found, run)
@@ -241,7 +241,7 @@ def test_a_restart_long_after_the_start() -> None:
 @pytest.mark.parametrize("step_size", ["diminishing:initial=1e3", "horizon:initial=1e3,iterations=800", "auto"])
 def test_step_policies_start_from_the_halved_step(step_size: str) -> None:
     case = procrustes(rows=(30, 25, 30, 12, 9))
-    run = Run(case.problem, DRFGT(step_size=step_size, safe=True, order="adapt-then-combine"), GRAPHS["star"](5), comm="serial")
+    run = set_up(case.problem, DRFGT(step_size=step_size, safe=True, order="adapt-then-combine"), GRAPHS["star"](5), comm="serial")
     begun = next(run.states())
     found = watch(run, 800)
     state = found.state
@@ -268,7 +268,7 @@ def test_mini_batches() -> None:
         gradient_on=lambda i, x, batch: -C[i][batch].mean(0),
         n_samples=20,
     )
-    run = Run(problem, DRFGT(step_size=100.0, safe=True, batch_size=4), GRAPHS["ring"](5), comm="serial")
+    run = set_up(problem, DRFGT(step_size=100.0, safe=True, batch_size=4), GRAPHS["ring"](5), comm="serial")
     found = watch(run, 800)
     check_settled(found, run, 100.0)
     assert found.changes
@@ -281,7 +281,7 @@ def test_mini_batches() -> None:
 def test_an_agent_alone() -> None:
     """One agent with steps too large lands like one with the settled step."""
     problem = procrustes(rows=(30,)).problem
-    run = Run(problem, DRFGT(step_size=1e4, safe=True), comm="serial")
+    run = set_up(problem, DRFGT(step_size=1e4, safe=True), comm="serial")
     found = watch(run, 1500)
     check_settled(found, run, 1e4)
     assert found.gradient[-1] < 1e-3 * found.gradient[0]
@@ -304,7 +304,7 @@ def test_a_time_varying_network() -> None:
     """Labels spread over whoever meets whom."""
     sequence = tp.sequence_from_name("random_matching", 8, seed=3)
     case = pca(rows=(20, 12, 30, 9, 25, 14, 8, 30))
-    run = Run(case.problem, DRFGT(step_size=1e3, safe=True), sequence, comm="serial")
+    run = set_up(case.problem, DRFGT(step_size=1e3, safe=True), sequence, comm="serial")
     found = watch(run, 1500)
     check_settled(found, run, 1e3)
     assert found.gradient[-1] < 1e-2 * found.gradient[0]

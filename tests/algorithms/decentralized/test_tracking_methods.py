@@ -14,7 +14,7 @@ import topologies as tp
 from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking, solve
 from decentorth.algorithms.common.automatic_steps import Order, tracking_limit
 from decentorth.algorithms.common.mixing import effective
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
@@ -48,7 +48,7 @@ def test_what_is_brought_back_is_feasible_throughout(name: str) -> None:
     """Also with a step a hundred times too large, with which nothing converges."""
     case = procrustes()
     for step in (0.1, 10.0):
-        run = Run(case.problem, MANIFOLD[name](step_size=step / max(case.lipschitz)), GRAPHS["star"](N), comm="serial")
+        run = set_up(case.problem, MANIFOLD[name](step_size=step / max(case.lipschitz)), GRAPHS["star"](N), comm="serial")
         states = islice(run.states(), 200)
         assert max(float(case.problem.constraint.feasibility(state.x).max()) for state in states) < 1e-12
 
@@ -75,7 +75,7 @@ def synthetic() -> PCA:
 
 def iterations_to(distances: tuple[float, ...], algorithm: Any) -> list[int]:
     """Iterations until the subspace distance of the mean is below each of them, on a ring with Metropolis weights."""
-    run = Run(synthetic(), algorithm, tp.metropolis_weights(tp.ring(16)), comm="serial")
+    run: Any = set_up(synthetic(), algorithm, tp.metropolis_weights(tp.ring(16)), comm="serial")
     found: list[int] = []
     for state in islice(run.states(), 5000):
         if state.k % 10 == 0:

@@ -11,7 +11,7 @@ import pytest
 import topologies as tp
 from decentorth import DRSGD, DRSM, RSM, solve
 from decentorth.algorithms.common.mixing import effective
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import NonsmoothFunctionProblem, ODLSettings, RSRSettings
@@ -151,7 +151,7 @@ def test_a_dictionary_that_is_missed_on_a_ring_is_found_by_steps_that_shrink_hal
     ratio, shares, ends = 1.0 - (1.0 - tp.spectrum(RING).lambda_2) / 4.0, [], []
     for speed, iterations in ((1.0, 1500), (0.5, 3000)):
         method = DRSM(step_size=f"geometric:ratio={ratio**speed:.6f}")
-        run = Run(ODLSettings(dimension=20, samples=4000).problem(10, 4), method, RING, seed=4, comm="serial")
+        run: Any = set_up(ODLSettings(dimension=20, samples=4000).problem(10, 4), method, RING, seed=4, comm="serial")
         large, error = 0, 0.0
         for state in islice(run.states(), iterations + 1):
             if state.k % 5 == 0:

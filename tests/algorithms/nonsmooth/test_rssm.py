@@ -15,7 +15,7 @@ import pytest
 from decentorth import RSM, RSSM, solve
 from decentorth.algorithms.common.step_sizes import schedule
 from decentorth.algorithms.nonsmooth.rssm import divided
-from decentorth.api import Run
+from decentorth.api import Options, set_up
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, ODLSettings, OrthogonalDictionaryLearning, RobustSubspaceRecovery, RSRSettings
 from decentorth.protocols import ColumnOracle
@@ -51,10 +51,10 @@ def test_rssm_is_algorithm_1(name: str, division: str) -> None:
         block_partition=f"{division}{r - 1}" if division.endswith("-") else division,
     )
     x0 = point(problem, 1)
-    run = Run(problem, method, x0=x0, seed=4)
+    run = set_up(problem, method, x0=x0, seed=4)
     steps = [SIZES[name] * 0.95**k for k in range(40)]
     expected = nonsmooth.rssm(gradient, x0, steps, moves(method, 4, 40, r))
-    result = run.solve(iterations=40)
+    result = run.solve(Options(iterations=40))
     assert relative(result.x[0], expected) < 1e-11
     assert relative(result.x[0], x0) > 0.05
     assert result.state.step_size[0] == pytest.approx(SIZES[name] * 0.95**40, rel=1e-13)
@@ -108,7 +108,7 @@ def test_columns_of_the_subgradient_are_as_good_as_all(name: str, division: str)
 @every
 def test_columns_that_do_not_move_keep_their_bits(name: str) -> None:
     problem = PROBLEMS[name][0]()
-    run = Run(problem, RSSM(blocks=4, step_size=SIZES[name], block_partition="redraw"), seed=1)
+    run: Any = set_up(problem, RSSM(blocks=4, step_size=SIZES[name], block_partition="redraw"), seed=1)
     r, method = problem.shape[1], run.algorithm
     before = run.x0.copy()
     for k, state in zip(range(20), run.states(), strict=False):
@@ -239,28 +239,33 @@ def test_operations_fall_as_one_over_the_number_of_blocks() -> None:
     network: Any = None
     for blocks in (2, 5, 10, 25, 50):
         method = RSSM(blocks=blocks, step_size=0.1)
-        state = Run(problem, method).algorithm.init(problem, network, CounterStreams(0, slice(0, 1)), np.eye(2000, 500)[None])
+        state = set_up(problem, method).algorithm.init(problem, network, CounterStreams(0, slice(0, 1)), np.eye(2000, 500)[None])
         counts.append(method.step(problem, network, CounterStreams(0, slice(0, 1)), state).flops[0] * blocks)
     assert (np.diff(counts) < 0).all()
     assert counts[-1] > 4 * 2000 * 500 * 2 * 500  # the two products with x
 
 
+def chosen(problem: Any, method: Any) -> Any:
+    """The method with the settings that it leaves to the problem."""
+    return set_up(problem, method).algorithm
+
+
 def test_the_steps_that_a_problem_recommends() -> None:
     """Paper 002's, repaired where those as printed fail; they are what auto stands for, and in the configuration that is kept."""
     rsr = RSRSettings(dimension=12, rank=2, inliers=60, outliers=60).problem(1, 0)
-    assert str(Run(rsr, RSM()).algorithm.step_size) == "square-summable:initial=0.9"
-    assert str(Run(rsr, RSSM(blocks=5)).algorithm.step_size) == "annealed:initial=0.9,pairs=10"
-    assert str(Run(rsr, RSSM(blocks=10)).algorithm.step_size) == "annealed:initial=0.9,pairs=45,cap=5.0"
+    assert str(chosen(rsr, RSM()).step_size) == "square-summable:initial=0.9"
+    assert str(chosen(rsr, RSSM(blocks=5)).step_size) == "annealed:initial=0.9,pairs=10"
+    assert str(chosen(rsr, RSSM(blocks=10)).step_size) == "annealed:initial=0.9,pairs=45,cap=5.0"
     odl = ODLSettings(dimension=12, samples=4648).problem(1, 0)
-    assert str(Run(odl, RSM()).algorithm.step_size) == "square-summable:initial=0.001"
+    assert str(chosen(odl, RSM()).step_size) == "square-summable:initial=0.001"
     for blocks, steps, partition in (
         (3, "annealed:initial=0.001,pairs=3,power=4.0,ratio=0.995", "fixed"),
         (5, "annealed:initial=0.001,pairs=10,power=4.0,ratio=0.995", "redraw"),
         (10, "geometric:initial=0.004,ratio=0.995", "redraw"),
     ):
-        found = Run(odl, RSSM(blocks=blocks)).algorithm
+        found = chosen(odl, RSSM(blocks=blocks))
         assert (str(found.step_size), found.block_partition) == (steps, partition)
-    given = Run(rsr, RSSM(blocks=5, step_size=0.1, block_partition="redraw")).algorithm
+    given = chosen(rsr, RSSM(blocks=5, step_size=0.1, block_partition="redraw"))
     assert (given.step_size, given.block_partition) == (0.1, "redraw")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import Channel, Network, UnreliableAgents, UnreliableNetwork
 from decentorth.network.unreliable.codings import Code
 from decentorth.network.unreliable.draws import Chain, Draws, Source, normal
@@ -146,7 +146,7 @@ def products(channel: Channel, number: int) -> Array:
 def test_an_agent_that_sleeps_keeps_every_bit_and_tracking_its_invariant() -> None:
     channel = Channel("sleep:p=0.4,length=3")
     problem = do.problems.PCASettings(data="synthetic", dimension=8, rank=2, samples=20).problem(10, 0)
-    run = Run(problem, do.DRFGT(step_size=0.01, penalty=1.0), RING, channel=channel, comm="serial", seed=4)
+    run = set_up(problem, do.DRFGT(step_size=0.01, penalty=1.0), RING, channel=channel, comm="serial", seed=4)
     network = run.network
     assert isinstance(network, UnreliableNetwork)
     asleep = Chain(Draws(4, 0, np.arange(10), np.arange(10)), 0.4, 3.0)

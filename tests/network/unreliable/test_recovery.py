@@ -11,7 +11,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import Run
+from decentorth.api import Run, set_up
 from decentorth.network import Channel, ChannelError, UnreliableNetwork, check_method
 from decentorth.network.unreliable.channel import delay_limit, randomk_limit
 from decentorth.network.unreliable.draws import Chain, Draws, Source
@@ -26,7 +26,7 @@ METHOD = do.DRFGT(step_size=0.02, penalty=1.0)
 
 
 def steps(channel: Channel, W: Any = DENSE, method: Any = METHOD) -> tuple[Run, UnreliableNetwork]:
-    run = Run(PROBLEM.problem(10, 0), method, W, channel=channel, comm="serial", seed=4)
+    run = set_up(PROBLEM.problem(10, 0), method, W, channel=channel, comm="serial", seed=4)
     assert isinstance(run.network, UnreliableNetwork)
     return run, run.network
 

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import topologies
 from decentorth import DPRGT, DRFGT, RGD, GeneralizedLanding, solve
-from decentorth.api import Run
+from decentorth.api import set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import GEVP, GEVPSettings, pencil
@@ -32,9 +32,9 @@ def matrices(n: int = N, seed: int = 0) -> tuple[Array, Array]:
     return (A + A.T) / 2, F @ F.T / n + 0.1 * np.eye(n)
 
 
-def prepared(problem: GEVP) -> GEVP:
+def prepared(problem: GEVP) -> Any:
     """With its answer."""
-    found: GEVP = Run(problem, RGD()).problem
+    found: Any = set_up(problem, RGD()).problem
     return found
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 import topologies as tp
 
-from . import registry
-from .numerics.ordered_sums import Csr
-from .protocols import Array, Problem, SplitFeatures
-from .running.metrics import RUNAWAY
+from .. import registry
+from ..numerics.ordered_sums import Csr
+from ..process.abort import patience
+from ..protocols import Array, Problem, SplitFeatures
+from ..settings import either
+from .metrics import RUNAWAY
 
 if TYPE_CHECKING:
-    from .network import Channel
+    from ..network import Channel
 
 Labels = tuple[str, ...] | None
 """The names of all agents, None where they have none."""
@@ -67,20 +69,41 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     return W, None
 
 
-def check_problem(problem: Any) -> None:
-    """Raise TypeError for what is no problem, such as the name of one or its settings."""
+def problem(problem: Any) -> Any:
+    """The problem; a TypeError for what is none, such as the name of one or its settings."""
     if not hasattr(problem, "n_agents"):
         raise TypeError(
             "the problem must be an object such as do.problems.Procrustes(A, B), or of settings "
             f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {problem!r:.200}"
         )
+    return problem
+
+
+def choice(name: str, choices: Any, value: Any) -> Any:
+    """The value; a ValueError unless it is one of the ``choices``, a Literal."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be {either([repr(one) for one in get_args(choices)])}, got {value!r}")
+    return value
+
+
+def limit(name: str, seconds: float) -> float:
+    """The seconds; a ValueError unless they are a limit of time."""
+    patience(name, seconds)
+    return seconds
+
+
+def callback(function: Any) -> Any:
+    """The function of a row, or None; a TypeError for anything else."""
+    if function is not None and not callable(function):
+        raise TypeError(f"callback must be a function of a row, such as print, got {function!r}")
+    return function
 
 
 def channel(faults: Channel | str | None) -> Channel | None:
     """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for an unknown fault."""
     if faults is None:
         return None
-    from .network import Channel
+    from ..network import Channel
 
     return faults if isinstance(faults, Channel) else Channel(faults)
 

@@ -13,7 +13,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth import given
+from decentorth.running import forms
 from decentorth.stopping import GradientNorm
 from tests.support.j_orthogonal import hevp
 
@@ -29,13 +29,13 @@ def test_names_and_classes_are_what_they_stand_for() -> None:
     expected = do.solve(PROBLEM, do.DRFGT(), W, iterations=20).iterates_sha256
     for method in ("drfgt", "DRFGT:penalty=auto", do.DRFGT):
         assert do.solve(PROBLEM, method, "ring", iterations=20).iterates_sha256 == expected
-    found, _ = given.network("one_peer_exponential", 16, 0)
+    found, _ = forms.network("one_peer_exponential", 16, 0)
     assert isinstance(found, tp.OnePeerExponential)
-    assert given.method("drfgt:penalty=3") == do.DRFGT(penalty=3.0)
+    assert forms.method("drfgt:penalty=3") == do.DRFGT(penalty=3.0)
 
 
 def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
-    W, labels = given.network(CITIES, 6, 0)
+    W, labels = forms.network(CITIES, 6, 0)
     assert labels == tuple(sorted(CITIES))
     for i, one in enumerate(labels):
         for j, other in enumerate(labels):
@@ -53,7 +53,7 @@ def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
 
 
 def test_numbers_are_no_labels() -> None:
-    assert given.network(nx.cycle_graph(6), 6, 0)[1] is None
+    assert forms.network(nx.cycle_graph(6), 6, 0)[1] is None
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {

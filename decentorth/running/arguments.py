@@ -1,0 +1,141 @@
+"""The arguments of a run, each spelled once: `Setup` what runs and where, `options.Options` how it ends, `Arguments` both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, cast
+
+from ..network import Placement
+from ..problems import Deferred, Spread
+from ..process.abort import RANK_TIMEOUT
+from ..protocols import Algorithm, Array, P, Row
+from ..settings import Form, Seed, Settings
+from . import forms
+from .options import Options
+
+if TYPE_CHECKING:
+    from ..network import Channel
+else:
+    Channel = Any  # its module is loaded where there is a channel
+
+AnyProblem = Annotated[P | Deferred | Spread, Form(forms.problem)]
+AnyMethod = Annotated[Algorithm[P, Any] | type[Algorithm[P, Any]] | str, Form(forms.method)]
+Placed = Annotated[Placement, Form(partial(forms.choice, "placement", Placement))]
+Faults = Annotated[Channel | str, Form(forms.channel)]
+_WHAT = Literal["abort", "shrink", "restart"]
+OnRankLoss = Annotated[_WHAT, Form(partial(forms.choice, "on_rank_loss", _WHAT))]
+RankTimeout = Annotated[float, Form(partial(forms.limit, "rank_timeout"))]
+Callback = Annotated[Callable[[Row], object], Form(forms.callback)]
+
+
+@dataclass(frozen=True)
+class Setup(Settings, Generic[P]):
+    """A problem, a method and a network, and where and with which faults they run; each argument in its one form.
+
+    Parameters
+    ----------
+    problem
+        Given whole (each rank keeps its own agents), or a `Deferred` that each rank builds for its agents
+        (``Procrustes.from_loader``). `problems.Spread` of either is one agent whose samples are spread over the ranks.
+    algorithm
+        E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``, a class, or a name as on the command line: ``"drfgt:penalty=10"``.
+    W
+        ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence` that gives one for every round.
+        Or a networkx graph, with Metropolis weights, whose nodes are the agents in the order of `topologies.numbered`; edge
+        attributes are ignored. Or the name of a graph or a sequence, with the weights of the command line: ``"ring"``,
+        ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`, or the name of a directed graph:
+        ``"directed_ring:chords=3"``. May be left out for a single agent.
+    x0
+        Common start of all agents, one point, feasible for methods that move along the set; by default random from the seed.
+    seed
+        Of everything random.
+    comm
+        None: this process alone, or all ranks when started under ``mpirun`` with more than one; ``"serial"``; or an mpi4py
+        communicator.
+    placement
+        How agents are divided over ranks: ``"even"`` or ``"fewer-cuts"``.
+    channel
+        What goes wrong with messages, simulated: ``"loss:p=0.1"``, or ``Channel("loss:p=0.1", "topk:share=0.1", repair=False)``.
+    rank_timeout
+        On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
+        never. A gradient may take longer; a single call that holds Python's lock may not.
+    on_rank_loss
+        What becomes of a run when one of its ranks is lost (killed, or its host): ``"abort"`` ends it; ``"shrink"`` goes on without
+        the agents of that rank, and ``"restart"``, for asynchronous agents, with them, from their own checkpoints on the ranks that
+        are left; both with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
+    device
+        Where the iterations are made: ``"cuda"`` or ``"cuda:1"``, a GPU by PyTorch; ``"torch:cpu"``; with ``":float32"`` behind it
+        in single precision; by default NumPy's arrays (``docs/devices.md``).
+    """
+
+    problem: AnyProblem[P]
+    algorithm: AnyMethod[P]
+    W: Any = None
+    _: KW_ONLY
+    x0: Array | None = None
+    seed: Seed = 0
+    comm: Any = None
+    placement: Placed = "even"
+    channel: Faults | None = None
+    rank_timeout: RankTimeout = RANK_TIMEOUT
+    on_rank_loss: OnRankLoss = "abort"
+    device: str | None = None
+
+    @cached_property
+    def mixing(self) -> tuple[Any, forms.Labels]:
+        """The mixing matrix, or the sequence, and the names of its agents."""
+        return forms.network(self.W, self.problem.n_agents, self.seed)
+
+    @property
+    def method(self) -> Algorithm[Any, Any]:
+        """The method, an object."""
+        return cast("Algorithm[Any, Any]", self.algorithm)
+
+    @property
+    def faults(self) -> Channel | None:
+        """The channel, an object, if there is one."""
+        return cast("Channel | None", self.channel)
+
+    @property
+    def same(self) -> tuple[object, ...]:
+        """The facts that are the same on every rank, beside W and x0."""
+        problem: Any = self.problem
+        return (
+            type(problem),
+            getattr(problem, "n_blocks", problem.n_agents),
+            self.algorithm,
+            self.seed,
+            self.channel,
+            self.on_rank_loss,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Options, Setup[P]):
+    """All arguments of `decentorth.solve`.
+
+    Parameters
+    ----------
+    callback
+        A function that rank 0 calls with each recorded row: ``row.iteration``, ``row["gradient_norm"]``. The run ends where it
+        returns True or raises StopIteration.
+    progress
+        Rank 0 shows how far the run is: in a notebook, on a terminal, or in about ten lines elsewhere.
+    check
+        Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the agent whose gradient is wrong.
+    """
+
+    interruptible: ClassVar[bool] = True
+
+    callback: Callback | None = None
+    progress: bool = False
+    check: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.callback is not None:
+            object.__setattr__(self, "recorders", (*self.recorders, SimpleNamespace(record=self.callback)))
+            object.__setattr__(self, "callback", None)

@@ -1,0 +1,45 @@
+"""A run of one agent that every rank has a copy of, with its samples spread over the ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...network import Network, connect, even_bounds
+from ...network.collective import AgentCollective, ReplicaCollective
+from ...problems import Spread
+from ..arguments import Setup
+from .plain import Run
+from .unreliable import Unreliable
+
+
+class Replicated(Run):
+    """The network is that of one agent in each process, and the problem each rank's share of the samples."""
+
+    @staticmethod
+    def fits(arguments: Setup[Any]) -> bool:
+        return isinstance(arguments.problem, Spread)
+
+    def _network(self) -> Network:
+        self.comm = "serial"
+        return super()._network()
+
+    def _collective(self) -> AgentCollective:
+        return ReplicaCollective(connect(self.arguments.comm))
+
+    def _own_problem(self, problem: Any) -> Any:
+        collective = self.collective
+        if problem.n_blocks < collective.size:
+            raise ValueError(
+                f"{collective.size} ranks for {problem.n_blocks} blocks of samples: every rank must hold one at "
+                f"least; spread the samples in {collective.size} blocks or more (spread_samples), or start fewer ranks"
+            )
+        blocks = AgentCollective(collective.communicator, even_bounds(problem.n_blocks, collective.size))
+        return problem.build(blocks.own, blocks)
+
+
+class ReplicatedUnreliable(Replicated, Unreliable):
+    """The same with a channel, of which one agent has the faults of agents alone."""
+
+    @staticmethod
+    def fits(arguments: Setup[Any]) -> bool:
+        return Replicated.fits(arguments) and Unreliable.fits(arguments)

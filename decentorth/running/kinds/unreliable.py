@@ -1,0 +1,37 @@
+"""A run over a simulated channel: messages are lost, late or changed, and agents fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import network as networks
+from ...network import Network
+from ...protocols import Declared
+from ..arguments import Setup
+from .plain import Run
+
+
+class Unreliable(Run):
+    """The network has the faults of messages, and the method, as it is run, those of agents around it."""
+
+    @staticmethod
+    def fits(arguments: Setup[Any]) -> bool:
+        return arguments.channel is not None
+
+    @property
+    def _channel(self) -> Any:
+        return self.arguments.faults
+
+    def _network(self) -> Network:
+        given, faults = self.arguments, self._channel
+        network = networks.UnreliableNetwork(given.mixing[0], self.comm, given.placement, channel=faults, seed=given.seed)
+        if network.n_agents > 1 and Declared.of(self.algorithm).safe:
+            network.check_alike()
+        return network
+
+    def _check_method(self) -> None:
+        networks.check_method(self.method, self._channel, tell=self.network.communicator.rank == 0)
+
+    def _stepper(self, method: Any) -> Any:
+        network: Any = self.network
+        return networks.UnreliableAgents(method, network, self.x0)

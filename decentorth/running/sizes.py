@@ -1,0 +1,44 @@
+"""The memory that a run takes, compared with the free memory of each host before it is taken."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+from typing import Any
+
+from topologies import memory
+
+from ..network import even_bounds
+from ..network.collective import AgentCollective
+from ..network.transport.communicator import Communicator
+from ..problems import Deferred, Spread
+from ..protocols import Problem
+
+POINT_ARRAYS = 3
+"""The arrays of all points that any method holds at least: points, gradients and their mixtures."""
+
+
+def check_data(problem: Any, communicator: Communicator) -> None:
+    """Raise MemoryError on every rank where the data of a deferred problem, of which nothing exists, would not fit."""
+    deferred = problem.problem if isinstance(problem, Spread) else problem
+    if not isinstance(deferred, Deferred) or deferred.outline is None or deferred.n_agents < communicator.size:
+        return
+    collective = AgentCollective(communicator, even_bounds(deferred.n_agents, communicator.size))
+    with collective.together():
+        needed = deferred.outline().needed(collective.own)
+    _check(collective, needed, "the data")
+
+
+def check_points(problem: Problem[Any], collective: AgentCollective, n_local: int) -> None:
+    """Raise MemoryError on every rank where the points of the local agents would not fit."""
+    _check(collective, POINT_ARRAYS * 8.0 * n_local * math.prod(problem.shape), "the agents' points")
+
+
+def _check(collective: AgentCollective, needed: float, what: str) -> None:
+    """Compare the bytes that the ranks of a host take together with its free memory."""
+    here = socket.gethostname()
+    every = collective.communicator.allgather_bytes(json.dumps([here, needed]).encode())
+    on_host = sum([taken for host, taken in map(json.loads, every) if host == here])
+    with collective.together():
+        memory.require(needed, what, on_host=on_host)
