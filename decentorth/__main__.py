@@ -74,7 +74,7 @@ def _command(tokens: Sequence[str] | None) -> int:
         return install(words[1:]) if root else 0
     name = words[0]
     if name not in COMMANDS:
-        from topologies.text import nearest
+        from topologies.words import nearest
 
         near = nearest(name, COMMANDS)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(COMMANDS)}"

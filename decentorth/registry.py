@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from topologies import text
+from topologies.words import normal_name, suggestion
 
 from . import algorithms as _methods
 from . import problems as _problems
@@ -61,7 +62,7 @@ class Registry:
             self._load_installed(key)
         if key in self._entries:
             return self._entries[key]()
-        hint = text.suggestion(key, self.names()) or "."
+        hint = suggestion(key, self.names()) or "."
         known = ", ".join(self.names())
         raise ValueError(
             f"unknown {self.kind} {name!r}{hint} Known: {known}; and your own, by --plugin FILE.py (in Python: register)"
@@ -78,7 +79,7 @@ class Registry:
     def read(self, specification: str) -> Any:
         """The object that text such as ``"drfgt:penalty=10"`` describes; a ValueError for a name or a parameter that is unknown."""
         word, _, written = specification.partition(":")
-        return text.read(repr(specification), text.normal_name(word), self.get(word.strip()), written)
+        return text.read(repr(specification), normal_name(word), self.get(word.strip()), written)
 
     def add(self, name: str, entry: type[Any]) -> None:
         """Add a user's own dataclass under a new name."""

@@ -12,79 +12,22 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
-import os
-import re
-import sys
-import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass
-from functools import cache, wraps
-from numbers import Integral, Real
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    ParamSpec,
-    Self,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Annotated, Any, NoReturn, ParamSpec, Self, TypeVar, cast
 
-from topologies.text import suggestion
+from topologies.typed import Form, Range, Seconds, Setting, declared, hint, read, settings
+from topologies.words import suggestion
 
 from .display import table
+
+__all__ = ["Form", "Range", "Seconds", "Setting", "settings"]
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Range:
-    """The bounds of a number; infinity is outside unless ``most`` is inf, NaN always."""
-
-    above: float | None = None
-    least: float | None = None
-    below: float | None = None
-    most: float | None = None
-
-    def __contains__(self, value: Any) -> bool:
-        value = _plain(value)  # NumPy would round the bounds to the precision of its number
-        most = sys.float_info.max if self.most is None else self.most  # unlike inf, also above whole numbers of any size
-        return bool(
-            (-most if self.least is None else self.least) <= value <= most
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
-        )
-
-    def __str__(self) -> str:
-        """The bounds in words, after "must be"."""
-        if self.least is not None and self.most is not None and math.isfinite(self.most):
-            return f"from {self.least} to {self.most}"
-        if self.above == 0 and self.below is None and self.most in (None, math.inf):
-            return "positive and finite" if self.most is None else "positive"
-        if isinstance(self.least, float) and self.least == 0.0 and self.below is None:
-            return "finite and not negative"
-        bounds = (("above", self.above), ("at least", self.least), ("below", self.below), ("at most", self.most))
-        return " and ".join(f"{words} {bound}" for words, bound in bounds if bound not in (None, math.inf)) or "finite"
-
-
-class Form(NamedTuple):
-    """A function that checks a value and returns it in its one form; it has all the checks of its field."""
-
-    of: Callable[[Any], Any]
-
-
-_TIME = object()
-Seconds = Annotated[float, _TIME]
-"""A time in seconds; flags and files may write it as 30s, 10m or 2h."""
 Positive = Annotated[float, Range(above=0)]
 NotNegative = Annotated[float, Range(least=0.0)]
 Finite = Annotated[float, Range()]
@@ -97,16 +40,6 @@ Seed = Annotated[int, Range(least=0), "The seed of generated data, the start, ra
 Quiet = Annotated[bool, "Print nothing but errors."]
 Condition = Annotated[float, Range(least=1)]
 """The condition of a matrix."""
-
-
-class Setting(NamedTuple):
-    """One field of a dataclass: its annotated type, its default, its description and its bounds in words."""
-
-    hint: Any
-    default: Any
-    required: bool
-    help: str
-    bounds: str
 
 
 def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
@@ -193,11 +126,11 @@ class Settings:
             A value that its annotation does not admit, or one that is not the default and has no effect; the message names the
             field.
         """
-        for name, declared in _declared(type(self)).items():
-            if declared.form is not None:
-                object.__setattr__(self, name, declared.form.of(getattr(self, name)))
-            else:
-                object.__setattr__(self, name, _check(name, declared.kinds, getattr(self, name)))
+        for name, annotation in declared(type(self)).items():
+            form = hint(annotation).form
+            value = getattr(self, name)
+            value = check(name, annotation, value) if form is None else form(value)
+            object.__setattr__(self, name, value)
         for name, why in self.idle().items():
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
                 raise ValueError(without_effect(name, why))
@@ -212,140 +145,9 @@ def without_effect(name: str, why: str) -> str:
     return f"{name} has no effect here, leave it out: {why}"
 
 
-_NUMBERS_AND_TEXT: dict[Any, Any] = {int: Integral, float: Real, str: str | os.PathLike, bool: bool}
-"""The classes of values that a field of a type takes; values of other types are not checked."""
-
-
-class _Kind(NamedTuple):
-    """An alternative of a type, with its bounds."""
-
-    type: Any
-    ranges: tuple[Range, ...]
-
-    def holds(self, value: Any) -> bool:
-        """True if the value is of this type; other types than numbers, text, choices and None are not looked at."""
-        if self.type is type(None):
-            return value is None
-        if get_origin(self.type) is Literal:
-            return isinstance(value, str | int) and value in get_args(self.type)
-        allowed = _NUMBERS_AND_TEXT.get(self.type)
-        return allowed is None or (isinstance(value, allowed) and isinstance(value, bool) == (self.type is bool))
-
-    def admits(self, value: Any) -> bool:
-        """True if the value is of this type and within its bounds."""
-        return self.holds(value) and all(value in bound for bound in self.ranges)
-
-
-class _Declared(NamedTuple):
-    """The annotation of a field in its parts."""
-
-    kinds: tuple[_Kind, ...]
-    form: Form | None
-    help: str
-
-
-@cache
-def _parts(hint: Any, ranges: tuple[Range, ...] = ()) -> _Declared:
-    """The alternatives, the form and the description in an annotation."""
-    if get_origin(hint) is Annotated:
-        inner, *extra = get_args(hint)
-        found = _parts(inner, (*ranges, *(one for one in extra if isinstance(one, Range))))
-        form = next((one for one in extra if isinstance(one, Form)), found.form)
-        return _Declared(found.kinds, form, next((one for one in extra if isinstance(one, str)), found.help))
-    if get_origin(hint) in (Union, types.UnionType):
-        parts = [_parts(one, ranges) for one in get_args(hint)]
-        kinds = tuple(kind for part in parts for kind in part.kinds)
-        return _Declared(kinds, next((part.form for part in parts if part.form), None), "".join(part.help for part in parts))
-    return _Declared((_Kind(hint, ranges),), None, "")
-
-
-_READ: dict[type[Any], Mapping[str, _Declared]] = {}
-
-
-def _declared(entry: type[Any]) -> Mapping[str, _Declared]:
-    """The parts of each field's annotation, read once."""
-    if entry not in _READ:
-        hints = get_type_hints(entry, include_extras=True)
-        _READ[entry] = {field.name: _parts(hints[field.name]) for field in dataclasses.fields(entry) if field.init}
-    return _READ[entry]
-
-
-def check(name: str, hint: Any, value: Any) -> Any:
-    """The value, which must be of the annotated type ``hint``, as a Python number if it is NumPy's.
-
-    Raises
-    ------
-    ValueError, TypeError
-        It is not; the message has ``name``.
-    """
-    return _check(name, _parts(hint).kinds, value)
-
-
-def _plain(value: Any) -> Any:
-    """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
-    return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
-
-
-def _check(name: str, kinds: tuple[_Kind, ...], value: Any) -> Any:
-    value = _plain(value)
-    for kind in kinds:
-        if kind.admits(value):
-            return value
-    if matching := [kind for kind in kinds if kind.holds(value)]:
-        raise ValueError(f"{name} must be {matching[0].ranges[0]}, got {value}")
-    choices = [str(word) for kind in kinds if get_origin(kind.type) is Literal for word in get_args(kind.type)]
-    others = [words for kind in kinds if (words := _words(kind))]
-    words = either([*others, *map(repr, choices)]) if others else f"one of {either(choices)}"
-    refusal = ValueError if choices and isinstance(value, str) else TypeError
-    raise refusal(f"{name} must be {words}, got {value!r:.80}{suggestion(str(value), choices)}")
-
-
-def _words(kind: _Kind) -> str:
-    """A type that is no choice of words, in words."""
-    if kind.type is float and any(one.above == 0 for one in kind.ranges):
-        return "a positive number"
-    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "None"}
-    return "" if get_origin(kind.type) is Literal else words.get(kind.type, getattr(kind.type, "__name__", str(kind.type)))
-
-
-def kinds(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of a type, without their bounds."""
-    return tuple(kind.type for kind in _parts(hint).kinds)
-
-
-def is_time(hint: Any) -> bool:
-    """True for `Seconds`, also as one of several types."""
-    return any(one is _TIME or is_time(one) for one in get_args(hint))
-
-
-def either(words: Sequence[str]) -> str:
-    """The words as alternatives: "a, b or c"."""
-    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
-def settings(entry: type[Any]) -> dict[str, Setting]:
-    """The fields of a dataclass that may be set, by name; a description in its docstring, or in one of a base, goes before that
-    in the annotation."""
-    hints = get_type_hints(entry, include_extras=True)
-    texts: dict[str, str] = {}
-    for base in reversed(entry.__mro__):
-        texts |= parameters(base.__doc__ or "")
-    found = {}
-    for name, declared in _declared(entry).items():
-        field = entry.__dataclass_fields__[name]
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        bounds = either([str(one) for kind in declared.kinds for one in kind.ranges])
-        required = default is MISSING
-        found[name] = Setting(hints[name], None if required else default, required, texts.get(name, declared.help), bounds)
-    return found
-
-
-def parameters(docstring: str) -> dict[str, str]:
-    """The descriptions in a NumPy-style "Parameters" section, by name."""
-    text = inspect.cleandoc(docstring) + "\n"
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    texts: dict[str, str] = {}
-    for head, body in re.findall(r"^(\S[^\n]*)\n((?:[ \t]+[^\n]*\n|\n)*)", section.group(1) if section else "", re.MULTILINE):
-        for name in head.split(":")[0].split(","):
-            texts[name.strip()] = re.sub(r"`+", "", " ".join(body.split()))
-    return texts
+def check(name: str, annotation: Any, value: Any) -> Any:
+    """The value, which must be of the annotated type; the message of the ValueError or TypeError has ``name``."""
+    try:
+        return read(annotation, value)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name} {error}") from None

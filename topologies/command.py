@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from cyclopts import App, Parameter
 
 from topologies.progress import LOG, Telling
-from topologies.text import whole
+from topologies.words import whole
 
 if TYPE_CHECKING:
     from topologies.canonical import Weights

@@ -22,7 +22,9 @@ from topologies.graphs import families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
+from topologies.typed import Shape
 from topologies.weights.checks import adjacency
+from topologies.words import normal_name
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -41,8 +43,8 @@ DIGRAPHS = {name: getattr(directed_graphs, name) for name in ("directed_exponent
 """The functions that names of directed graphs stand for."""
 _FILE, _DIGRAPH = "file", "digraph"
 _SMALLEST_SIDE = {"grid": 2, "torus": 3}
-_SIDES = text.Kind(lambda written: tuple(int(side) for side in written.lower().split("x")), "integers joined by x (4x5)")
-_OFFSETS = text.Kind(lambda written: tuple(int(item) for item in written.split("+")), "integers joined by + (1+2+5)")
+_SIDES = Shape(lambda written: tuple(int(side) for side in written.lower().split("x")), "integers joined by x (4x5)")
+_OFFSETS = Shape(lambda written: tuple(int(item) for item in written.split("+")), "integers joined by + (1+2+5)")
 _HINTS = {"int": int, "int | None": int, "float": float, "float | None": float, "tuple[int, ...]": _OFFSETS}
 
 
@@ -53,7 +55,7 @@ def available() -> tuple[str, ...]:
 
 def is_digraph_name(specification: str) -> bool:
     """True where the specification names a directed graph."""
-    return text.normal_name(specification.partition(":")[0]) in (*DIGRAPHS, _DIGRAPH)
+    return normal_name(specification.partition(":")[0]) in (*DIGRAPHS, _DIGRAPH)
 
 
 def digraph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.DiGraph[int]:
@@ -179,7 +181,7 @@ def _check_size(specification: str, n: int, n_agents: int | None) -> None:
 
 
 def _is_file(specification: str) -> bool:
-    return text.normal_name(specification.partition(":")[0]) in (_FILE, _DIGRAPH)
+    return normal_name(specification.partition(":")[0]) in (_FILE, _DIGRAPH)
 
 
 def _check_undirected(specification: str) -> None:

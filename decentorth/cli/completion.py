@@ -6,17 +6,18 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Union, get_origin
+from typing import Annotated, Any, Literal, Union
 
 from cyclopts import App, Parameter
 
 from topologies.command import main as graph
+from topologies.typed import hint
 
 from .. import registry
 from ..compare.command import CompareForm
 from ..doctor.__main__ import DoctorSettings
 from ..plot import draw
-from ..settings import Setting, kinds, settings
+from ..settings import Setting, settings
 from ..study.__main__ import STUDIES, StudySettings
 from ..theory.__main__ import TheoryForm, TheorySettings
 from .config import Command
@@ -84,7 +85,7 @@ def _function(fields: Mapping[str, Setting], named: Mapping[str, Sequence[str]])
 
 
 def _flag(setting: Setting, names: Sequence[str]) -> Any:
-    types = kinds(setting.hint)
-    choices = [kind for kind in types if get_origin(kind) is Literal]
-    kind: Any = bool if bool in types else Literal[tuple(names)] if names else Union[(*choices, str)]
+    one = hint(setting.hint)
+    choices = [Literal[one.choices]] if one.choices else []
+    kind: Any = bool if bool in one.types else Literal[tuple(names)] if names else Union[(*choices, str)]
     return Annotated[kind, Parameter(help=setting.help.partition(". ")[0])]

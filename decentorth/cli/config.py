@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from topologies.words import shortened
+
 from .. import plugins, registry
 from ..protocols import Declared
 from ..settings import Setting, Settings, settings, without_effect
 from . import wiring
-from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
+from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, spelled, unknown
 from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, SELF_WEIGHT, TOLERANCES, CaseSettings, RunSettings
 
 PUBLISHED = ("procrustes", "drfgt")
@@ -178,9 +180,10 @@ class Form(ABC, Generic[C]):
                     f"{', '.join(f'--{spelled(other)}' for other in changing)} and where its results go may be changed"
                 )
 
-    def _groups(self) -> dict[str, dict[str, Setting]]:
+    def _groups(self) -> dict[str, Mapping[str, Setting]]:
         first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
-        groups = {self.noun.capitalize(): first, "Network": {name: self.own[name] for name in NETWORK}}
+        network = {name: self.own[name] for name in NETWORK}
+        groups: dict[str, Mapping[str, Setting]] = {self.noun.capitalize(): first, "Network": network}
         for kind, entry in self.types.items():
             taken = {name for group in groups.values() for name in group} | set(self.output)
             own = settings(entry)
@@ -291,12 +294,14 @@ class Command(Form[Configuration]):
             return "lobpcg"
         return super()._name(kind, early)
 
-    def _groups(self) -> dict[str, dict[str, Setting]]:
+    def _groups(self) -> dict[str, Mapping[str, Setting]]:
         groups = super()._groups()
         if tuple(self.names.values()) == PUBLISHED:
-            method = groups[f"Algorithm: {PUBLISHED[1]}"]
+            method = dict(groups[f"Algorithm: {PUBLISHED[1]}"])
             for name, value in PUBLISHED_STEP.items():
-                method[name] = method[name]._replace(help=f"{method[name].help} The published experiment takes {value}.".strip())
+                help = f"{method[name].help} The published experiment takes {value}.".strip()
+                method[name] = method[name]._replace(help=help)
+            groups[f"Algorithm: {PUBLISHED[1]}"] = method
         return groups
 
     def resolve(self) -> Configuration:
@@ -345,7 +350,7 @@ class Command(Form[Configuration]):
         if not isinstance(saved, dict):
             raise InputError(f"the checkpoints in {folder} were not written by this command: resume them in Python")
         if saved.get("agents") != agents:
-            raise InputError(f"the settings in {folder} are for {shown(saved.get('agents'))} agents, its files for {agents}")
+            raise InputError(f"the settings in {folder} are for {shortened(saved.get('agents'))} agents, its files for {agents}")
         place = {"out": folder} if (Path(folder) / FOLDER).is_dir() else {}
         return {name: value for name, value in saved.items() if name in CHECKPOINTS or name not in OUTPUT} | place
 

@@ -6,18 +6,18 @@ Nothing here knows which settings there are; `config` does.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from shutil import get_terminal_size
 from textwrap import wrap as wrapped
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
-from topologies.text import nearest, seconds, whole
+from topologies.typed import hint, read
+from topologies.words import either, nearest, shortened
 
-from ..settings import Setting, check, is_time, kinds, settings
+from ..settings import Setting, settings
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
@@ -30,10 +30,6 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 }
 """The meaning of words that are not quoted in YAML, in lower case."""
 T = TypeVar("T")
-_LARGEST = 2**63 - 1
-_DIGITS = 20
-"""The most characters of a whole number that is not too large."""
-_SHOWN = 80
 _COLUMN = 25
 """The column in which the descriptions of a help begin."""
 
@@ -43,12 +39,6 @@ class InputError(ValueError):
 
     Every function of the command line raises it for flags, files and folders that cannot be used.
     """
-
-
-def shown(value: Any) -> str:
-    """``repr(value)`` as messages quote it: at most 80 characters."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def with_flags(text: str) -> str:
@@ -63,79 +53,12 @@ def spelled(name: str) -> str:
     return name.replace("_", "-")
 
 
-def read_value(name: str, hint: Any, value: Any) -> Any:
-    """The value of a setting, of the annotated type ``hint``, from the text of a flag or from the content of a file.
-
-    Raises
-    ------
-    ValueError, TypeError
-        The value does not fit; the message has ``name``, the expected type, and the value.
-    """
-    types = kinds(hint)
-    sequence = next((kind for kind in types if get_origin(kind) in (list, tuple)), None)
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        raise ValueError(f"{name} must be at most {_LARGEST}, got a whole number of {value.bit_length()} bits")
-    if isinstance(value, Mapping):
-        raise ValueError(f"{name} must be one value, got a mapping; settings are flat keys at the top of the file")
-    if isinstance(value, (list, tuple)) and sequence is not None:
-        return _sequence(name, sequence, value)
-    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        text = value if isinstance(value, str) else repr(value)
-        words = {str(word): word for kind in types if get_origin(kind) is Literal for word in get_args(kind)}
-        if type(None) in types:
-            words |= {"none": None, "null": None}
-        if bool in types:
-            words |= {"true": True, "false": False}
-        if text in words or text.lower() in words:
-            return words.get(text, words.get(text.lower()))
-        if int in types and (count := _whole(value, powers=str not in types)) is not None:
-            if abs(count) > _LARGEST:
-                raise ValueError(f"{name} must be at most {_LARGEST}, got {shown(value)}")
-            return count
-        if is_time(hint):
-            return _time(name, text)
-        if float in types and math.isfinite(number := _number(text)):
-            return number
-        if str in types and text:
-            return text
-        if sequence is not None:
-            return _sequence(name, sequence, [value])
-    if str in types and value == "":
-        raise ValueError(f"{name} must be text, got ''")
-    return check(name, hint, value)
-
-
-def _whole(value: Any, powers: bool) -> int | None:
-    """The whole number in a value, with ``powers`` also as 1e4 (which TOML reads as 10000.0), or None."""
-    if powers and isinstance(value, float) and value.is_integer():
-        return int(value)
-    text = str(value)
-    if re.fullmatch(r"[+-]?[0-9]+", text):
-        return int(text) if len(text) <= _DIGITS else _LARGEST + 1
+def read_value(name: str, annotation: Any, value: Any) -> Any:
+    """The value of a setting from the text of a flag or the content of a file; errors have ``name``."""
     try:
-        return whole(text) if powers else None
-    except ValueError:
-        return None
-
-
-def _time(name: str, text: str) -> float:
-    try:
-        return seconds(text)
-    except ValueError as error:
-        raise ValueError(f"{name} {error}") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _sequence(name: str, kind: Any, given: Sequence[Any]) -> Any:
-    """A list or tuple of values of one type; text is cut at its commas."""
-    values = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
-    return get_origin(kind)(read_value(name, get_args(kind)[0], value) for value in values)
+        return read(annotation, value, written=True)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name} {error}") from None
 
 
 def specifications(words: Iterable[str]) -> list[str]:
@@ -188,7 +111,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in given:
         if not isinstance(key, str):
-            raise InputError(f"{path}: keys must be names of settings, got {shown(key)}")
+            raise InputError(f"{path}: keys must be names of settings, got {shortened(key)}")
         name = key.replace("-", "_")
         if name in found:
             raise InputError(f"{path}: {key} is given twice")
@@ -213,7 +136,7 @@ def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
             raise InputError(f"{path}: tags ({''.join(filter(None, token.value)):.40}) are not read; write the value alone")
     root = yaml.compose(text, yaml.BaseLoader)
     if not isinstance(root, yaml.MappingNode | None):
-        raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {shown(_held(root))}")
+        raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {shortened(_held(root))}")
     return [] if root is None else [(_held(key), _held(value)) for key, value in root.value]
 
 
@@ -223,7 +146,7 @@ def _held(node: Any) -> Any:
         return _YAML_WORDS.get(node.value.lower(), node.value) if node.style is None else node.value
     if node.id == "sequence":
         return [_held(item) for item in node.value]
-    return {key.value if key.id == "scalar" else shown(_held(key)): _held(value) for key, value in node.value}
+    return {key.value if key.id == "scalar" else shortened(_held(key)): _held(value) for key, value in node.value}
 
 
 def read_flags(
@@ -256,7 +179,7 @@ def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) 
 
     A flag is ``--name value`` or ``--name=value``; a switch ``--name`` or ``--no-name``; a list may be given several times.
     """
-    own = {spelled(name): (name, kinds(setting.hint)) for group in groups.values() for name, setting in group.items()}
+    own = {spelled(name): (name, hint(setting.hint)) for group in groups.values() for name, setting in group.items()}
     given: dict[str, Any] = {}
     rest: list[str] = []
     words = list(tokens)
@@ -264,18 +187,18 @@ def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) 
         word = words.pop(0)
         flag, equals, text = word.removeprefix("--").partition("=")
         off = flag.startswith("no-") and flag not in own
-        name, types = own.get(flag.removeprefix("no-") if off else flag, ("", ()))
-        if not name or not word.startswith("--") or (off and (equals or bool not in types)):
+        name, one = own.get(flag.removeprefix("no-") if off else flag, ("", hint(str)))
+        if not name or not word.startswith("--") or (off and (equals or bool not in one.types)):
             rest.append(word)
             continue
         value: Any = text
-        if bool in types and not equals:
+        if bool in one.types and not equals:
             value = not off
         elif not equals:
             if not words or re.match(r"-(?![0-9.]|inf|nan)", words[0]):
                 raise InputError(f"--{flag} requires an argument")
             value = words.pop(0)
-        if any(get_origin(kind) in (list, tuple) for kind in types):
+        if one.sequence is not None:
             given.setdefault(name, []).append(value)
         elif name in given:
             raise InputError(f"--{flag} specified multiple times: give it once")
@@ -302,7 +225,7 @@ def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: s
     for heading, group in groups.items():
         lines += ["", heading]
         for field, setting in group.items():
-            switch = bool in kinds(setting.hint)
+            switch = bool in hint(setting.hint).types
             flags = f"  --{spelled(field)}" + (f", --no-{spelled(field)}" if switch and setting.default else "")
             text = " ".join(_facts(setting))
             if len(flags) > _COLUMN - 2:
@@ -316,11 +239,12 @@ def _facts(setting: Setting) -> Iterator[str]:
     """The description of a setting, its choices, its bounds and its default."""
     if setting.help:
         yield setting.help
-    words = [str(word) for kind in kinds(setting.hint) if get_origin(kind) is Literal for word in get_args(kind)]
+    one = hint(setting.hint)
+    words = [str(word) for word in one.choices]
     if words:
         yield f"{'Or' if len(words) == 1 else 'One of'}: {', '.join(words)}."
-    if setting.bounds:
-        yield f"Must be {setting.bounds}."
+    if one.ranges:
+        yield f"Must be {either([str(bounds) for bounds in one.ranges])}."
     if setting.required:
         yield "Required."
     elif setting.default is not None and setting.default is not False and setting.default != ():

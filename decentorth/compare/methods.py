@@ -10,6 +10,7 @@ from dataclasses import is_dataclass, replace
 from typing import Any
 
 from topologies import text
+from topologies.words import normal_name
 
 from .. import registry
 from ..cli.flags import InputError, specifications
@@ -68,7 +69,7 @@ def _comparable(found: dict[str, Any]) -> dict[str, Any]:
 
 def _method(specification: str) -> tuple[str, Any]:
     word, _, written = specification.partition(":")
-    name = text.normal_name(word)
+    name = normal_name(word)
     try:
         algorithm = registry.algorithms.read(specification)
     except ValueError as error:

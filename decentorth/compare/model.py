@@ -23,13 +23,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from topologies import DirectedWeights, WeightSequence, text
+from topologies.typed import declared
 
 from ..cli.flags import InputError
 from ..numerics.random_streams import CounterStreams
@@ -107,7 +108,7 @@ class NetworkModel(Settings):
         try:
             first, written = (_IDEAL, name) if "=" in name.partition(":")[0] else text.divided("network", name, NETWORKS, _OWN)
             where = f"network {name!r}"
-            given = text.values(where, first, get_type_hints(cls), written)
+            given = text.values(where, first, declared(cls), written)
             return text.built(where, first, cls, vars(NETWORKS[first]) | given)
         except ValueError as error:
             raise InputError(str(error)) from None

@@ -11,7 +11,7 @@ import numpy as np
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import Header, npy_array, npy_header, npz_array, npz_header, npz_keys, require_matrix, require_real
-from topologies.text import suggestion
+from topologies.words import suggestion
 
 _SHOWN = 20
 

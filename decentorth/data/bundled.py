@@ -16,7 +16,7 @@ from decentorth.data.labels import Labels
 from decentorth.data.optional import sklearn_datasets
 from decentorth.data.tables import Columns
 from decentorth.protocols import Array
-from topologies.text import suggestion
+from topologies.words import suggestion
 
 
 def digits() -> tuple[Array, Labels]:

@@ -44,7 +44,7 @@ from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import is_sparse, npz_keys, regular_size
 from topologies.memory import require
-from topologies.text import suggestion
+from topologies.words import suggestion
 
 
 class Reader(Protocol):

@@ -30,7 +30,7 @@ from topologies.matrix_files import (
     require_starts,
     require_unpacked,
 )
-from topologies.text import suggestion
+from topologies.words import suggestion
 
 _CLASSES = dict(enumerate("sparse double single int8 uint8 int16 uint16 int32 uint32 int64 uint64".split(), 5))
 _NUMBERS = frozenset(_CLASSES.values())

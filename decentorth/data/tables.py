@@ -25,7 +25,7 @@ from decentorth.data.sparse import StoredReader
 from decentorth.data.text import INTEGER, delimiter_of, is_number, shown, text_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import Stored, require_unpacked
-from topologies.text import suggestion
+from topologies.words import suggestion
 
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _BATCH = 1 << 12

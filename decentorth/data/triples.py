@@ -23,7 +23,7 @@ import numpy as np
 
 from decentorth.protocols import Index
 from topologies.matrix_files import regular_size
-from topologies.text import suggestion
+from topologies.words import suggestion
 
 PARTS = ("train", "valid", "test")
 _SHOWN = 60

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 import topologies as tp
+from topologies.words import either
 
 from .. import registry
 from ..numerics.ordered_sums import Csr
 from ..process.abort import patience
 from ..protocols import Array, Problem, SplitFeatures
-from ..settings import either
 from .metrics import RUNAWAY
 
 if TYPE_CHECKING:

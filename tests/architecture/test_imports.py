@@ -29,7 +29,7 @@ class Layer(NamedTuple):
 
 LAYERS = {
     "files": Layer(("topologies.matrix_files",), "memory", "numpy scipy"),
-    "text": Layer(("topologies.text",), "", ""),
+    "text": Layer(("topologies.text", "topologies.typed", "topologies.words"), "", ""),
     "memory": Layer(("topologies.memory",), "", "numpy"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "process": Layer(("decentorth.process",), "", ""),

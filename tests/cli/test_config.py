@@ -29,8 +29,9 @@ from decentorth.network import Network
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import PCASettings
 from decentorth.running.checkpoint import interval
-from decentorth.settings import parameters, settings
+from decentorth.settings import settings
 from decentorth.theory.__main__ import TheoryForm
+from topologies.typed import parameters
 
 
 def resolve(flags: str = "", text: str = "", path: str = "run.yaml") -> Configuration:

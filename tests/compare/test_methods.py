@@ -61,7 +61,7 @@ def test_a_label_names_its_own_method() -> None:
         ("drfgt:penalty", "algorithms: 'drfgt:penalty': penalty needs a value; write penalty=..."),
         (
             "drfgt:order=fast",
-            "algorithms: 'drfgt:order=fast': order must be combine-then-adapt, adapt-then-combine or auto, got 'fast'",
+            "algorithms: 'drfgt:order=fast': order must be one of combine-then-adapt, adapt-then-combine or auto, got 'fast'",
         ),
         ("drfgt:penalty=-1", "algorithms: 'drfgt:penalty=-1': penalty must be positive"),
         ("drfgt:penalty=1,penalty=2", "algorithms: 'drfgt:penalty=1,penalty=2': penalty is given twice"),
@@ -98,7 +98,7 @@ def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="algorithms: 'demanding': width must be given, as demanding:width="):
         methods("demanding")
     assert methods("demanding:width=3") == {"demanding:width=3": Demanding(3)}
-    assert methods("demanding:3,names=x") == {"demanding:3,names=x": Demanding(3, "x")}  # type: ignore[arg-type]  # left to the method
+    assert methods("demanding:3,names=x") == {"demanding:3,names=x": Demanding(3, ("x",))}
     assert not has_step(Demanding(3))
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
-from topologies.text import divided, nearest, parameters, read, seconds, shown, whole
+from topologies.text import divided, parameters, read, shown
+from topologies.typed import Range
+from topologies.words import nearest, seconds, whole
 
 
 @dataclass(frozen=True)
 class Item:
-    first: float | Literal["auto"]
+    first: Annotated[float, Range(most=math.inf)] | Literal["auto"]
     T: int | None = None
     plain_word: str = "a"
     switch: bool = False
@@ -55,11 +58,11 @@ def test_defaults_are_shown_only_where_it_is_asked_for() -> None:
         ("first", "first needs a value; write first=..."),
         ("1,2", "only the first value may lack its name; write key=2"),
         ("1,first=2", "first is given twice; leave one"),
-        ("wide", "first must be a number or auto, got 'wide'"),
-        ("1,T=2.5e0", "T must be a whole number or none, got '2.5e0'"),
-        ("1,T=2.5", "T must be a whole number or none, got '2.5'"),
+        ("wide", "first must be a number or 'auto', got 'wide'"),
+        ("1,T=2.5e0", "T must be a whole number or None, got '2.5e0'"),
+        ("1,T=2.5", "T must be a whole number or None, got '2.5'"),
         ("1,switch=1", "switch must be true or false, got '1'"),
-        ("1,kind=middle", "kind must be short or long, got 'middle'"),
+        ("1,kind=middle", "kind must be one of short or long, got 'middle'"),
         ("1,inner=x", "invalid literal for int() with base 10: 'x'"),
         (
             "1,swich=true",

@@ -20,6 +20,7 @@ from topologies.sequences.sequences import (
     WeightSequence,
 )
 from topologies.weights.rules import weights_from_name
+from topologies.words import normal_name
 
 _PARAMETERS: dict[str, text.Hints] = {
     "link_failures": {"p": float, "weights": str, "seed": int},
@@ -41,7 +42,7 @@ _ON_GRAPHS = ("link_failures", "periodic", "random_gossip")
 
 def is_sequence_name(specification: str) -> bool:
     """True where the specification names a sequence rather than a graph."""
-    return text.normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
+    return normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
 
 
 def agents_from_name(specification: str, seed: int = 0) -> int | None:

@@ -18,9 +18,9 @@ import numpy as np
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
 from topologies.spectra.eigenvalues import laplacian_extremes
-from topologies.text import suggestion
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.fastest import fdla_weights, fmmc_weights
+from topologies.words import suggestion
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from topologies.text import seconds, whole
+from topologies.words import seconds, whole
 
 from ..._version import __version__
 from ...protocols import Array, Collective, Stop

@@ -1,0 +1,331 @@
+"""One reader of typed values, for fields of dataclasses, flags, keys of files, and ``name:key=value``.
+
+    read(Annotated[int, Range(least=1)], "5", written=True)     5
+    read(Positive | Literal["auto"], "fast", written=True)      ValueError: must be a positive number or 'auto', got 'fast'
+
+``written`` values are text, of which numbers and words are made; others are Python's and stay as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import os
+import re
+import sys
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from functools import cache
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+
+from topologies.words import either, seconds, shortened, suggestion, whole
+
+LARGEST = 2**63 - 1
+_DIGITS = 20
+"""The most characters of a whole number that is not too large."""
+
+
+def plain(value: Any) -> Any:
+    """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
+    return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+
+
+@dataclass(frozen=True)
+class Range:
+    """The bounds of a number; infinity is outside unless ``most`` is inf, NaN always."""
+
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+
+    def __contains__(self, value: Any) -> bool:
+        value = plain(value)  # NumPy would round the bounds to the precision of its number
+        # unlike inf, the largest float is also above whole numbers of any size
+        most = sys.float_info.max if self.most is None else self.most
+        return bool(
+            (-most if self.least is None else self.least) <= value <= most
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        """The bounds in words, after "must be"."""
+        if self.least is not None and self.most is not None and math.isfinite(self.most):
+            return f"from {self.least} to {self.most}"
+        if self.above == 0 and self.below is None and self.most in (None, math.inf):
+            return "positive and finite" if self.most is None else "positive"
+        if isinstance(self.least, float) and self.least == 0.0 and self.below is None:
+            return "finite and not negative"
+        given = {"above": self.above, "at least": self.least, "below": self.below, "at most": self.most}
+        bounds = [f"{words} {bound}" for words, bound in given.items() if bound not in (None, math.inf)]
+        return " and ".join(bounds) or "finite"
+
+
+class Form(NamedTuple):
+    """A function that checks a value and returns it in its one form; it has all the checks of its field."""
+
+    of: Callable[[Any], Any]
+
+
+class Shape(NamedTuple):
+    """A type with a spelling of its own (``4x5``): the function that reads it, and the type in words."""
+
+    of: Callable[[str], Any]
+    words: str
+
+
+_TIME = object()
+Seconds = Annotated[float, _TIME]
+"""A time in seconds; flags and files may write it as 30s, 10m or 2h."""
+
+
+class Kind(NamedTuple):
+    """One alternative of an annotation, which is no choice of words."""
+
+    type: Any
+    values: Any
+    """The classes of its values."""
+    words: str
+    ranges: tuple[Range, ...] = ()
+
+
+_KINDS: dict[Any, Kind] = {
+    int: Kind(int, Integral, "a whole number"),
+    float: Kind(float, Real, "a number"),
+    str: Kind(str, (str, os.PathLike), "text"),
+    bool: Kind(bool, bool, "true or false"),
+    type(None): Kind(type(None), type(None), "None"),
+}
+_NAMED: dict[Any, dict[str, Any]] = {
+    type(None): {"none": None, "null": None},
+    bool: {"true": True, "false": False},
+}
+"""The values of types that are written as words."""
+
+
+class Hint(NamedTuple):
+    """An annotation in its parts."""
+
+    kinds: tuple[Kind, ...] = ()
+    choices: tuple[Any, ...] = ()
+    """The values of literals."""
+    sequence: Any = None
+    """The type ``list[T]`` or ``tuple[T, ...]``, if it is one of the alternatives."""
+    form: Callable[[Any], Any] | None = None
+    time: bool = False
+    help: str = ""
+
+    @property
+    def known(self) -> tuple[Kind, ...]:
+        """The alternatives that text can be, if there are any."""
+        return tuple(kind for kind in self.kinds if kind.values is not object) or self.kinds
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The types of the alternatives, without literals and sequences."""
+        return tuple(kind.type for kind in self.kinds)
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """All bounds of numbers."""
+        return tuple(bounds for kind in self.kinds for bounds in kind.ranges)
+
+
+@cache
+def hint(annotation: Any) -> Hint:
+    """The parts of an annotation."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        found = hint(inner[0])
+        ranges = tuple(one for one in inner[1:] if isinstance(one, Range))
+        return found._replace(
+            kinds=tuple(kind._replace(ranges=(*ranges, *kind.ranges)) for kind in found.kinds),
+            form=next((one.of for one in inner[1:] if isinstance(one, Form)), found.form),
+            time=found.time or _TIME in inner[1:],
+            help=next((one for one in inner[1:] if isinstance(one, str)), found.help),
+        )
+    if origin in (Union, types.UnionType):
+        parts = [hint(one) for one in inner]
+        return Hint(
+            tuple(kind for part in parts for kind in part.kinds),
+            tuple(word for part in parts for word in part.choices),
+            next((part.sequence for part in parts if part.sequence), None),
+            next((part.form for part in parts if part.form), None),
+            any(part.time for part in parts),
+            "".join(part.help for part in parts),
+        )
+    if origin is Literal:
+        return Hint(choices=inner)
+    if origin is list or (origin is tuple and inner[1:] == (...,)):
+        return Hint(sequence=annotation)
+    if isinstance(annotation, Shape):
+        return Hint((Kind(annotation, object, annotation.words),))
+    words = getattr(annotation, "__name__", str(annotation))
+    return Hint((_KINDS.get(annotation) or Kind(annotation, object, words),))
+
+
+def read(annotation: Any, value: Any, written: bool = False) -> Any:
+    """The value, of the annotated type; a `Form` is for the field that the value is given to.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The value does not fit; the message begins with "must be".
+    """
+    one = hint(annotation)
+    given = value = plain(value)
+    if written:
+        value = _made(one, value)
+        if one.form is not None or (one.sequence is not None and isinstance(value, list | tuple)):
+            return value
+    bounds: Range | None = None
+    known = one.known if written and isinstance(value, str) else one.kinds
+    for kind in known:
+        if kind.values is not object and isinstance(value, bool) != (kind.type is bool):
+            continue
+        if isinstance(value, kind.values):
+            for bounds in kind.ranges:
+                if value not in bounds:
+                    break
+            else:
+                return value
+    if isinstance(value, str | int) and value in one.choices:
+        return value
+    if one.sequence is not None and not written:
+        return value
+    if bounds is not None:
+        raise ValueError(f"must be {bounds}, got {value}")
+    raise _refusal(one, given)
+
+
+def _refusal(one: Hint, value: Any) -> ValueError | TypeError:
+    """The error about a value of no type of an annotation."""
+    choices = [str(word) for word in one.choices]
+    others = [_in_words(kind) for kind in one.known]
+    words = either([*others, *map(repr, choices)]) if others else f"one of {either(choices)}"
+    kind = ValueError if choices and isinstance(value, str) else TypeError
+    return kind(f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}")
+
+
+def _in_words(kind: Kind) -> str:
+    if kind.type is float and any(bounds.above == 0 for bounds in kind.ranges):
+        return "a positive number"
+    return kind.words
+
+
+def _made(one: Hint, value: Any) -> Any:
+    """The number, word or list that is written; the value itself where it is none."""
+    if isinstance(value, Mapping):
+        raise ValueError("must be one value, got a mapping; settings are flat keys at the top of the file")
+    if isinstance(value, list | tuple) and one.sequence is not None:
+        return _items(one.sequence, value)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"must be at most {LARGEST}, got a whole number of {value.bit_length()} bits")
+    types, text = one.types, value if isinstance(value, str) else repr(value)
+    for words in ({str(word): word for word in one.choices}, *(_NAMED.get(kind, {}) for kind in types)):
+        if text in words or text.lower() in words:
+            return words.get(text, words.get(text.lower()))
+    for kind in types:
+        if isinstance(kind, Shape):
+            try:
+                return kind.of(text)
+            except ValueError:
+                raise ValueError(f"must be {kind.words}, got {shortened(text)}") from None
+    if int in types and (count := _count(value, powers=str not in types)) is not None:
+        return count
+    if one.time:
+        return seconds(text)
+    if float in types and (number := _number(text, one)) is not None:
+        return number
+    if str in types and text == "":
+        raise ValueError("must be text, got ''")
+    return text if str in types or one.sequence is None else _items(one.sequence, [value])
+
+
+def _count(value: int | float | str, powers: bool) -> int | None:
+    """The whole number in a value, with ``powers`` also as 1e4 (which TOML reads as 10000.0), or None."""
+    if powers and isinstance(value, float) and value.is_integer():
+        return int(value)
+    text = str(value)
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        try:
+            count = whole(text) if powers else None
+        except ValueError:
+            return None
+    else:
+        count = int(text) if len(text) <= _DIGITS else LARGEST + 1
+    if count is not None and abs(count) > LARGEST:
+        raise ValueError(f"must be at most {LARGEST}, got {shortened(value)}")
+    return count
+
+
+def _number(text: str, one: Hint) -> float | None:
+    """The number in a text; one that is not finite only where there are bounds, which judge it."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) or one.ranges else None
+
+
+def _items(sequence: Any, given: Any) -> Any:
+    """A list or tuple of values of one type; text is cut at its commas."""
+    parts = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
+    return get_origin(sequence)(read(get_args(sequence)[0], part, written=True) for part in parts)
+
+
+class Setting(NamedTuple):
+    """One field of a dataclass: its annotation, its default and its description."""
+
+    hint: Any
+    default: Any
+    required: bool
+    help: str
+
+
+def _declared(entry: type[Any]) -> Mapping[str, Any]:
+    """The annotation of each field of a dataclass that may be set."""
+    hints = get_type_hints(entry, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(entry) if field.init}
+
+
+declared = cast("Callable[[type[Any]], Mapping[str, Any]]", cache(_declared))
+
+
+def _settings(entry: type[Any]) -> Mapping[str, Setting]:
+    """The fields of a dataclass that may be set, by name.
+
+    A description in its docstring, or in one of a base, goes before that in the annotation.
+    """
+    texts: dict[str, str] = {}
+    for base in reversed(entry.__mro__):
+        texts |= parameters(base.__doc__ or "")
+    found = {}
+    for name, annotation in declared(entry).items():
+        field = entry.__dataclass_fields__[name]
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        required = default is MISSING
+        text = texts.get(name, hint(annotation).help)
+        found[name] = Setting(annotation, None if required else default, required, text)
+    return found
+
+
+settings = cast("Callable[[type[Any]], Mapping[str, Setting]]", cache(_settings))
+
+
+def parameters(docstring: str) -> dict[str, str]:
+    """The descriptions in a NumPy-style "Parameters" section, by name."""
+    text = inspect.cleandoc(docstring) + "\n"
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", text, re.M | re.S)
+    entries = r"^(\S[^\n]*)\n((?:[ \t]+[^\n]*\n|\n)*)"
+    texts: dict[str, str] = {}
+    for head, body in re.findall(entries, section.group(1) if section else "", re.M):
+        described = re.sub(r"`+", "", " ".join(body.split()))
+        texts |= dict.fromkeys(map(str.strip, head.split(":")[0].split(",")), described)
+    return texts

@@ -1,0 +1,66 @@
+"""Words that people write: names, the nearest known name, counts and times.
+
+Every function raises ValueError, with one line that says what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from difflib import get_close_matches
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def whole(text: str) -> int:
+    """The whole number in ``text``, as ``10000`` or ``1e4``."""
+    if not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+(?=e))?(e\+?[0-9]{1,2})?", text.strip(), re.I):
+        raise ValueError(f"must be a whole number, got {text!r}")
+    number = Decimal(text.strip())
+    if number != int(number):
+        raise ValueError(f"must be a whole number, got {text!r}")
+    return int(number)
+
+
+def seconds(text: str) -> float:
+    """The seconds in ``text``, as ``90``, ``30s``, ``10m`` or ``2h``."""
+    match = re.fullmatch(r"([+-]?[0-9.]+(?:e[+-]?[0-9]+)?)([smh]?)", text.strip(), re.IGNORECASE)
+    try:
+        return float(match[1]) * _SECONDS[match[2].lower()]  # type: ignore[index]  # TypeError for None
+    except (TypeError, ValueError):
+        raise ValueError(f"must be a number of seconds, or a time such as 30s, 10m or 2h, got {text!r:.80}") from None
+
+
+def normal_name(word: str) -> str:
+    """``word`` as names are compared: lower case, with underscores."""
+    return word.strip().lower().replace("-", "_")
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none is near."""
+    near = nearest(word, known)
+    return "" if near is None else f"; did you mean {near!r}?"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name nearest to ``word``; None if none is near.
+
+    A name with the same letters in another order goes before all others.
+    """
+    names = {form: name for name in known for form in (normal_name(name), name)}
+    asked = normal_name(word)
+    near = get_close_matches(asked, names, n=len(names) or 1)
+    same = sorted(asked)
+    return max(map(names.__getitem__, near), key=lambda name: sorted(normal_name(name)) == same, default=None)
+
+
+def either(words: Sequence[str]) -> str:
+    """The words as alternatives: "a, b or c"."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def shortened(value: object) -> str:
+    """``repr(value)`` as messages quote it: at most 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
