@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 from . import __version__
 from .process import environment as _mpienv
@@ -30,7 +31,7 @@ COMMANDS = {
     "list": ("decentorth.cli.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
 """The function of each command, and a sentence about it."""
-_COMPLETION = "--install-completion"
+_COMPLETION, _COMPLETE = "--install-completion", "--complete"
 _FAULT, _BAD_INPUT, _INTERRUPTED, _NO_READER = 1, 2, 130, 141
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """The errors of a file that takes no more."""
@@ -68,6 +69,10 @@ def _command(tokens: Sequence[str] | None) -> int:
         return _say(_help()) if root else 0
     if words[0] == "--version":
         return _say(f"decentorth {__version__}") if root else 0
+    if words[0] == _COMPLETE:
+        from .cli.completion import answer
+
+        return answer(COMMANDS, _load)
     if words[0] == _COMPLETION:
         from .cli.completion import install
 
@@ -81,9 +86,8 @@ def _command(tokens: Sequence[str] | None) -> int:
         if root:
             sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
         return _BAD_INPUT
-    module, _, function = COMMANDS[name][0].partition(":")
     try:
-        command: Callable[[Sequence[str] | None], int] = getattr(import_module(module), function)
+        command: Callable[[Sequence[str] | None], int] = _load(COMMANDS[name][0])
         if tokens is None:
             if name == "run" and sys.platform != "win32":
                 signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as the command itself does, once it is imported
@@ -94,6 +98,12 @@ def _command(tokens: Sequence[str] | None) -> int:
         if root:
             sys.stderr.write("decentorth: interrupted\n")
         return _INTERRUPTED
+
+
+def _load(place: str) -> Any:
+    """The object of this package at ``module:name``."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _help() -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .cli.agents import AgentQuantity, plot_agents
 from .cli.config import config_bytes
 from .cli.figures import PANELS, Against, History, Scale, Width, plot_histories, save
-from .cli.flags import InputError, load
+from .cli.flags import HELP, InputError, call, function_help, load
 from .cli.outputs import COMPARISON, CONFIG, CURVES
 from .cli.report import write_comparison, write_report
 from .cli.saved_runs import read_history
@@ -182,29 +182,11 @@ def _refuse(given: Mapping[str, Any], what: str) -> None:
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """``python -m decentorth.plot``: 0, or 2 with the reason on standard error."""
-    from cyclopts import App, CycloptsError, Parameter
-
-    app = App(
-        name="decentorth plot",
-        default_command=draw,
-        version_flags=[],
-        help_format="plaintext",
-        default_parameter=Parameter(negative=(), consume_multiple=True),
-        result_action="return_value",
-        print_error=False,
-        exit_on_error=False,
-        verbose=False,
-    )
 
     def work(words: list[str]) -> int:
-        try:
-            path = app(words)
-        except CycloptsError as error:
-            text = str(error)
-            raise InputError(text if text.endswith("?") else f"{text.rstrip('.')}; see decentorth plot --help") from None
-        except SystemExit:  # rich, which prints the help, ends the process where nobody reads
-            raise BrokenPipeError from None
-        return 0 if path is None else say(path)
+        if HELP & set(words):
+            return say(function_help(draw, "decentorth plot FOLDERS", str(draw.__doc__).partition("\n")[0]))
+        return say(call(draw, words))
 
     return alone(tokens, work, name="decentorth.plot", refused=REFUSALS)
 

@@ -9,12 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from cyclopts import App, Parameter
-
+from topologies.flags import HELP, InputError, call, function_help
 from topologies.progress import LOG, Telling
-from topologies.words import whole
 
 if TYPE_CHECKING:
     from topologies.canonical import Weights
@@ -25,30 +23,21 @@ _SMALL = 1000
 _SCORED = 100
 _OPTIMISED = "tracking"
 
-app = App(
-    name="decentorth graph",
-    version_flags=[],
-    help="Measure a communication graph and its mixing matrix, for consensus and for gradient tracking.",
-)
+_SUMMARY = "Measure a communication graph and its mixing matrix, for consensus and for gradient tracking."
 
 
-def _whole(kind: object, tokens: Sequence[Any]) -> int:
-    return whole(tokens[0].value)
-
-
-@app.default
 def main(
     graph: str,
     /,
     *,
     weights: str | None = None,
     self_weight: float | None = None,
-    agents: Annotated[int | None, Parameter(name=["--agents", "-n"], converter=_whole)] = None,
-    seed: Annotated[int, Parameter(converter=_whole)] = 0,
+    agents: int | None = None,
+    seed: int = 0,
     curvatures: tuple[float, float] | None = None,
     order: Order | None = None,
-    compare: Annotated[bool, Parameter(negative=())] = False,
-    plot: Path | None = None,
+    compare: bool = False,
+    plot: str | Path | None = None,
 ) -> int:
     """Print the measures of GRAPH.
 
@@ -64,7 +53,7 @@ def main(
     self_weight
         The own weight of uniform weights; by default 0.8.
     agents
-        Number of agents, where GRAPH leaves it open.
+        Number of agents, where GRAPH leaves it open; also -n.
     seed
         For random graphs and sequences.
     curvatures
@@ -107,7 +96,7 @@ def main(
             _refuse({"self-weight": self_weight}, f"{rule} weights")
         measures = [*_measures(case, rule, W), *unread]
         if plot is not None:
-            measures.append(f"drawn into {_draw(graph_from_name(graph, agents, seed), W, plot)}")
+            measures.append(f"drawn into {_draw(graph_from_name(graph, agents, seed), W, Path(plot))}")
         _say(measures)
     except BrokenPipeError:
         raise
@@ -121,24 +110,17 @@ def main(
 def command(tokens: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of this process, and return the exit code: 0, 2 with the reason on
     standard error, or 141 where the reader of the output has closed it."""
-    from cyclopts import CycloptsError, MissingArgumentError
-
+    words = list(sys.argv[1:] if tokens is None else tokens)
     try:
+        if HELP & set(words):
+            _say([function_help(main, "decentorth graph GRAPH", _SUMMARY)])
+            return 0
         with Telling("computing", "the measures", (LOG,), True, sys.stderr):
-            code: int | None = app(
-                list(sys.argv[1:] if tokens is None else tokens),
-                result_action="return_value",
-                print_error=False,
-                exit_on_error=False,
-                verbose=False,
-            )
-    except CycloptsError as error:
-        if isinstance(error, MissingArgumentError) and error.argument is not None and error.argument.name == "GRAPH":
-            sys.stderr.write("error: give a graph, as in: decentorth graph ring:10\n")
-            return 2
-        text = str(error)
-        return _refused(ValueError(text if text.endswith("?") else f"{text.rstrip('.')}; see decentorth graph --help"))
-    except (BrokenPipeError, SystemExit):  # the latter by rich, which prints the help
+            words = ["--agents" if word == "-n" else word for word in words]
+            return call(main, words, "give a graph, as in: decentorth graph ring:10")
+    except InputError as error:
+        return _refused(error)
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
@@ -147,7 +129,6 @@ def command(tokens: Sequence[str] | None = None) -> int:
         return 1
     except MemoryError as error:
         return _refused(MemoryError(f"there is not enough memory for this: {error or 'it is used up'}"))
-    return code or 0
 
 
 def _say(lines: Iterable[str]) -> None:

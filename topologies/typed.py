@@ -114,7 +114,7 @@ class Hint(NamedTuple):
     choices: tuple[Any, ...] = ()
     """The values of literals."""
     sequence: Any = None
-    """The type ``list[T]`` or ``tuple[T, ...]``, if it is one of the alternatives."""
+    """The type of lists or tuples, if it is one of the alternatives."""
     form: Callable[[Any], Any] | None = None
     time: bool = False
     help: str = ""
@@ -160,7 +160,7 @@ def hint(annotation: Any) -> Hint:
         )
     if origin is Literal:
         return Hint(choices=inner)
-    if origin is list or (origin is tuple and inner[1:] == (...,)):
+    if origin in (list, tuple):
         return Hint(sequence=annotation)
     if isinstance(annotation, Shape):
         return Hint((Kind(annotation, object, annotation.words),))
@@ -275,9 +275,14 @@ def _number(text: str, one: Hint) -> float | None:
 
 
 def _items(sequence: Any, given: Any) -> Any:
-    """A list or tuple of values of one type; text is cut at its commas."""
-    parts = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
-    return get_origin(sequence)(read(get_args(sequence)[0], part, written=True) for part in parts)
+    """A list or tuple of values; text is cut at its commas."""
+    items = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
+    first, *more = get_args(sequence)
+    fixed = more and more != [...]
+    if fixed and len(items) != 1 + len(more):
+        raise ValueError(f"must be {1 + len(more)} values, got {len(items)}")
+    annotations = [first, *more] if fixed else [first] * len(items)
+    return get_origin(sequence)(read(one, item, written=True) for one, item in zip(annotations, items, strict=True))
 
 
 class Setting(NamedTuple):

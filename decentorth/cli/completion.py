@@ -1,91 +1,137 @@
-"""Shell completion of ``decentorth``: a script with every command and its flags, written by cyclopts."""
+"""Shell completion of ``decentorth``: what the word under the cursor may become, asked of the command itself at every TAB."""
 
 from __future__ import annotations
 
-import inspect
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Union
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from cyclopts import App, Parameter
-
-from topologies.command import main as graph
+from topologies.flags import function_settings
 from topologies.typed import hint
 
 from .. import registry
-from ..compare.command import CompareForm
-from ..doctor.__main__ import DoctorSettings
-from ..plot import draw
 from ..settings import Setting, settings
-from ..study.__main__ import STUDIES, StudySettings
-from ..theory.__main__ import TheoryForm, TheorySettings
-from .config import Command
+from .config import Command, Form
+from .flags import InputError, Parser, spelled
 from .listing import KINDS
 
-SHELLS = ("bash", "zsh", "fish", "powershell")
+Load = Callable[[str], Any]
+"""A function that gives an object of the package by its place, "module:name"."""
+
+_ASK = "decentorth --complete"
+SCRIPTS = {
+    "bash": (
+        "~/.local/share/bash-completion/completions/decentorth",
+        f'complete -o default -C "{_ASK}" decentorth\n',
+    ),
+    "zsh": (
+        "~/.zfunc/_decentorth",
+        f'#compdef decentorth\ncompadd -- $(COMP_LINE="${{(j: :)words[1,CURRENT]}}" {_ASK})\n',
+    ),
+    "fish": (
+        "~/.config/fish/completions/decentorth.fish",
+        f'complete -c decentorth -a "(COMP_LINE=(commandline -cp | string collect) {_ASK})"\n',
+    ),
+}
+"""The file that a shell loads, and its content."""
+FORMS = {
+    "run": "decentorth.cli.config:Command",
+    "compare": "decentorth.compare.command:CompareForm",
+    "theory": "decentorth.theory.__main__:TheoryForm",
+}
+FUNCTIONS = {"plot": "decentorth.plot:draw", "graph": "topologies.command:main"}
+SETTINGS = {
+    "doctor": "decentorth.doctor.__main__:DoctorSettings",
+    "study": "decentorth.study.__main__:StudySettings",
+    "reproduce": "decentorth.reproduce.command:ReproduceSettings",
+}
+ARGUMENTS: Mapping[str, Callable[[Load], Iterable[str]]] = {
+    "list": lambda load: KINDS,
+    "study": lambda load: load("decentorth.study.__main__:STUDIES"),
+    "reproduce": lambda load: (*load("decentorth.reproduce.items:PAPERS"), "all"),
+    "new": lambda load: ("algorithm", "problem"),
+    "graph": lambda load: KINDS["graphs"](),
+}
+"""The first words of commands that take other words than flags."""
+VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "problem": registry.problems.names,
+    "algorithm": registry.algorithms.names,
+    "algorithms": registry.algorithms.names,
+    "topology": lambda: KINDS["graphs"](),
+    "weights": lambda: KINDS["weights"](),
+    "channel": lambda: KINDS["faults"](),
+}
+"""The names that flags take, beside those of their types."""
 
 
 def install(words: Sequence[str]) -> int:
-    """Write the script of the shell that ``words`` name, by default of the one that runs: 0, or 2 with the reason."""
-    shell: Any = words[0] if words else None
-    if len(words) > 1 or shell not in (None, *SHELLS):
-        sys.stderr.write(f"decentorth: --install-completion takes one of {', '.join(SHELLS)}, or nothing for the shell that runs\n")
+    """Write the script of the shell that ``words`` name, by default of $SHELL: 0, or 2 with the reason."""
+    shell = words[0] if words else Path(os.environ.get("SHELL", "")).name
+    if len(words) > 1 or shell not in SCRIPTS:
+        known = ", ".join(SCRIPTS)
+        sys.stderr.write(f"decentorth: --install-completion takes one of {known}, or nothing for the shell in $SHELL\n")
         return 2
     if os.environ.get("HOME") == "":
         sys.stderr.write("decentorth: --install-completion writes into your home folder, and HOME does not name one\n")
         return 2
+    place, text = SCRIPTS[shell]
+    path = Path(place).expanduser()
     try:
-        path = complete_app().install_completion(shell=shell)
-    except Exception as error:  # cyclopts has no common class for a shell that it cannot tell and a file that it cannot write
-        sys.stderr.write(f"decentorth: {' '.join(str(error).split())}; name the shell: --install-completion bash\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"decentorth: cannot write {path}: {error.strerror}\n")
         return 2
     sys.stdout.write(f"{path}\n")
     return 0
 
 
-def complete_app() -> App:
-    """All commands with the flags of every problem and every method, for completion alone."""
-    problems, methods = registry.problems, registry.algorithms
-    of_problems = {key: one for name in problems.names() for key, one in settings(problems.get(name)).items()}
-    of_methods = {key: one for name in methods.names() for key, one in settings(methods.get(name)).items()}
-    named = {"problem": problems.names(), "algorithm": methods.names()}
-    commands: dict[str, Any] = {
-        "run": _function({**Command.own, **of_problems, **of_methods}, named),
-        "compare": _function({**CompareForm.own, **of_problems}, named),
-        "theory": _function({**TheoryForm.own, **settings(TheorySettings), **of_problems, **of_methods}, named),
-        "doctor": _function(settings(DoctorSettings), {}),
-        "plot": draw,
-        "graph": graph,
-    }
-    app = App(name="decentorth")
-    for name, function in commands.items():
-        app.command(function, name=name)
-    for name, choices, own in (("study", STUDIES, settings(StudySettings)), ("list", KINDS, {})):
-        group = App(name=name)
-        for choice in choices:
-            group.command(_function(own, {}), name=choice)
-        app.command(group)
-    return app
+def answer(commands: Iterable[str], load: Load) -> int:
+    """Print what the last word of $COMP_LINE may become, up to $COMP_POINT, one a line."""
+    line = os.environ.get("COMP_LINE", "")
+    line = line[: int(os.environ.get("COMP_POINT", len(line)))]
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError:  # an open quotation
+        return 0
+    last = "" if not words or line.endswith(" ") else words.pop()
+    found = [word for word in candidates(words, last, commands, load) if word.startswith(last)]
+    sys.stdout.write("".join(f"{word}\n" for word in sorted(found)))
+    return 0
 
 
-def _function(fields: Mapping[str, Setting], named: Mapping[str, Sequence[str]]) -> Callable[..., None]:
-    """A function with these settings as flags."""
+def candidates(before: Sequence[str], last: str, commands: Iterable[str], load: Load) -> Iterable[str]:
+    """The words that may follow ``before``; flags only where ``last`` begins one."""
+    if not before:
+        return (*commands, "--help", "--version", "--install-completion")
+    command, *given = before
+    known = flags(command, given, load)
+    name = given[-1].removeprefix("--").replace("-", "_") if given else ""
+    if given and given[-1].startswith("--") and name in known:
+        one = hint(known[name].hint)
+        if bool not in one.types:
+            return VALUES[name]() if name in VALUES else map(str, one.choices)
+    if command in ARGUMENTS and not given and not last.startswith("-"):
+        return ARGUMENTS[command](load)
+    return ["--help", *(f"--{spelled(name)}" for name in known)]
 
-    def command(**given: Any) -> None:
-        """Do nothing."""
 
-    kept = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_flag(setting, named.get(name, ())))
-        for name, setting in fields.items()
-    ]
-    command.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in kept}
-    return command
-
-
-def _flag(setting: Setting, names: Sequence[str]) -> Any:
-    one = hint(setting.hint)
-    choices = [Literal[one.choices]] if one.choices else []
-    kind: Any = bool if bool in one.types else Literal[tuple(names)] if names else Union[(*choices, str)]
-    return Annotated[kind, Parameter(help=setting.help.partition(". ")[0])]
+def flags(command: str, given: Sequence[str], load: Load) -> Mapping[str, Setting]:
+    """The flags of a command, with those of the problem and the method that are given."""
+    if command in FUNCTIONS:
+        return function_settings(load(FUNCTIONS[command]))
+    if command in SETTINGS:
+        return settings(load(SETTINGS[command]))
+    if command not in FORMS:
+        return {}
+    form: type[Form[Any]] = load(FORMS[command])
+    own = {kind: Command.own[kind] for kind in form.entries}
+    try:
+        named, _ = Parser({"": own}).divided([*given, ""])
+    except InputError:
+        named = {}
+    names = [f"--{kind}={name}" for kind, name in named.items() if name in form.entries[kind].names()]
+    return {name: one for group in form(names).groups.values() for name, one in group.items()}

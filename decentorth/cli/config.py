@@ -23,7 +23,7 @@ from .. import plugins, registry
 from ..protocols import Declared
 from ..settings import Setting, Settings, settings, without_effect
 from . import wiring
-from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, spelled, unknown
+from .flags import CONFIG_BYTES, InputError, Parser, load, read_value, refuse, spelled, unknown
 from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, SELF_WEIGHT, TOLERANCES, CaseSettings, RunSettings
 
 PUBLISHED = ("procrustes", "drfgt")
@@ -139,7 +139,7 @@ class Form(ABC, Generic[C]):
         self.saved = {} if saved is None else saved
         self.file = {**self.saved, **({} if path is None else load(path, raw))}
         self.agents: int | None = None
-        early = read_flags(self.tokens, {"Names": {kind: self.own[kind] for kind in ("plugin", *self.entries)}})
+        early, _ = Parser({"": {kind: self.own[kind] for kind in ("plugin", *self.entries)}}).divided(self.tokens)
         self._load_plugins(early.get("plugin", ()))
         self.names = {kind: self._name(kind, early) for kind in self.entries}
         self._refuse_other(self.names)
@@ -203,7 +203,8 @@ class Form(ABC, Generic[C]):
                     choices = ", ".join(self.entries[name].names())
                     setting = setting._replace(help=f"{setting.help} One of: {choices}.")
                 groups[headings.get(name, heading) if name in self.own else heading][name] = setting
-        return help_text({heading: group for heading, group in groups.items() if group}, self.program, self.summary)
+        filled = {heading: group for heading, group in groups.items() if group}
+        return Parser(filled, self.program, self.summary).format_help()
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
@@ -224,7 +225,8 @@ class Form(ABC, Generic[C]):
             raise InputError(f"{self.path}: a file cannot name another file (config); merge the two")
         if "resume" in self.file:
             raise InputError(f"{self.path}: what to go on with is not a setting of a run; give --resume {self.file['resume']}")
-        by_flag = read_flags(self.tokens, self.groups, self._owner)
+        by_flag, rest = Parser(self.groups).divided(self.tokens)
+        refuse(rest, known, self._owner)
         by_file = {name: value for name, value in self.file.items() if value is not None}
         given: dict[str, Any] = {}
         for name, value in (by_file | by_flag).items():
@@ -367,8 +369,8 @@ def config_bytes(path: str) -> bytes:
 
 def early_flag(tokens: Sequence[str], name: str) -> str | None:
     """The text of a setting that stands for a file or a folder, from the flags alone."""
-    value: str | None = read_flags(tokens, {"Names": {name: Command.own[name]}}).get(name)
-    return value
+    given, _ = Parser({"": {name: Command.own[name]}}).divided(tokens)
+    return given.get(name)
 
 
 def values(entry: Any) -> dict[str, Any]:

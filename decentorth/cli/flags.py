@@ -1,5 +1,4 @@
-"""Dataclasses as flags and as keys of YAML and TOML files: what a field may hold, how its text is read, what is said when it
-cannot be.
+"""Configuration files, YAML and TOML, and the messages of the command line; `topologies.flags` has its flags.
 
 Nothing here knows which settings there are; `config` does.
 """
@@ -7,17 +6,15 @@ Nothing here knows which settings there are; `config` does.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from shutil import get_terminal_size
-from textwrap import wrap as wrapped
-from typing import Any, TypeVar
+from typing import Any
 
-from topologies.typed import hint, read
-from topologies.words import either, nearest, shortened
+from topologies.flags import HELP, InputError, Parser, call, function_help, refuse, spelled, take, unknown
+from topologies.typed import read
+from topologies.words import shortened
 
-from ..settings import Setting, settings
+__all__ = ["HELP", "InputError", "Parser", "call", "function_help", "refuse", "spelled", "take", "unknown"]
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
@@ -29,16 +26,6 @@ _YAML_WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("false", "no", "off"), False),
 }
 """The meaning of words that are not quoted in YAML, in lower case."""
-T = TypeVar("T")
-_COLUMN = 25
-"""The column in which the descriptions of a help begin."""
-
-
-class InputError(ValueError):
-    """Something that was asked for cannot be done; the message, for the person who asked, says where and how to repair it.
-
-    Every function of the command line raises it for flags, files and folders that cannot be used.
-    """
 
 
 def with_flags(text: str) -> str:
@@ -46,11 +33,6 @@ def with_flags(text: str) -> str:
     for name, flag in (("x0", "--start"), ("n_agents", "--agents")):
         text = text if flag in text else re.sub(rf"\b{name}\b(?![\[=.(])", f"{name} ({flag})", text, count=1)
     return text
-
-
-def spelled(name: str) -> str:
-    """The flag's spelling of a field, without the dashes in front."""
-    return name.replace("_", "-")
 
 
 def read_value(name: str, annotation: Any, value: Any) -> Any:
@@ -71,13 +53,6 @@ def specifications(words: Iterable[str]) -> list[str]:
         else:
             found.append(word.strip())
     return found
-
-
-def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
-    """The error for a name that is not there: whose it is, or the nearest one that is there."""
-    near = nearest(key, known)
-    named = "" if near is None else f"{dashes}{spelled(near) if dashes else near}"
-    return InputError(f"{what}; {owner or (f'did you mean {named}?' if named else 'see --help for all')}")
 
 
 def load(path: str, raw: bytes) -> dict[str, Any]:
@@ -147,112 +122,3 @@ def _held(node: Any) -> Any:
     if node.id == "sequence":
         return [_held(item) for item in node.value]
     return {key.value if key.id == "scalar" else shortened(_held(key)): _held(value) for key, value in node.value}
-
-
-def read_flags(
-    tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]], owner: Callable[[str], str] | None = None
-) -> dict[str, Any]:
-    """The flags that were given, by the name of their setting, as text (true and false for switches).
-
-    ``groups`` are the settings by heading. ``owner`` says where an unknown name belongs; without it unknown flags are passed over.
-    """
-    given, rest = _parsed(tokens, groups)
-    if owner is not None:
-        refuse_others(rest, [name for group in groups.values() for name in group], owner)
-    return given
-
-
-def refuse_others(words: Sequence[str], known: Sequence[str], owner: Callable[[str], str] = lambda key: "") -> None:
-    """Raise InputError for the first word, which is no flag of the ``known`` settings; ``owner`` is that of `read_flags`."""
-    for word in words[:1]:
-        if not word.startswith("-"):
-            raise InputError(
-                f"unexpected {word!r}; settings are flags, as --{spelled(known[0])} VALUE, and several values are joined by commas"
-            )
-        flag = word.split("=")[0]
-        key = flag.lstrip("-").replace("-", "_")
-        raise unknown(f"unknown flag {flag}", key, known, owner(key), "--")
-
-
-def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) -> tuple[dict[str, Any], list[str]]:
-    """The text of the flags of these settings, and the words that are left.
-
-    A flag is ``--name value`` or ``--name=value``; a switch ``--name`` or ``--no-name``; a list may be given several times.
-    """
-    own = {spelled(name): (name, hint(setting.hint)) for group in groups.values() for name, setting in group.items()}
-    given: dict[str, Any] = {}
-    rest: list[str] = []
-    words = list(tokens)
-    while words:
-        word = words.pop(0)
-        flag, equals, text = word.removeprefix("--").partition("=")
-        off = flag.startswith("no-") and flag not in own
-        name, one = own.get(flag.removeprefix("no-") if off else flag, ("", hint(str)))
-        if not name or not word.startswith("--") or (off and (equals or bool not in one.types)):
-            rest.append(word)
-            continue
-        value: Any = text
-        if bool in one.types and not equals:
-            value = not off
-        elif not equals:
-            if not words or re.match(r"-(?![0-9.]|inf|nan)", words[0]):
-                raise InputError(f"--{flag} requires an argument")
-            value = words.pop(0)
-        if one.sequence is not None:
-            given.setdefault(name, []).append(value)
-        elif name in given:
-            raise InputError(f"--{flag} specified multiple times: give it once")
-        else:
-            given[name] = value
-    return given, rest
-
-
-def take_flags(tokens: Sequence[str], entry: type[T]) -> tuple[T, list[str]]:
-    """A dataclass of settings out of the flags that are its own, and the words that are left for another command."""
-    own = settings(entry)
-    given, rest = _parsed(tokens, {"": own})
-    try:
-        return entry(**{name: read_value(name, own[name].hint, text) for name, text in given.items()}), rest
-    except (ValueError, TypeError) as error:
-        raise InputError(str(error)) from None
-
-
-def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: str) -> str:
-    """The help of a command as it is printed, one group of settings below the other; flags and numbers are never cut."""
-    width = max(60, min(get_terminal_size().columns, 120))
-    wrap = partial(wrapped, width=width, break_on_hyphens=False, break_long_words=False)
-    lines = [f"Usage: {name} [flags]", *(line for part in summary.split("\n") for line in ("", *wrap(part)) if part)]
-    for heading, group in groups.items():
-        lines += ["", heading]
-        for field, setting in group.items():
-            switch = bool in hint(setting.hint).types
-            flags = f"  --{spelled(field)}" + (f", --no-{spelled(field)}" if switch and setting.default else "")
-            text = " ".join(_facts(setting))
-            if len(flags) > _COLUMN - 2:
-                lines.append(flags)
-                flags = ""
-            lines += wrap(text, initial_indent=flags.ljust(_COLUMN), subsequent_indent=" " * _COLUMN) or [flags]
-    return "\n".join(lines).replace("\xa0", " ") + "\n"
-
-
-def _facts(setting: Setting) -> Iterator[str]:
-    """The description of a setting, its choices, its bounds and its default."""
-    if setting.help:
-        yield setting.help
-    one = hint(setting.hint)
-    words = [str(word) for word in one.choices]
-    if words:
-        yield f"{'Or' if len(words) == 1 else 'One of'}: {', '.join(words)}."
-    if one.ranges:
-        yield f"Must be {either([str(bounds) for bounds in one.ranges])}."
-    if setting.required:
-        yield "Required."
-    elif setting.default is not None and setting.default is not False and setting.default != ():
-        yield f"[default:\xa0{_listed(setting.default)}]"  # not divided between two lines
-
-
-def _listed(value: Any) -> str:
-    """A default as it is given."""
-    if isinstance(value, tuple | list):
-        return ",".join(map(_listed, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -17,7 +17,7 @@ from .._version import __version__
 from ..process import environment as _mpienv
 from ..process.abort import abort
 from .config import Form, config_bytes, early_flag
-from .flags import InputError, with_flags
+from .flags import HELP, InputError, with_flags
 
 if TYPE_CHECKING:
     from ..network.transport.communicator import Communicator
@@ -30,7 +30,6 @@ REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
 """Exceptions that refuse a request; any other exception is a fault, and keeps its traceback."""
 LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
-HELP = frozenset({"--help", "-h"})
 T = TypeVar("T")
 C = TypeVar("C", bound="Saved")
 log = logging.getLogger(__name__)

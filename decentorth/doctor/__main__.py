@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from ..cli.flags import InputError, help_text, refuse_others, take_flags
+from ..cli.flags import HELP, InputError, Parser, take
 from ..cli.shell import BAD_INPUT, INTERRUPTED, say
 from ..process import environment as _mpienv
 from ..settings import Range, Settings, settings
@@ -41,11 +41,10 @@ def main(tokens: Sequence[str] | None = None) -> int:
     _mpienv.prepare()
     root = _mpienv.rank() == 0
     try:
-        if {"--help", "-h"} & set(words):
+        if HELP & set(words):
             summary = "Say what works here, with a remedy for what does not: packages, MPI, cores, speed, and the main job itself."
-            return say(help_text({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary), root)
-        asked, rest = take_flags(words, DoctorSettings)
-        refuse_others(rest, [*settings(DoctorSettings)])
+            return say(Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary).format_help(), root)
+        asked = take(DoctorSettings, words, alone=True)[0]
         ranks, variable = _mpienv.expected_ranks()
         findings: dict[str, Finding] = {}
         for finding in _launched() if variable else _alone(asked.ranks):

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import _version
-from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
+from ..cli.flags import HELP, InputError, Parser, refuse, take, unknown
 from ..cli.outputs import refuse_file, replacing
-from ..cli.shell import FAULT, HELP, alone, say
+from ..cli.shell import FAULT, alone, say
 from ..settings import Settings, settings
 from .items import ITEMS, PAPERS, Item
 
@@ -57,8 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _reproduce(words: Sequence[str]) -> int:
     if not words or HELP & set(words):
-        return say(help_text({"Settings": settings(ReproduceSettings)}, "decentorth reproduce PAPER [ITEM]", SUMMARY))
-    asked, named = take_flags(words, ReproduceSettings)
+        return say(Parser({"Settings": settings(ReproduceSettings)}, "decentorth reproduce PAPER [ITEM]", SUMMARY).format_help())
+    asked, named = take(ReproduceSettings, words)
+    refuse([word for word in named if word.startswith("-")], [*settings(ReproduceSettings)])
     items = chosen(named or ["all"] if asked.list else named)
     if asked.list:
         return say("\n".join(map(described, items)))
@@ -75,7 +76,6 @@ def chosen(named: Sequence[str]) -> list[Item]:
     if not named:
         raise InputError(f"say which paper: {', '.join(PAPERS)} or all; --list shows what there is")
     paper, *names = named
-    refuse_others([word for word in named if word.startswith("-")], [*settings(ReproduceSettings)])
     if paper not in (*PAPERS, "all"):
         raise unknown(f"no paper is called {paper!r} (there are {', '.join(PAPERS)}, and all)", paper, PAPERS, "")
     found = [item for item in ITEMS if paper in (item.paper, "all")]

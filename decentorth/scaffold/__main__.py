@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import registry
-from ..cli.flags import InputError
-from ..cli.shell import HELP, alone, say
+from ..cli.flags import HELP, InputError
+from ..cli.shell import alone, say
 
 USAGE = """Usage: decentorth new algorithm NAME
        decentorth new problem NAME

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..cli.figures import check_matplotlib, check_place, save
-from ..cli.flags import InputError, help_text, refuse_others, take_flags, unknown
+from ..cli.flags import HELP, InputError, Parser, take, unknown
 from ..cli.progress import trial_progress
-from ..cli.shell import HELP, alone, say
+from ..cli.shell import alone, say
 from ..cli.trials import leave, processes
 from ..settings import Count, Quiet, Seed, Settings, settings
 from . import consensus, drfgt, spectral
@@ -51,12 +51,11 @@ def main(tokens: Sequence[str] | None = None) -> int:
 def _study(words: Sequence[str]) -> int:
     if not words or HELP & set(words):
         lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
-        return say(help_text({"Settings": settings(StudySettings)}, f"decentorth study {'|'.join(STUDIES)}", lines))
+        return say(Parser({"Settings": settings(StudySettings)}, f"decentorth study {'|'.join(STUDIES)}", lines).format_help())
     name, *flags = words
     if name.startswith("-"):
         raise InputError(f"name a study first, as in: decentorth study spectral {name}")
-    asked, rest = take_flags(flags, StudySettings)
-    refuse_others(rest, [*settings(StudySettings)])
+    asked, _ = take(StudySettings, flags, alone=True)
     if name not in STUDIES:
         raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
     _make(STUDIES[name], asked)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..cli.config import Command, Configuration
-from ..cli.flags import InputError, take_flags
+from ..cli.flags import HELP, InputError, take
 from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK
-from ..cli.shell import HELP, REFUSALS, alone, read_configuration, say, show_help
+from ..cli.shell import REFUSALS, alone, read_configuration, say, show_help
 from ..network.transport.communicator import SerialCommunicator
 from ..settings import Count, Settings, settings
 
@@ -58,7 +58,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _print(words: Sequence[str]) -> int:
-    asked, rest = take_flags([word for word in words if word not in HELP], TheorySettings)
+    asked, rest = take(TheorySettings, [word for word in words if word not in HELP])
     if HELP & set(words):
         return show_help(TheoryForm, rest)
     for line in report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked):

@@ -29,9 +29,9 @@ class Layer(NamedTuple):
 
 LAYERS = {
     "files": Layer(("topologies.matrix_files",), "memory", "numpy scipy"),
-    "text": Layer(("topologies.text", "topologies.typed", "topologies.words"), "", ""),
+    "text": Layer(("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""),
     "memory": Layer(("topologies.memory",), "", "numpy"),
-    "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
+    "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "", "numpy"),
     "display": Layer(("decentorth.display",), "memory", ""),
@@ -75,7 +75,7 @@ LAYERS = {
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
         "settings display version top api certificate registry recorders running network problems data files text protocols "
         "numerics process topologies",
-        "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
+        "numpy scipy networkx yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(
         ("decentorth.estimators",), "api certificate registry running problems sets protocols numerics", "numpy scipy sklearn"
@@ -99,7 +99,7 @@ LAYERS = {
     "command": Layer(
         ("decentorth.__main__", "decentorth.cli.completion"),
         "top front process registry settings text compare studies theory doctor topologies",
-        "cyclopts",
+        "",
     ),
     "top": Layer(
         ("decentorth",),

@@ -21,7 +21,7 @@ from decentorth import registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
 from decentorth.cli import wiring
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, early_flag, published_defaults
-from decentorth.cli.flags import InputError, load, read_flags, read_value, with_flags
+from decentorth.cli.flags import InputError, Parser, load, read_value, with_flags
 from decentorth.cli.settings import RunSettings
 from decentorth.cli.shell import read_configuration
 from decentorth.compare.command import CompareForm
@@ -626,7 +626,7 @@ def test_the_self_weight_is_0_8_unless_given() -> None:
 
 
 def test_flags_are_read_beside_pydantic_which_checks_defaults() -> None:
-    assert read_flags(["--iterations", "7", "--no-plot"], {"": settings(RunSettings)}) == {
+    assert Parser({"": settings(RunSettings)}).divided(["--iterations", "7", "--no-plot"])[0] == {
         "iterations": "7",
         "plot": False,
     }

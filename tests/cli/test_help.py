@@ -87,7 +87,7 @@ def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixt
 
 def test_help_loads_neither_scipy_nor_a_library_for_command_lines() -> None:
     code = "import sys; from decentorth.run import main; main(['--help']); print([n for n in sys.modules if n in sys.argv])"
-    heavy = ["scipy", "scipy.sparse", "networkx", "cyclopts", "rich", "yaml"]
+    heavy = ["scipy", "scipy.sparse", "networkx", "rich", "yaml"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.splitlines()[-1] == "[]"
 

@@ -1,0 +1,224 @@
+"""Command lines by argparse: dataclasses of settings, and typed, documented functions, become flags and their help."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from shutil import get_terminal_size
+from textwrap import wrap as wrapped
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from topologies.typed import Hint, Setting, hint, parameters, read, settings
+from topologies.words import either, nearest
+
+T = TypeVar("T")
+Groups = Mapping[str, Mapping[str, Setting]]
+"""Settings by the heading of their group."""
+HELP = frozenset({"--help", "-h"})
+_COLUMN = 25
+"""The column in which the descriptions of a help begin."""
+
+
+class InputError(ValueError):
+    """Something that was asked for cannot be done; the message says where, and how to repair it.
+
+    Every function of the command line raises it for flags, files and folders that cannot be used.
+    """
+
+
+def spelled(name: str) -> str:
+    """The flag's spelling of a field, without the dashes in front."""
+    return name.replace("_", "-")
+
+
+def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
+    """The error for an unknown name: whose it is, or the nearest one that is known."""
+    near = nearest(key, known)
+    named = "" if near is None else f"{dashes}{spelled(near) if dashes else near}"
+    hint = f"did you mean {named}?" if named else "see --help for all"
+    return InputError(f"{what}; {owner or hint}")
+
+
+class Once(argparse.Action):
+    """A flag that is given once; a switch is true, and false as ``--no-name``."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, flag: str | None = None) -> None:
+        if self.dest in namespace:
+            raise InputError(f"{flag} specified multiple times: give it once")
+        switched = not str(flag).startswith("--no-") or spelled(self.dest).startswith("no-")
+        setattr(namespace, self.dest, switched if self.nargs == 0 else values)
+
+
+class Parser(argparse.ArgumentParser):
+    """The flags of some settings, whose values stay text; other words are left.
+
+    Parameters
+    ----------
+    groups
+        The settings by heading.
+    prog, summary
+        For the help: the command and its description.
+    several
+        Whether a list takes several words, ``--labels a b``.
+    """
+
+    def __init__(self, groups: Groups, prog: str = "", summary: str = "", several: bool = False) -> None:
+        super().__init__(prog, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+        self._negative_number_matcher = re.compile(r"-([0-9.]|inf|nan)")
+        self.groups, self.summary, self.several = groups, summary, several
+        self.known = {name: setting for group in groups.values() for name, setting in group.items()}
+        self.switches: set[str] = set()
+        for name, setting in self.known.items():
+            self._add(name, hint(setting.hint))
+
+    def _add(self, name: str, one: Hint) -> None:
+        flags = [f"--{spelled(name)}"]
+        if bool in one.types:
+            self.switches |= {flags[0]}
+            self.add_argument(*flags, f"--no-{spelled(name)}", dest=name, action=Once, nargs=0)
+        elif one.sequence is None:
+            self.add_argument(*flags, dest=name, action=Once)
+        elif get_args(one.sequence)[1:] not in ((), (...,)):
+            self.add_argument(*flags, dest=name, action=Once, nargs=len(get_args(one.sequence)))
+        else:
+            how: dict[str, Any] = {"action": "extend", "nargs": "+"} if self.several else {"action": "append"}
+            self.add_argument(*flags, dest=name, **how)
+
+    def error(self, message: str) -> Any:
+        """Raise an InputError, which begins with the flag."""
+        flag, _, text = message.removeprefix("argument ").rpartition(": ")
+        flag = flag.rpartition("/")[0] or flag
+        if text.startswith("expected"):
+            count = text.removeprefix("expected ").removeprefix("one ").removesuffix("s")
+            text = "requires an argument" if count == "argument" else f"requires {text[9:]}"
+        raise InputError(f"{flag} {text}".strip())
+
+    def divided(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        """The text of the flags that are given (true or false of switches), and the other words."""
+        given, rest = self.parse_known_args([self._switched(word) for word in words])
+        return vars(given), rest
+
+    def _switched(self, word: str) -> str:
+        """``--name`` and ``--no-name`` for a switch that is given as ``--name=true`` or ``--name=false``."""
+        flag, equals, text = word.partition("=")
+        if not equals or flag not in self.switches:
+            return word
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"{flag}: {flag[2:].replace('-', '_')} must be true or false, got {text!r}")
+        return flag if text.lower() == "true" else f"--no-{flag[2:]}"
+
+    def values(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        """The values of the flags, and the other words."""
+        given, rest = self.divided(words)
+        for name, text in given.items():
+            try:
+                given[name] = read(self.known[name].hint, text, written=True)
+            except (ValueError, TypeError) as error:
+                raise InputError(f"--{spelled(name)}: {name} {error}") from None
+        return given, rest
+
+    def format_help(self) -> str:
+        """The help, one group below the other; flags and numbers are never cut."""
+        width = max(60, min(get_terminal_size().columns, 120))
+        wrap = partial(wrapped, width=width, break_on_hyphens=False, break_long_words=False)
+        lines = [f"Usage: {self.prog} [flags]"]
+        lines += [line for part in self.summary.split("\n") for line in ("", *wrap(part)) if part]
+        for heading, group in self.groups.items():
+            lines += ["", heading]
+            for name, setting in group.items():
+                switch = bool in hint(setting.hint).types
+                negative = f", --no-{spelled(name)}" if switch and setting.default else ""
+                flags = f"  --{spelled(name)}{negative}"
+                if len(flags) > _COLUMN - 2:
+                    lines.append(flags)
+                    flags = ""
+                text, indent = " ".join(facts(setting)), " " * _COLUMN
+                lines += wrap(text, initial_indent=flags.ljust(_COLUMN), subsequent_indent=indent) or [flags]
+        return "\n".join(lines).replace("\xa0", " ") + "\n"
+
+
+def facts(setting: Setting) -> Iterator[str]:
+    """The description of a setting, its choices, its bounds and its default."""
+    one = hint(setting.hint)
+    if setting.help:
+        yield setting.help
+    if one.choices:
+        yield f"{'Or' if len(one.choices) == 1 else 'One of'}: {', '.join(map(str, one.choices))}."
+    if one.ranges:
+        yield f"Must be {either([str(bounds) for bounds in one.ranges])}."
+    if setting.required:
+        yield "Required."
+    elif setting.default is not None and setting.default is not False and setting.default != ():
+        yield f"[default:\xa0{_listed(setting.default)}]"  # not divided between two lines
+
+
+def _listed(value: Any) -> str:
+    """A default as it is given."""
+    if isinstance(value, tuple | list):
+        return ",".join(map(_listed, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def refuse(words: Sequence[str], known: Collection[str], owner: Callable[[str], str] = lambda key: "") -> None:
+    """Raise an InputError for the first word, which is no flag of the ``known`` settings.
+
+    ``owner`` says where an unknown name belongs.
+    """
+    for word in words[:1]:
+        flag = word.split("=")[0]
+        if not flag.startswith("-"):
+            usage = f"settings are flags, as --{spelled(next(iter(known)))} VALUE"
+            raise InputError(f"unexpected {word!r}; {usage}, and several values are joined by commas")
+        key = flag.lstrip("-").replace("-", "_")
+        raise unknown(f"unknown flag {flag}", key, known, owner(key), "--")
+
+
+def take(entry: type[T], words: Sequence[str], *, alone: bool = False) -> tuple[T, list[str]]:
+    """A dataclass of settings made of its flags, and the other words, which are refused if it is ``alone``."""
+    own = settings(entry)
+    given, rest = Parser({"": own}).values(words)
+    if alone:
+        refuse(rest, own)
+    try:
+        return entry(**given), rest
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error)) from None
+
+
+def function_settings(function: Callable[..., Any]) -> dict[str, Setting]:
+    """The keyword parameters of a typed, documented function as settings."""
+    hints = get_type_hints(function, include_extras=True)
+    texts = parameters(function.__doc__ or "")
+    return {
+        name: Setting(hints[name], one.default, False, texts.get(name, ""))
+        for name, one in inspect.signature(function).parameters.items()
+        if one.kind is one.KEYWORD_ONLY
+    }
+
+
+def call(function: Callable[..., T], words: Sequence[str], missing: str = "") -> T:
+    """The value of a typed function: its keyword parameters are flags, other words its arguments.
+
+    The InputError about an argument that is not given is ``missing``.
+    """
+    own = function_settings(function)
+    given, rest = Parser({"": own}, several=True).values(words)
+    refuse([word for word in rest if word.startswith("-")], own)
+    taken = inspect.signature(function).parameters.values()
+    places = [one.name.upper() for one in taken if one.kind is one.POSITIONAL_ONLY]
+    if places[len(rest) :]:
+        raise InputError(missing)
+    if len(rest) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in taken):
+        raise InputError(f"unexpected {rest[len(places)]!r}")
+    return function(*rest, **given)
+
+
+def function_help(function: Callable[..., Any], usage: str, summary: str) -> str:
+    """The help of a function as a command: its arguments and its flags."""
+    texts = parameters(function.__doc__ or "")
+    own = function_settings(function)
+    arguments = "\n".join(f"{name.upper()}: {text}" for name, text in texts.items() if name not in own and name != "str")
+    return Parser({"Flags": own}, usage, f"{summary}\n{arguments}").format_help()
