@@ -23,13 +23,13 @@ from .. import plugins, registry
 from ..protocols import Declared
 from ..settings import Setting, Settings, settings, without_effect
 from . import wiring
-from .flags import CONFIG_BYTES, InputError, Parser, load, read_value, refuse, spelled, unknown
-from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, SELF_WEIGHT, TOLERANCES, CaseSettings, RunSettings
+from .flags import CONFIG_BYTES, InputError, Parser, load, named_file, read_value, refuse, spelled, unknown
+from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, TOLERANCES, CaseSettings, RunSettings
 
-PUBLISHED = ("procrustes", "drfgt")
-"""The problem and the algorithm of the published experiment, paper 004, Section V."""
-PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
-"""The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
+EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
+"""The own settings of a run that make another experiment of it, as all of its problem and its method do."""
+PUBLISHED = "paper004"
+"""The name of the published experiment, which ``--config`` reads."""
 
 
 class Saved(ABC):
@@ -68,7 +68,7 @@ class Configuration(Saved):
     """The settings of the problem."""
     algorithm: Any
     published: bool
-    """True if the published steps were put in (see `published_defaults`)."""
+    """True for the published experiment (see `Command.given`)."""
 
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         run = {name: value for name, value in values(self.run).items() if name not in ACTS}
@@ -78,31 +78,6 @@ class Configuration(Saved):
         yield f"Algorithm: {self.run.algorithm}", values(self.algorithm)
         if outputs:
             yield "Output", {name: value for name, value in run.items() if name in OUTPUT}
-
-
-def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Mapping[str, Any]) -> Any:
-    """The algorithm with the published steps, if the run is the published experiment.
-
-    They apply when the problem is `procrustes` with its default data, the network a ring of 10 agents with self weight 0.8 (whose
-    messages may be lost), the algorithm `drfgt` with exact gradients, no safe steps and the published start, and neither its step
-    size nor its penalty nor another order is given by flag or file. Everywhere else the algorithm's own default (``auto``) stands.
-
-    Source: Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel
-    manifold", Section V.
-    """
-    network = (run.agents, run.topology, run.self_weight or SELF_WEIGHT, run.weights_file)
-    if (
-        (run.problem, run.algorithm) == PUBLISHED
-        and problem == type(problem)()
-        and network == (10, "ring", SELF_WEIGHT, None)
-        and run.weights in ("auto", "uniform")
-        and run.start is None
-        and algorithm == type(algorithm)(order=algorithm.order, kernel=algorithm.kernel)
-        and not {"step_size", "penalty"} & given.keys()
-        and given.get("order", PUBLISHED_STEP["order"]) == PUBLISHED_STEP["order"]
-    ):
-        return dataclasses.replace(algorithm, **PUBLISHED_STEP)
-    return algorithm
 
 
 class Form(ABC, Generic[C]):
@@ -282,8 +257,9 @@ class Command(Form[Configuration]):
 
     program = "decentorth run"
     summary = (
-        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks; without arguments the "
-        "published experiment. The settings are those of the problem and the algorithm named: name others to see theirs."
+        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks. Without settings of "
+        "a problem, a network, a start or a method it is the published experiment, --config paper004. The settings are "
+        "those of the problem and the algorithm named: name others to see theirs."
     )
     own = settings(RunSettings)
     noun = "run"
@@ -296,15 +272,19 @@ class Command(Form[Configuration]):
             return "lobpcg"
         return super()._name(kind, early)
 
-    def _groups(self) -> dict[str, Mapping[str, Setting]]:
-        groups = super()._groups()
-        if tuple(self.names.values()) == PUBLISHED:
-            method = dict(groups[f"Algorithm: {PUBLISHED[1]}"])
-            for name, value in PUBLISHED_STEP.items():
-                help = f"{method[name].help} The published experiment takes {value}.".strip()
-                method[name] = method[name]._replace(help=help)
-            groups[f"Algorithm: {PUBLISHED[1]}"] = method
-        return groups
+    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """As `Form.given`, with the settings of the published experiment where none of another one is given.
+
+        A run is ``paper004`` unless it has another problem, network, start or method than that file, or any further setting
+        of these but the kernel, which changes no mathematics.
+        """
+        given, by_flag = super().given()
+        published = load(PUBLISHED, config_bytes(PUBLISHED))
+        apart = {"kernel", *Command.own} - {*EXPERIMENT}
+        own = {name: value for name, value in given.items() if name not in apart}
+        case = {name: value for name, value in published.items() if name not in ("step_size", "penalty")}
+        self.published = own in (published, {name: case[name] for name in own if name in case})
+        return (published | given if self.published else given), by_flag
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()
@@ -319,8 +299,7 @@ class Command(Form[Configuration]):
             if not any(judges.values()):
                 known = ", ".join(judges)
                 raise InputError(f"--require-converged: require_converged needs a tolerance to judge by: give one of {known}")
-        stepped = published_defaults(run, problem, algorithm, given)
-        configuration = Configuration(run, problem, stepped, published=stepped is not algorithm)
+        configuration = Configuration(run, problem, algorithm, self.published)
         self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
         return configuration
 
@@ -362,7 +341,7 @@ def config_bytes(path: str) -> bytes:
     from ..running.checkpoint import limited
 
     try:
-        return limited(Path(path), CONFIG_BYTES)
+        return limited(named_file(path), CONFIG_BYTES)
     except ValueError as error:
         raise InputError(f"{path} cannot be a configuration: {error}") from None
 

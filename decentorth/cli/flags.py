@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 
 from topologies.flags import HELP, InputError, Parser, call, function_help, refuse, spelled, take, unknown
@@ -55,6 +55,12 @@ def specifications(words: Iterable[str]) -> list[str]:
     return found
 
 
+def named_file(path: str) -> Path:
+    """The file of a configuration, which may be the name of one of the package, such as paper004."""
+    bundled = Path(__file__).parent / "experiments" / f"{path}.toml"
+    return bundled if path.isidentifier() and bundled.is_file() else Path(path)
+
+
 def load(path: str, raw: bytes) -> dict[str, Any]:
     """The settings of a YAML or TOML file, keys with underscores.
 
@@ -65,7 +71,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
 
     import yaml
 
-    kind = PurePath(path).suffix.lower().replace(".yml", ".yaml")
+    kind = named_file(path).suffix.lower().replace(".yml", ".yaml")
     if kind not in (".yaml", ".toml"):
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
     if len(raw) > CONFIG_BYTES:

@@ -232,7 +232,7 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
     where = "in this process" if ranks == 1 else f"on {ranks} ranks of {spread} agents"
     if settings.spread_samples is not None:
         where = f"its samples in {settings.spread_samples} blocks {'in this process' if ranks == 1 else f'over {ranks} ranks'}"
-    published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
+    published = ", the published experiment (paper 004, Section V), --config paper004" if configuration.published else ""
     shape = " x ".join(map(str, run.problem.shape))
     idle = configuration.problem.idle() if isinstance(configuration.problem, Settings) else {}
     problem = {name: value for name, value in values(configuration.problem).items() if name not in idle}

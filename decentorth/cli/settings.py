@@ -55,7 +55,9 @@ NO_DEVICE: dict[str, object] = {
 }
 """Settings that a run on a device must leave at these defaults."""
 SELF_WEIGHT = 0.8
-ConfigFile = Annotated[str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it."]
+ConfigFile = Annotated[
+    str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml), or paper004; flags override it."
+]
 PrintConfig = Annotated[bool, "Print the complete configuration as YAML and stop; --config reads it back."]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import tomllib
@@ -20,7 +21,7 @@ from scipy.sparse import csr_array
 from decentorth import registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
 from decentorth.cli import wiring
-from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, early_flag, published_defaults
+from decentorth.cli.config import Command, Configuration, config_bytes, early_flag
 from decentorth.cli.flags import InputError, Parser, load, read_value, with_flags
 from decentorth.cli.settings import RunSettings
 from decentorth.cli.shell import read_configuration
@@ -36,6 +37,15 @@ from topologies.typed import parameters
 
 def resolve(flags: str = "", text: str = "", path: str = "run.yaml") -> Configuration:
     return Command(flags.split(), path if text else None, text.encode()).resolve()
+
+
+def published() -> dict[str, Any]:
+    return load("paper004", config_bytes("paper004"))
+
+
+def named(flags: str) -> Configuration:
+    """What ``--config paper004`` and other flags make."""
+    return Command(flags.split(), "paper004", config_bytes("paper004")).resolve()
 
 
 def toml(mapping: dict[str, Any]) -> str:
@@ -134,16 +144,19 @@ def test_null_in_a_file_means_not_given() -> None:
     [
         "",
         "--channel loss:p=0.1",
+        "--config paper004",
         "--kernel numba",
         "--iterations 7 --seed 5 --gradient-tolerance 1e-3",
-        "--agents 10 --weights uniform",
+        "--agents 10 --problem procrustes --algorithm drfgt",
         "--order combine-then-adapt",
     ],
 )
 def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
-    configuration = resolve(flags)
+    configuration = named(flags) if "paper004" in flags else resolve(flags)
     assert configuration.published
-    assert {name: getattr(configuration.algorithm, name) for name in PUBLISHED_STEP} == PUBLISHED_STEP
+    assert configuration.mapping() | published() == configuration.mapping()
+    assert dataclasses.replace(configuration.algorithm, kernel="numpy") == dataclasses.replace(resolve().algorithm, kernel="numpy")
+    assert configuration.problem == resolve().problem
 
 
 @pytest.mark.parametrize(
@@ -173,10 +186,13 @@ def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
     given = dict(zip(*[iter(flags.replace("--", "").split())] * 2, strict=True))
     expected = {"0.01": 0.01, "diminishing": Diminishing()}.get(given.get("step-size", ""), "auto")
     assert configuration.algorithm.step_size == expected
-    assert (
-        published_defaults(configuration.run, configuration.problem, configuration.algorithm, {"step_size": 0})
-        == configuration.algorithm
-    )
+
+
+def test_flags_override_the_published_experiment_one_by_one() -> None:
+    found = named("--agents 12 --penalty 3 --rank 2")
+    assert not found.published
+    assert found.mapping() | published() | {"agents": 12, "penalty": 3.0, "rank": 2} == found.mapping()
+    assert found.algorithm.step_size == 0.01
 
 
 FLAG_ERRORS = [
