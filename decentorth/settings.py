@@ -129,8 +129,13 @@ class Settings:
         for name, annotation in declared(type(self)).items():
             form = hint(annotation).form
             value = getattr(self, name)
-            value = check(name, annotation, value) if form is None else form(value)
-            object.__setattr__(self, name, value)
+            if form is not None:
+                object.__setattr__(self, name, form(value))
+                continue
+            try:
+                object.__setattr__(self, name, read(annotation, value))
+            except (ValueError, TypeError) as error:
+                raise type(error)(f"{name} {error}") from None
         for name, why in self.idle().items():
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
                 raise ValueError(without_effect(name, why))

@@ -18,7 +18,9 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cache
+from itertools import chain
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from topologies.words import either, seconds, shortened, suggestion, whole
@@ -119,45 +121,37 @@ class Hint(NamedTuple):
     time: bool = False
     help: str = ""
 
-    @property
-    def known(self) -> tuple[Kind, ...]:
-        """The alternatives that text can be, if there are any."""
-        return tuple(kind for kind in self.kinds if kind.values is not object) or self.kinds
-
-    @property
-    def types(self) -> tuple[Any, ...]:
-        """The types of the alternatives, without literals and sequences."""
-        return tuple(kind.type for kind in self.kinds)
-
-    @property
-    def ranges(self) -> tuple[Range, ...]:
-        """All bounds of numbers."""
-        return tuple(bounds for kind in self.kinds for bounds in kind.ranges)
+    types: tuple[Any, ...] = ()
+    """The types of the alternatives, without literals and sequences."""
+    ranges: tuple[Range, ...] = ()
+    """All bounds of numbers."""
 
 
 @cache
 def hint(annotation: Any) -> Hint:
     """The parts of an annotation."""
+    found = _hint(annotation)
+    types = tuple(map(attrgetter("type"), found.kinds))
+    ranges = tuple(chain.from_iterable(map(attrgetter("ranges"), found.kinds)))
+    return found._replace(types=types, ranges=ranges)
+
+
+def _hint(annotation: Any) -> Hint:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        found = hint(inner[0])
-        ranges = tuple(one for one in inner[1:] if isinstance(one, Range))
-        return found._replace(
-            kinds=tuple(kind._replace(ranges=(*ranges, *kind.ranges)) for kind in found.kinds),
-            form=next((one.of for one in inner[1:] if isinstance(one, Form)), found.form),
-            time=found.time or _TIME in inner[1:],
-            help=next((one for one in inner[1:] if isinstance(one, str)), found.help),
-        )
+        return _annotated(hint(inner[0]), inner[1:])
     if origin in (Union, types.UnionType):
-        parts = [hint(one) for one in inner]
-        return Hint(
-            tuple(kind for part in parts for kind in part.kinds),
-            tuple(word for part in parts for word in part.choices),
-            next((part.sequence for part in parts if part.sequence), None),
-            next((part.form for part in parts if part.form), None),
-            any(part.time for part in parts),
-            "".join(part.help for part in parts),
-        )
+        found = hint(inner[0])
+        for part in map(hint, inner[1:]):
+            found = Hint(
+                found.kinds + part.kinds,
+                found.choices + part.choices,
+                found.sequence or part.sequence,
+                found.form or part.form,
+                found.time or part.time,
+                found.help + part.help,
+            )
+        return found
     if origin is Literal:
         return Hint(choices=inner)
     if origin in (list, tuple):
@@ -166,6 +160,28 @@ def hint(annotation: Any) -> Hint:
         return Hint((Kind(annotation, object, annotation.words),))
     words = getattr(annotation, "__name__", str(annotation))
     return Hint((_KINDS.get(annotation) or Kind(annotation, object, words),))
+
+
+def _annotated(found: Hint, extra: tuple[Any, ...]) -> Hint:
+    """The parts of an annotation with more facts about it."""
+    for one in extra:
+        if isinstance(one, Range):
+            kinds = []
+            for kind in found.kinds:
+                kinds.append(kind._replace(ranges=(*kind.ranges, one)))
+            found = found._replace(kinds=tuple(kinds))
+        elif isinstance(one, Form):
+            found = found._replace(form=one.of)
+        elif isinstance(one, str):
+            found = found._replace(help=one)
+        elif one is _TIME:
+            found = found._replace(time=True)
+    return found
+
+
+def _known(one: Hint) -> tuple[Kind, ...]:
+    """The alternatives that text can be, if there are any."""
+    return tuple(kind for kind in one.kinds if kind.values is not object) or one.kinds
 
 
 def read(annotation: Any, value: Any, written: bool = False) -> Any:
@@ -183,7 +199,7 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
         if one.form is not None or (one.sequence is not None and isinstance(value, list | tuple)):
             return value
     bounds: Range | None = None
-    known = one.known if written and isinstance(value, str) else one.kinds
+    known = _known(one) if written and isinstance(value, str) else one.kinds
     for kind in known:
         if kind.values is not object and isinstance(value, bool) != (kind.type is bool):
             continue
@@ -205,7 +221,7 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
 def _refusal(one: Hint, value: Any) -> ValueError | TypeError:
     """The error about a value of no type of an annotation."""
     choices = [str(word) for word in one.choices]
-    others = [_in_words(kind) for kind in one.known]
+    others = [_in_words(kind) for kind in _known(one)]
     words = either([*others, *map(repr, choices)]) if others else f"one of {either(choices)}"
     kind = ValueError if choices and isinstance(value, str) else TypeError
     return kind(f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}")

@@ -8,14 +8,14 @@ settings and the dataclasses that the names stand for. Flags win over the file, 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from topologies.words import shortened
 
@@ -49,11 +49,6 @@ class Saved(ABC):
 
         groups = [(heading, part) for heading, part in self.groups(outputs=outputs) if part]
         return "\n".join(f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups)
-
-    def digest(self) -> bytes:
-        """SHA-256 of every setting, outputs included, for comparing ranks."""
-        parts = list(self.groups(outputs=True))
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
 
 
 C = TypeVar("C", bound=Saved)
@@ -93,6 +88,8 @@ class Form(ABC, Generic[C]):
         A configuration file's name and its bytes, when there is one.
     saved
         Settings of an earlier run that is to go on, which a file and flags override.
+    shared
+        Settings that rank 0 has read.
     """
 
     program: ClassVar[str]
@@ -107,12 +104,17 @@ class Form(ABC, Generic[C]):
     """The registry for each of the command's own settings whose value is a registered name."""
 
     def __init__(
-        self, tokens: Sequence[str], path: str | None = None, raw: bytes = b"", saved: Mapping[str, Any] | None = None
+        self,
+        tokens: Sequence[str],
+        path: str | None = None,
+        raw: bytes = b"",
+        saved: Mapping[str, Any] | None = None,
+        shared: Mapping[str, Any] | None = None,
     ) -> None:
         self.tokens = tuple(tokens)
         self.path = "the resumed run" if path is None else path
         self.saved = {} if saved is None else saved
-        self.file = {**self.saved, **({} if path is None else load(path, raw))}
+        self.file = {**self.saved, **({} if path is None else load(path, raw)), **(shared or {})}
         self.agents: int | None = None
         early, _ = Parser({"": {kind: self.own[kind] for kind in ("plugin", *self.entries)}}).divided(self.tokens)
         self._load_plugins(early.get("plugin", ()))
@@ -120,6 +122,30 @@ class Form(ABC, Generic[C]):
         self._refuse_other(self.names)
         self.types = {kind: entries.get(self.names[kind]) for kind, entries in self.entries.items()}
         self.groups = self._groups()
+
+    @classmethod
+    def asked(cls, words: Sequence[str]) -> Self:
+        """The form of these arguments, with the file and the earlier run that they name."""
+        path = early_flag(words, "config")
+        made = cls(words, path, b"" if path is None else config_bytes(path), cls.earlier(words))
+        made.agents = made.fixed_agents()
+        return made
+
+    def shared(self) -> bytes:
+        """The given settings, for `received` on other ranks."""
+        given, _ = self.given()
+        return json.dumps([given, plugins.digest().hex()]).encode()
+
+    @classmethod
+    def received(cls, shared: bytes) -> Self:
+        """The form that rank 0 has shared; each rank executes the plugins that the command line names."""
+        given, digest = json.loads(shared)
+        tokens = [f"--plugin={path}" for path in given.pop("plugin", ())]
+        tokens += [f"--{name}={given.pop(name)}" for name in ("config", "resume") if name in given]
+        made = cls(tokens, shared=given)
+        if plugins.digest().hex() != digest:
+            raise InputError("every rank must be given the same plugins, and rank 0 has others")
+        return made
 
     def _name(self, kind: str, early: Mapping[str, Any]) -> str:
         given = [value for value in (early.get(kind), self.file.get(kind), self.own[kind].default) if value is not None]
@@ -192,6 +218,12 @@ class Form(ABC, Generic[C]):
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The given settings, from flags and file, and separately the text of the settings given by flag."""
+        given, by_flag = self._read
+        fixed = {} if self.agents is None else {"agents": self.agents}
+        return fixed | given | self.names, by_flag
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
         known = {name: setting for group in self.groups.values() for name, setting in group.items()}
         for key in self.file:
             if key not in known:
@@ -209,8 +241,7 @@ class Form(ABC, Generic[C]):
                 given[name] = read_value(name, known[name].hint, value)
             except (ValueError, TypeError) as error:
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
-        fixed = {} if self.agents is None else {"agents": self.agents}
-        return fixed | given | self.names, by_flag
+        return given, by_flag
 
     def fixed_agents(self) -> int | None:
         """The number of agents that the graph or the weights file fixes, None where it is given, or left open; a ValueError where
@@ -279,12 +310,12 @@ class Command(Form[Configuration]):
         of these but the kernel, which changes no mathematics.
         """
         given, by_flag = super().given()
-        published = load(PUBLISHED, config_bytes(PUBLISHED))
+        published = published_experiment()
         apart = {"kernel", *Command.own} - {*EXPERIMENT}
         own = {name: value for name, value in given.items() if name not in apart}
         case = {name: value for name, value in published.items() if name not in ("step_size", "penalty")}
         self.published = own in (published, {name: case[name] for name in own if name in case})
-        return (published | given if self.published else given), by_flag
+        return ({**published, **given} if self.published else given), by_flag
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()
@@ -336,6 +367,12 @@ class Command(Form[Configuration]):
         return {name: value for name, value in saved.items() if name in CHECKPOINTS or name not in OUTPUT} | place
 
 
+@cache
+def published_experiment() -> Mapping[str, Any]:
+    """The settings in the file of the published experiment."""
+    return load(PUBLISHED, config_bytes(PUBLISHED))
+
+
 def config_bytes(path: str) -> bytes:
     """The content of a configuration file; an InputError where it is too large, or no regular file."""
     from ..running.checkpoint import limited
@@ -354,11 +391,10 @@ def early_flag(tokens: Sequence[str], name: str) -> str | None:
 
 def values(entry: Any) -> dict[str, Any]:
     """The settings in a dataclass as YAML can hold them."""
-    return {name: _plain(getattr(entry, name)) for name in settings(type(entry))}
-
-
-def _plain(value: Any) -> Any:
-    """The value as a file holds it: a tuple as a list, a step-size schedule as its text."""
-    if dataclasses.is_dataclass(value):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    found: dict[str, Any] = {}
+    for name in settings(type(entry)):
+        value = getattr(entry, name)
+        found[name] = list(value) if isinstance(value, tuple) else value
+        if dataclasses.is_dataclass(value):  # a schedule of steps
+            found[name] = str(value)
+    return found

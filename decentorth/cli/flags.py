@@ -69,8 +69,6 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     """
     import tomllib
 
-    import yaml
-
     kind = named_file(path).suffix.lower().replace(".yml", ".yaml")
     if kind not in (".yaml", ".toml"):
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
@@ -87,7 +85,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
         raise InputError(f"{path}: lists and mappings lie too deep in one another; settings are flat keys") from None
     except InputError:
         raise
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last for escapes of characters that there are not
+    except (ValueError, OverflowError) as error:  # the last for escapes of characters that there are not
         raise InputError(f"{path}: not well-formed {kind[1:].upper()}: {' '.join(str(error).split())}") from None
     found: dict[str, Any] = {}
     for key, value in given:
@@ -105,11 +103,18 @@ def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
 
     Raises
     ------
-    InputError, yaml.YAMLError
+    InputError, ValueError
         It is not well formed or no mapping, or has aliases or tags.
     """
     import yaml
 
+    try:
+        return _yaml_pairs(yaml, path, text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def _yaml_pairs(yaml: Any, path: str, text: str) -> list[tuple[Any, Any]]:
     for token in yaml.scan(text):
         if isinstance(token, yaml.AnchorToken | yaml.AliasToken):
             raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")

@@ -5,14 +5,12 @@ Exit codes: 2 bad input, 130 interrupted, 141 the reader of the output has close
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from .. import plugins
 from .._version import __version__
 from ..process import environment as _mpienv
 from ..process.abort import abort
@@ -150,23 +148,15 @@ def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
 
 
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
-    """The configuration, checked to be the same on every rank; a file is read by rank 0 alone."""
-    root = communicator.rank == 0
-    path = together(communicator, lambda: early_flag(words, "config"))
-    raw = b""
-    if path is not None:
-        raw = communicator.bcast_bytes(together(communicator, lambda: config_bytes(path) if root else b""))
-    earlier = together(communicator, lambda: json.dumps(form.earlier(words) if root else None).encode())
-    saved = json.loads(communicator.bcast_bytes(earlier))
-    asked = together(communicator, lambda: form(words, path, raw, saved))
-    fixed = together(communicator, lambda: json.dumps(asked.fixed_agents() if root else None).encode())
-    asked.agents = json.loads(communicator.bcast_bytes(fixed))
-    configuration = together(communicator, asked.resolve)
-    digests = communicator.allgather_bytes(configuration.digest() + plugins.digest())
-    different = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
-    if different:
-        raise InputError(f"every rank must be given the same settings; those of rank {different[0]} differ from rank 0's")
-    return configuration
+    """The configuration, which rank 0 reads and shares: an error of rank 0 is raised by all."""
+
+    def read() -> tuple[C, bytes]:
+        asked = form.asked(words)
+        return asked.resolve(), asked.shared()
+
+    first = together(communicator, lambda: read() if communicator.rank == 0 else None)
+    shared = communicator.bcast_bytes(b"" if first is None else first[1])
+    return together(communicator, lambda: form.received(shared).resolve() if first is None else first[0])
 
 
 def together(communicator: Communicator, work: Callable[[], T]) -> T:

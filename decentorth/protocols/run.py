@@ -171,7 +171,10 @@ class Declared(NamedTuple):
     @classmethod
     def of(cls, method: object) -> Self:
         """The values that a method declares."""
-        return cls._make(getattr(method, name, default) for name, default in cls._field_defaults.items())
+        values = []
+        for name, default in cls._field_defaults.items():
+            values.append(getattr(method, name, default))
+        return cls._make(values)
 
     @property
     def first_step(self) -> Any:
