@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import topologies
-from topologies.command import app
+from topologies.command import command as run_command
 
 PAGE = Path(topologies.__file__).parent.parent / "docs" / "topologies.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)
     assert words[:3] == ["python", "-m", "topologies"]
-    assert app(words[3:], result_action="return_value") == 0
+    assert run_command(words[3:]) == 0
     for name in re.findall(r"--plot (\S+)", command):
         assert (tmp_path / name).stat().st_size > 0
 
