@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..protocols import SETUP, Completing, Row, S, State, Stop
 from . import advice
-from .checkpoint import CheckpointWriter, Resumed
+from .checkpoint import CheckpointWriter, Resumed, Snapshot
 from .history import History
 from .local_stopping import Agreement
 from .options import Options
@@ -75,12 +75,11 @@ def run(
 
     ``write`` makes the writer of checkpoints, from the history and the first iteration; the network has the counts of ``resumed``.
     """
-    rule = options.rule
     clock = Clock(parts.network, {} if resumed is None else resumed.seconds)
     states = steps(parts, None if resumed is None else resumed.state)
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
-        agreement = Agreement.of(rule, parts.problem, parts.algorithm, parts.network)
+        agreement = Agreement.of(options.rule, parts.problem, parts.algorithm, parts.network)
         snapshot = partial(parts.snapshot, clock, agreement)
         if agreement is not None:
             agreement.restore({} if resumed is None else resumed.agreement)
@@ -88,7 +87,8 @@ def run(
         clock.count("compute")
         if rewind is not None:
             rewind.seconds = clock.seconds
-        history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
+        earlier = resumed or rewind
+        history = History() if earlier is None else earlier.history
         limits = TimeLimits(options.rule, parts.collective, clock, state.k)
         keeps = parts.repeats and (write is not None or parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED)
         diagnose = partial(advice.diverged, parts, iterate)
@@ -107,13 +107,10 @@ def run(
         stop = recording.judge(snapshot(state))
         clock.count("metrics")
         while stop is None:
-            state = _step(states, state, recording, min(watcher.next for watcher, _ in watchers), limits.deadline)
-            state = completed(parts, state)
+            goal = min(watcher.next for watcher, _ in watchers)
+            state = completed(parts, _step(states, state, recording, goal, limits.deadline))
             clock.count("compute")
-            for watcher, name in watchers:
-                if stop is None and watcher.next <= state.k:
-                    stop = watcher.look(snapshot(state))
-                    clock.count(name)
+            stop = _looked(watchers, state, snapshot, clock)
         if interrupts is not None:
             interrupts.signals.take()  # the run has ended by itself, and keeps its result
         unwritten = ""
@@ -124,6 +121,19 @@ def run(
         agreed = row if agreement is None else row._replace(agreed=agreement.latest)
         stop = advice.concluded(parts, options.rule, stop, state, agreed, history)
     return Outcome(state, stop, row, history, clock.seconds(), agreement, unwritten)
+
+
+def _looked(
+    watchers: Sequence[tuple[Watcher, str]], state: State, snapshot: Callable[[State], Snapshot], clock: Clock
+) -> Stop | None:
+    """The reason to stop of the first watcher that has one, of those that look at this iteration."""
+    for watcher, name in watchers:
+        if watcher.next <= state.k:
+            stop = watcher.look(snapshot(state))
+            clock.count(name)
+            if stop is not None:
+                return stop
+    return None
 
 
 def _step(states: Iterator[S], state: S, recording: Recording, goal: float, deadline: float) -> S:
