@@ -208,7 +208,7 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
                 if value not in bounds:
                     break
             else:
-                return value
+                return int(value) if kind.type is int else value  # NumPy's too, which JSON does not have
     if isinstance(value, str | int) and value in one.choices:
         return value
     if one.sequence is not None and not written:

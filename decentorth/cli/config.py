@@ -66,7 +66,8 @@ class Configuration(Saved):
     """True for the published experiment (see `Command.given`)."""
 
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        run = {name: value for name, value in values(self.run).items() if name not in ACTS}
+        held = values(self.run)
+        run = {name: held[name] for name in Command.own if name not in ACTS}
         yield "Run", {name: value for name, value in run.items() if name not in (*NETWORK, *OUTPUT)}
         yield "Network", {name: run[name] for name in NETWORK}
         yield f"Problem: {self.run.problem}", values(self.problem)
@@ -278,6 +279,9 @@ class Form(ABC, Generic[C]):
         return made
 
 
+_SETTINGS = settings(RunSettings)
+_FIRST = ("problem", "seed", "plugin", "algorithm", "iterations")
+"""The settings that a help and a configuration begin with."""
 _ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}
 _JUDGES = (*TOLERANCES, "end_tolerance")
 """Settings of a run or a method by which it can converge."""
@@ -292,7 +296,7 @@ class Command(Form[Configuration]):
         "a problem, a network, a start or a method it is the published experiment, --config paper004. The settings are "
         "those of the problem and the algorithm named: name others to see theirs."
     )
-    own = settings(RunSettings)
+    own: ClassVar = {name: _SETTINGS[name] for name in (*_FIRST, *_SETTINGS)}
     noun = "run"
     output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES

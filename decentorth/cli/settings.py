@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ..process.abort import RANK_TIMEOUT, patience
-from ..settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds, Seed, Settings
+from ..running.options import Drawn, Limits, Place
+from ..settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds
 from .flags import specifications
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ PrintConfig = Annotated[bool, "Print the complete configuration as YAML and stop
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseSettings(Settings):
+class CaseSettings(Drawn):
     """The problem and the network of a run.
 
     Parameters
@@ -80,20 +80,16 @@ class CaseSettings(Settings):
         W_ii of uniform weights; by default 0.8.
     weights_file : str
         Your own W (.npy, .npz or .mtx), in place of topology and weights.
-    placement : str
-        How agents are divided over MPI ranks: equal shares in order, or so that fewer edges cross ranks.
     plugin : tuple of str
         A Python file of yours that registers methods or problems, and is executed; may be given several times.
     """
 
     problem: str = "procrustes"
-    seed: Seed = 0
     agents: Annotated[int, Range(least=1, most=MOST_AGENTS)] = 10
     topology: str = "ring"
     weights: str = "auto"
     self_weight: Annotated[float, Range(least=LEAST_WEIGHT, most=1 - LEAST_WEIGHT)] | None = None
     weights_file: str | None = None
-    placement: Literal["even", "fewer-cuts"] = "even"
     plugin: tuple[str, ...] = ()
 
     def idle(self) -> dict[str, str]:
@@ -106,15 +102,13 @@ class CaseSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings(CaseSettings):
+class RunSettings(CaseSettings, Place, Limits):
     """The settings that every run has.
 
     Parameters
     ----------
     algorithm : str
         The method.
-    iterations : int
-        The most iterations that are made.
     channel : list
         Simulated faults of messages; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
     repair : bool
@@ -155,28 +149,13 @@ class RunSettings(CaseSettings):
         before a resume do not count. Does not count as converged.
     objective_below : float
         Stop when the objective is at most this; does not count as converged.
-    device : str
-        Where the iterations are made: cuda or cuda:1 (a GPU, by PyTorch) or torch:cpu, with :float32 behind it in single
-        precision; by default NumPy. One process, all agents.
-    on_rank_loss : str
-        The response to the loss of a rank (killed, or its host): the run ends, goes on without that rank's agents, or, of
-        asynchronous agents, with them, from their checkpoints on the other ranks (Open MPI with mpirun --with-ft ulfm).
     require_converged : bool
         Exit code 4 when the run ends without having converged.
-    safety_region : float
-        Stop (exit code 3) when the feasibility measure of some agent exceeds this.
     history_rows : int
         About how many rows the history gets, spaced evenly in the logarithm of the iteration; by default 200, but no more than
         one in five iterations.
-    record_every : int
-        A row every so many iterations instead.
     record_agents : bool
         Also record the distance of every agent from their mean, a column for each: reports then colour the graph over iterations.
-    rank_timeout : float
-        On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
-        never. A gradient may take longer; a single call that holds Python's lock may not.
-    compute_timeout : float
-        On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
     out : str
         Folder for config.yaml, history.csv, summary.json and final.npz; created when missing.
     overwrite : bool
@@ -218,15 +197,9 @@ class RunSettings(CaseSettings):
     local_rounds: Natural | None = None
     time_limit: Annotated[Seconds, Range(above=0)] | None = None
     objective_below: Finite | None = None
-    device: str | None = None
-    on_rank_loss: Literal["abort", "shrink", "restart"] = "abort"
     require_converged: bool = False
-    safety_region: Positive | None = None
     history_rows: Annotated[int, Range(least=2)] | None = None
-    record_every: Count | None = None
     record_agents: bool = False
-    rank_timeout: Seconds = RANK_TIMEOUT
-    compute_timeout: Seconds = 0.0
     out: str | None = None
     overwrite: bool = False
     plot: bool = False
@@ -268,8 +241,6 @@ class RunSettings(CaseSettings):
             _ = self.local_rule
         elif given := [name for name in LOCAL if getattr(self, name) not in (None, ())]:
             raise ValueError(f"{given[0]} needs local_tolerance: say what the agents' quantities are compared with")
-        for name in PATIENCE:
-            patience(name, getattr(self, name))
         if self.plot and self.out is None:
             raise ValueError("plot needs a folder for the run: give --out FOLDER")
         if self.checkpoint_every is not None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, cast
 
-from ..network import Placement
 from ..problems import Deferred, Spread
-from ..process.abort import RANK_TIMEOUT
 from ..protocols import Algorithm, Array, P, Row
-from ..settings import Form, Seed, Settings
+from ..settings import Form
 from . import forms
-from .options import Options
+from .options import Options, Place
 
 if TYPE_CHECKING:
     from ..network import Channel
@@ -23,16 +21,12 @@ else:
 
 AnyProblem = Annotated[P | Deferred | Spread, Form(forms.problem)]
 AnyMethod = Annotated[Algorithm[P, Any] | type[Algorithm[P, Any]] | str, Form(forms.method)]
-Placed = Annotated[Placement, Form(partial(forms.choice, "placement", Placement))]
 Faults = Annotated[Channel | str, Form(forms.channel)]
-_WHAT = Literal["abort", "shrink", "restart"]
-OnRankLoss = Annotated[_WHAT, Form(partial(forms.choice, "on_rank_loss", _WHAT))]
-RankTimeout = Annotated[float, Form(partial(forms.limit, "rank_timeout"))]
 Callback = Annotated[Callable[[Row], object], Form(forms.callback)]
 
 
 @dataclass(frozen=True)
-class Setup(Settings, Generic[P]):
+class Setup(Place, Generic[P]):
     """A problem, a method and a network, and where and with which faults they run; each argument in its one form.
 
     Parameters
@@ -50,25 +44,11 @@ class Setup(Settings, Generic[P]):
         ``"directed_ring:chords=3"``. May be left out for a single agent.
     x0
         Common start of all agents, one point, feasible for methods that move along the set; by default random from the seed.
-    seed
-        Of everything random.
     comm
         None: this process alone, or all ranks when started under ``mpirun`` with more than one; ``"serial"``; or an mpi4py
         communicator.
-    placement
-        How agents are divided over ranks: ``"even"`` or ``"fewer-cuts"``.
     channel
         What goes wrong with messages, simulated: ``"loss:p=0.1"``, or ``Channel("loss:p=0.1", "topk:share=0.1", repair=False)``.
-    rank_timeout
-        On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
-        never. A gradient may take longer; a single call that holds Python's lock may not.
-    on_rank_loss
-        What becomes of a run when one of its ranks is lost (killed, or its host): ``"abort"`` ends it; ``"shrink"`` goes on without
-        the agents of that rank, and ``"restart"``, for asynchronous agents, with them, from their own checkpoints on the ranks that
-        are left; both with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
-    device
-        Where the iterations are made: ``"cuda"`` or ``"cuda:1"``, a GPU by PyTorch; ``"torch:cpu"``; with ``":float32"`` behind it
-        in single precision; by default NumPy's arrays (``docs/devices.md``).
     """
 
     problem: AnyProblem[P]
@@ -76,13 +56,8 @@ class Setup(Settings, Generic[P]):
     W: Any = None
     _: KW_ONLY
     x0: Array | None = None
-    seed: Seed = 0
     comm: Any = None
-    placement: Placed = "even"
     channel: Faults | None = None
-    rank_timeout: RankTimeout = RANK_TIMEOUT
-    on_rank_loss: OnRankLoss = "abort"
-    device: str | None = None
 
     @cached_property
     def mixing(self) -> tuple[Any, forms.Labels]:

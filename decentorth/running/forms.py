@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import topologies as tp
-from topologies.words import either
 
 from .. import registry
 from ..numerics.ordered_sums import Csr
-from ..process.abort import patience
 from ..protocols import Array, Problem, SplitFeatures
 from .metrics import RUNAWAY
 
@@ -77,19 +75,6 @@ def problem(problem: Any) -> Any:
             f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {problem!r:.200}"
         )
     return problem
-
-
-def choice(name: str, choices: Any, value: Any) -> Any:
-    """The value; a ValueError unless it is one of the ``choices``, a Literal."""
-    if value not in get_args(choices):
-        raise ValueError(f"{name} must be {either([repr(one) for one in get_args(choices)])}, got {value!r}")
-    return value
-
-
-def limit(name: str, seconds: float) -> float:
-    """The seconds; a ValueError unless they are a limit of time."""
-    patience(name, seconds)
-    return seconds
 
 
 def callback(function: Any) -> Any:

@@ -57,7 +57,7 @@ LAYERS = {
         "numpy mpi4py",
     ),
     "running": Layer(
-        ("decentorth.running", "decentorth.stopping"), "protocols settings display text numerics version", "numpy pandas"
+        ("decentorth.running", "decentorth.stopping"), "process protocols settings display text numerics version", "numpy pandas"
     ),
     "api": Layer(
         (

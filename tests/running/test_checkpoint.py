@@ -192,6 +192,11 @@ def run(folder: Path | None = None, iterations: int = 60, algorithm: Any = None,
     return solve(pca().problem, drfgt() if algorithm is None else algorithm, W, iterations=iterations, **options)
 
 
+def test_numpy_integers_are_written_as_others_are(tmp_path: Path) -> None:
+    counted = run(tmp_path, iterations=np.int64(4), seed=np.int64(0))  # type: ignore[arg-type]
+    assert bits(counted) == bits(run(iterations=4, seed=0))
+
+
 def names(folder: Path) -> list[int]:
     """The iterations of the checkpoints in a folder."""
     return sorted(int(path.name) for path in kept(folder))

@@ -245,7 +245,7 @@ def test_others_that_fall_apart_say_so(monkeypatch: Any, tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"on_rank_loss": "survive"}, "on_rank_loss must be 'abort', 'shrink' or 'restart', got 'survive'"),
+        ({"on_rank_loss": "survive"}, "on_rank_loss must be one of abort, shrink or restart, got 'survive'"),
         ({"channel": "loss:p=0.1"}, "on_rank_loss shrink is not for a channel that is simulated"),
         ({"W": tp.PeriodicSequence([np.eye(2), np.full((2, 2), 0.5)])}, "agents cannot leave a time-varying network"),
     ],
