@@ -1,4 +1,4 @@
-"""Command lines by argparse: dataclasses of settings, and typed, documented functions, become flags and their help."""
+"""Command lines by argparse: dataclasses and typed functions become flags and their help."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
         self._negative_number_matcher = re.compile(r"-([0-9.]|inf|nan)")
         self.groups, self.summary, self.several = groups, summary, several
-        self.known = {name: setting for group in groups.values() for name, setting in group.items()}
+        self.known: dict[str, Setting] = {}
+        for group in groups.values():
+            self.known |= group
         self.switches: set[str] = set()
         for name, setting in self.known.items():
             self._add(name, hint(setting.hint))
@@ -89,12 +91,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         """Raise an InputError, which begins with the flag."""
-        flag, _, text = message.removeprefix("argument ").rpartition(": ")
-        flag = flag.rpartition("/")[0] or flag
-        if text.startswith("expected"):
-            count = text.removeprefix("expected ").removeprefix("one ").removesuffix("s")
-            text = "requires an argument" if count == "argument" else f"requires {text[9:]}"
-        raise InputError(f"{flag} {text}".strip())
+        flag, _, text = message.removeprefix("argument ").partition(": ")
+        if text.startswith("ignored"):
+            text = "takes no value"
+        text = text.replace("expected one", "requires an").replace("expected", "requires")
+        raise InputError(f"{flag.partition('/')[0]} {text}")
 
     def divided(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         """The text of the flags that are given (true or false of switches), and the other words."""
@@ -220,5 +221,5 @@ def function_help(function: Callable[..., Any], usage: str, summary: str) -> str
     """The help of a function as a command: its arguments and its flags."""
     texts = parameters(function.__doc__ or "")
     own = function_settings(function)
-    arguments = "\n".join(f"{name.upper()}: {text}" for name, text in texts.items() if name not in own and name != "str")
+    arguments = "\n".join(f"{name.upper()}: {text}" for name, text in texts.items() if name not in own)
     return Parser({"Flags": own}, usage, f"{summary}\n{arguments}").format_help()

@@ -196,6 +196,10 @@ def test_flags_override_the_published_experiment_one_by_one() -> None:
 
 
 FLAG_ERRORS = [
+    ("--no-repair=1", "--repair takes no value"),
+    ("--quiet=maybe", "--quiet: quiet must be true or false, got 'maybe'"),
+    ("--penalty -1e-3", "--penalty: penalty must be positive and finite, got -0.001"),
+    ("--agents 5 --agents 6", "--agents specified multiple times: give it once"),
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("--problem xyzzy", "--problem: unknown problem 'xyzzy'. Known: cca, "),
     ("--algorithm xyzzy", "vr_j_jobcd; and your own, by --plugin FILE.py"),
