@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from topologies import text
 from topologies.directed import graphs as directed_graphs
 from topologies.graphs import families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
+from topologies.text import divided, values
 from topologies.typed import Shape
 from topologies.weights.checks import adjacency
 from topologies.words import normal_name
@@ -169,10 +169,10 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
             f"{specification!r} is no graph's name; for a file write {_FILE}:{specification}, or {_DIGRAPH}:{specification} if the "
             "graph is directed"
         )
-    name, written = text.divided("graph", specification, sorted(functions), f"{_FILE}:PATH", f"{_DIGRAPH}:PATH")
+    name, written = divided("graph", specification, sorted(functions), f"{_FILE}:PATH", f"{_DIGRAPH}:PATH")
     known = inspect.signature(functions[name]).parameters
     hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
-    return name, functions[name], next(iter(known), None), text.values(repr(specification), name, hints, written)
+    return name, functions[name], next(iter(known), None), values(repr(specification), name, hints, written)
 
 
 def _check_size(specification: str, n: int, n_agents: int | None) -> None:

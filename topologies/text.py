@@ -9,7 +9,7 @@ Every function raises ValueError, with one line that says what to write instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
@@ -21,10 +21,11 @@ T = TypeVar("T")
 Hints = Mapping[str, Any]
 
 
-def _known(word: str, known: Iterable[str]) -> str | None:
+def _known(word: str, known: Collection[str]) -> str | None:
     """The known name that ``word`` is."""
-    names = {normal_name(name): name for name in known} | {name: name for name in known}
-    return names.get(word) or names.get(normal_name(word))
+    if word in known:
+        return word
+    return {normal_name(name): name for name in known}.get(normal_name(word))
 
 
 def divided(what: str, specification: str, known: Collection[str], *others: str) -> tuple[str, str]:

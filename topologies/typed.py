@@ -130,36 +130,39 @@ class Hint(NamedTuple):
 @cache
 def hint(annotation: Any) -> Hint:
     """The parts of an annotation."""
-    found = _hint(annotation)
-    types = tuple(map(attrgetter("type"), found.kinds))
-    ranges = tuple(chain.from_iterable(map(attrgetter("ranges"), found.kinds)))
-    return found._replace(types=types, ranges=ranges)
-
-
-def _hint(annotation: Any) -> Hint:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _annotated(hint(inner[0]), inner[1:])
-    if origin in (Union, types.UnionType):
-        found = hint(inner[0])
-        for part in map(hint, inner[1:]):
-            found = Hint(
-                found.kinds + part.kinds,
-                found.choices + part.choices,
-                found.sequence or part.sequence,
-                found.form or part.form,
-                found.time or part.time,
-                found.help + part.help,
-            )
-        return found
-    if origin is Literal:
-        return Hint(choices=inner)
-    if origin in (list, tuple):
-        return Hint(sequence=annotation)
-    if isinstance(annotation, Shape):
-        return Hint((Kind(annotation, object, annotation.words),))
-    words = getattr(annotation, "__name__", str(annotation))
-    return Hint((_KINDS.get(annotation) or Kind(annotation, object, words),))
+        found = _annotated(hint(inner[0]), inner[1:])
+    elif origin in (Union, types.UnionType):
+        found = _joined(list(map(hint, inner)))
+    elif origin is Literal:
+        found = Hint(choices=inner)
+    elif origin in (list, tuple):
+        found = Hint(sequence=annotation)
+    elif isinstance(annotation, Shape):
+        found = Hint((Kind(annotation, object, annotation.words),))
+    else:
+        words = getattr(annotation, "__name__", str(annotation))
+        found = Hint((_KINDS.get(annotation) or Kind(annotation, object, words),))
+    return found._replace(
+        types=tuple(map(attrgetter("type"), found.kinds)),
+        ranges=tuple(chain.from_iterable(map(attrgetter("ranges"), found.kinds))),
+    )
+
+
+def _joined(parts: list[Hint]) -> Hint:
+    """The parts of a union."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = Hint(
+            found.kinds + part.kinds,
+            found.choices + part.choices,
+            found.sequence or part.sequence,
+            found.form or part.form,
+            found.time or part.time,
+            found.help + part.help,
+        )
+    return found
 
 
 def _annotated(found: Hint, extra: tuple[Any, ...]) -> Hint:

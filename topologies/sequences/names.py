@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies import text
 from topologies.names import adjacency_from_name, fixed_agents
 from topologies.sequences.sequences import (
     LinkFailures,
@@ -19,10 +18,11 @@ from topologies.sequences.sequences import (
     RandomMatching,
     WeightSequence,
 )
+from topologies.text import Hints, divided, values
 from topologies.weights.rules import weights_from_name
 from topologies.words import normal_name
 
-_PARAMETERS: dict[str, text.Hints] = {
+_PARAMETERS: dict[str, Hints] = {
     "link_failures": {"p": float, "weights": str, "seed": int},
     "one_peer_exponential": {"n": int},
     "periodic": {"weights": str},
@@ -102,9 +102,9 @@ def sequence_from_name(
 def _parts(specification: str) -> tuple[str, dict[str, Any], list[str]]:
     """The name of a sequence, its parameters, and the graphs it runs on."""
     head, at, graphs_text = specification.partition("@")
-    name, written = text.divided("sequence", head, _PARAMETERS)
+    name, written = divided("sequence", head, _PARAMETERS)
     if bool(at) != (name in _ON_GRAPHS):
         repair = f"write {name}@ring:10" if name in _ON_GRAPHS else f"write {name}:16"
         raise ValueError(f"{specification!r}: {name} {'needs a graph' if name in _ON_GRAPHS else 'takes no graph'}; {repair}")
-    values = text.values(repr(specification), name, _PARAMETERS[name], written)
-    return name, values, [graph.strip() for graph in graphs_text.split("|")]
+    found = values(repr(specification), name, _PARAMETERS[name], written)
+    return name, found, [graph.strip() for graph in graphs_text.split("|")]
