@@ -111,7 +111,9 @@ class Settings:
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
-        _check_names(cls.__name__, given, getattr(cls, "__dataclass_fields__", given))
+        known = getattr(cls, "__dataclass_fields__", given)
+        if not given.keys() <= known.keys():
+            _check_names(cls.__name__, given, known)
         return super().__new__(cls)
 
     def _repr_html_(self) -> str:

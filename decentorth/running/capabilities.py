@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
 from ..protocols import (
     Algorithm,
     Array,
@@ -26,6 +25,7 @@ from ..protocols import (
     Suited,
     Wrapped,
 )
+from ..registry import algorithms
 from ..stopping import GradientNorm, Rule, rules_of
 
 NAMED = 6
@@ -62,7 +62,7 @@ def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
     try:
         check_capabilities(problem, algorithm)
     except (TypeError, ValueError) as error:
-        names = fitting(problem, network, algorithm, registry.algorithms.defaults())[:NAMED]
+        names = fitting(problem, network, algorithm, algorithms.defaults())[:NAMED]
         fit = f". Algorithms that fit with their default settings: {', '.join(names)}" if names else ""
         raise type(error)(f"{str(error).rstrip('.')}{fit}") from None
 
