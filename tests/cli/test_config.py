@@ -84,6 +84,12 @@ def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> No
     assert from_toml.yaml(outputs=outputs) == again.yaml(outputs=outputs)
 
 
+@pytest.mark.parametrize("flags", [*COMMANDS, "--config paper004 --rank 2", "--channel loss:p=0.1 --local-tolerance 1e-3"])
+def test_what_rank_0_shares_is_the_same_configuration(flags: str) -> None:
+    asked = Command.asked(flags.split())
+    assert Command.received(asked.shared()).resolve() == asked.resolve()
+
+
 @pytest.mark.parametrize(
     ("flag", "policy", "printed"),
     [
