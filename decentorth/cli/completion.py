@@ -37,17 +37,17 @@ SCRIPTS = {
     ),
 }
 """The file that a shell loads, and its content."""
-FORMS = {
+PLACES = {
     "run": "decentorth.cli.config:Command",
     "compare": "decentorth.compare.command:CompareForm",
     "theory": "decentorth.theory.__main__:TheoryForm",
-}
-FUNCTIONS = {"plot": "decentorth.plot:draw", "graph": "topologies.command:main"}
-SETTINGS = {
+    "plot": "decentorth.plot:draw",
+    "graph": "topologies.command:main",
     "doctor": "decentorth.doctor.__main__:DoctorSettings",
     "study": "decentorth.study.__main__:StudySettings",
     "reproduce": "decentorth.reproduce.command:ReproduceSettings",
 }
+"""The form, the function or the settings that have a command's flags."""
 ARGUMENTS: Mapping[str, Callable[[Load], Iterable[str]]] = {
     "list": lambda load: KINDS,
     "study": lambda load: load("decentorth.study.__main__:STUDIES"),
@@ -121,17 +121,17 @@ def candidates(before: Sequence[str], last: str, commands: Iterable[str], load: 
 
 def flags(command: str, given: Sequence[str], load: Load) -> Mapping[str, Setting]:
     """The flags of a command, with those of the problem and the method that are given."""
-    if command in FUNCTIONS:
-        return function_settings(load(FUNCTIONS[command]))
-    if command in SETTINGS:
-        return settings(load(SETTINGS[command]))
-    if command not in FORMS:
+    if command not in PLACES:
         return {}
-    form: type[Form[Any]] = load(FORMS[command])
-    own = {kind: Command.own[kind] for kind in form.entries}
+    found = load(PLACES[command])
+    if not isinstance(found, type):
+        return function_settings(found)
+    if not issubclass(found, Form):
+        return settings(found)
+    own = {kind: Command.own[kind] for kind in found.entries}
     try:
         named, _ = Parser({"": own}).divided([*given, ""])
     except InputError:
         named = {}
-    names = [f"--{kind}={name}" for kind, name in named.items() if name in form.entries[kind].names()]
-    return {name: one for group in form(names).groups.values() for name, one in group.items()}
+    names = [f"--{kind}={name}" for kind, name in named.items() if name in found.entries[kind].names()]
+    return {name: one for group in found(names).groups.values() for name, one in group.items()}
