@@ -133,17 +133,17 @@ class Form(ABC, Generic[C]):
         return made
 
     def shared(self) -> bytes:
-        """The given settings, for `received` on other ranks."""
+        """The given settings and those of an earlier run, for `received` on other ranks."""
         given, _ = self.given()
-        return json.dumps([given, plugins.digest().hex()]).encode()
+        return json.dumps([given, dict(self.saved), plugins.digest().hex()]).encode()
 
     @classmethod
     def received(cls, shared: bytes) -> Self:
         """The form that rank 0 has shared; each rank executes the plugins that the command line names."""
-        given, digest = json.loads(shared)
+        given, saved, digest = json.loads(shared)
         tokens = [f"--plugin={path}" for path in given.pop("plugin", ())]
         tokens += [f"--{name}={given.pop(name)}" for name in ("config", "resume") if name in given]
-        made = cls(tokens, shared=given)
+        made = cls(tokens, saved=saved, shared=given)
         if plugins.digest().hex() != digest:
             raise InputError("every rank must be given the same plugins, and rank 0 has others")
         return made

@@ -180,7 +180,7 @@ def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -
         ("missing", "cannot start from missing: missing does not exist"),
         ("a", "a/final.npz holds no array 'x'; give a run's folder"),
         ("text.npy", "text.npy is not numeric (dtype <U1): save it as floating-point numbers or integers; give a run's folder or"),
-        ("small.npy", "x0 must have the shape of one agent's point"),
+        ("small.npy", "x0 (--start) must have the shape of one agent's point"),
     ):
         assert main([*SMALL, "--start", start]) == 2
         assert message in capsys.readouterr().err

@@ -111,7 +111,7 @@ def test_the_data_of_all_ranks_of_a_host_are_compared_with_its_memory() -> None:
         ),
         pytest.param(
             ["--spread-samples", "5", "--agents", "2"],
-            "spread_samples is for a single agent: give --agents 1 (now 2)",
+            "spread_samples is for a single agent, not 2: give --agents 1",
             marks=pytest.mark.slow,
         ),
     ],

@@ -321,9 +321,9 @@ def test_without_a_manifold_there_is_nothing_to_leave() -> None:
 def test_a_start_outside_is_refused() -> None:
     case = pca()
     message = r"within eps = 0\.5 of the manifold.*\|\|x0\^T x0 - I\|\|_F is 1\.73; project x0 first"
-    for x0 in (np.sqrt(2.0) * point(case.problem), np.zeros((12, 3))):
+    for start in (np.sqrt(2.0) * point(case.problem), 1e-3 * point(case.problem)):
         with pytest.raises(ValueError, match=message):
-            solve(case.problem, DRFGT(safe=True), GRAPHS["ring"](5), x0=x0, comm="serial", iterations=1)
+            solve(case.problem, DRFGT(safe=True), GRAPHS["ring"](5), x0=start, comm="serial", iterations=1)
     near = solve(case.problem, DRFGT(step_size=1e3, safe=True), GRAPHS["ring"](5), x0=1.1 * point(case.problem), iterations=2000)
     assert near.row.values["feasibility"] < 1e-6
     for eps in (0.0, 0.75, -1.0):
