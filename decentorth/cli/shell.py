@@ -148,7 +148,13 @@ def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
 
 
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
-    """The configuration, which rank 0 reads and shares: an error of rank 0 is raised by all."""
+    """The configuration, which rank 0 reads and shares: an error of rank 0 is raised by all.
+
+    An InputError if ranks were started with other arguments.
+    """
+    own = "\0".join(words).encode(errors="surrogateescape")
+    if len({*communicator.allgather_bytes(own)}) > 1:
+        raise InputError("every rank must be started with the same arguments, and some have others")
 
     def read() -> tuple[C, bytes]:
         asked = form.asked(words)

@@ -32,6 +32,7 @@ from decentorth.problems import PCASettings
 from decentorth.running.checkpoint import interval
 from decentorth.settings import settings
 from decentorth.theory.__main__ import TheoryForm
+from tests.support.threads import on_ranks
 from topologies.typed import parameters
 
 
@@ -88,6 +89,19 @@ def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> No
 def test_what_rank_0_shares_is_the_same_configuration(flags: str) -> None:
     asked = Command.asked(flags.split())
     assert Command.received(asked.shared()).resolve() == asked.resolve()
+
+
+def test_ranks_with_other_arguments_are_refused() -> None:
+    """By every rank, whichever differs."""
+
+    def read(comm: Any) -> str:
+        words = ["--seed", str(comm.rank // 2)]
+        with pytest.raises(InputError) as refused:
+            read_configuration(Command, words, comm)
+        return str(refused.value)
+
+    same = "every rank must be started with the same arguments, and some have others"
+    assert on_ranks(3, read) == [same] * 3
 
 
 @pytest.mark.parametrize(
