@@ -30,6 +30,10 @@ _DIGITS = 20
 """The most characters of a whole number that is not too large."""
 
 
+_PYTHON = (int, float, str, bool, type(None))
+"""Types whose values are no NumPy scalars."""
+
+
 def plain(value: Any) -> Any:
     """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
     return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
@@ -45,7 +49,8 @@ class Range:
     most: float | None = None
 
     def __contains__(self, value: Any) -> bool:
-        value = plain(value)  # NumPy would round the bounds to the precision of its number
+        if type(value) not in _PYTHON:
+            value = plain(value)  # NumPy would round the bounds to the precision of its number
         # unlike inf, the largest float is also above whole numbers of any size
         most = sys.float_info.max if self.most is None else self.most
         return bool(
@@ -196,7 +201,9 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
         The value does not fit; the message begins with "must be".
     """
     one = hint(annotation)
-    given = value = plain(value)
+    if type(value) not in _PYTHON:
+        value = plain(value)
+    given = value
     if written:
         value = _made(one, value)
         if one.form is not None or (one.sequence is not None and isinstance(value, list | tuple)):
