@@ -20,9 +20,11 @@ from .process.environment import expected_ranks, prepare
 
 if expected_ranks()[0] > 1:
     from .process.abort import end_job_on_error
+    from .process.leaving import mark_end
 
     prepare()
     end_job_on_error()
+    mark_end()
 
 if TYPE_CHECKING:
     from . import algorithms as algorithms

@@ -10,6 +10,9 @@ import os
 import sys
 from collections.abc import Mapping
 
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+"""The launchers' variables with the rank of a process."""
+
 
 def prepare() -> None:
     """Set the variables that the user has not set, for ranks and for the command line, before NumPy is imported.
@@ -62,9 +65,20 @@ def fault_tolerant(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get("OMPI_MCA_mpi_ft_enable") == "1"
 
 
+def started_by_launcher() -> bool:
+    """True if this rank's parent is the launcher, and not a shell or another process of the same rank (on Linux)."""
+    try:
+        with open(f"/proc/{os.getppid()}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return False
+    names = {variable.partition(b"=")[0].decode(errors="replace") for variable in variables}
+    return names.isdisjoint(_RANKS)
+
+
 def rank(environ: Mapping[str, str] = os.environ) -> int:
     """The rank of this process, before any MPI library is loaded (0 without a launcher)."""
-    for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
+    for name in _RANKS:
         if environ.get(name, "").isdigit():
             return int(environ[name])
     return 0

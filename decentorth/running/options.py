@@ -47,7 +47,8 @@ class Place(Drawn):
     ----------
     rank_timeout
         On MPI ranks: the job ends when a rank has given no sign of life for this many seconds (stopped, its host frozen or gone);
-        0: never. A gradient may take longer; a single call that holds Python's lock may not.
+        0: never. A gradient may take longer; a single call that holds Python's lock may not. It is also the limit for all ranks to
+        begin the first run.
     on_rank_loss
         The response to the loss of a rank (killed, or its host): "abort" ends the run; "shrink" continues without that rank's
         agents, and "restart", for asynchronous agents, with them, from their checkpoints on the other ranks; both with Open MPI

@@ -5,6 +5,7 @@ At the moment of the fault it writes `FAULT` to standard error.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import signal
@@ -172,6 +173,26 @@ def leave_early(faulty: bool) -> None:
             break
 
 
+def leave_before_the_run(how: list[str], faulty_rank: int) -> None:
+    """One rank, or all of them for -1, ends before the run (``exits-0``, ``returns``).
+
+    ``mpi``: all have initialized MPI; ``late``: the others wait already; ``sleeps``: it comes after the time limit.
+    """
+    if "mpi" in how:
+        importlib.import_module("mpi4py.MPI")
+    if faulty_rank in (-1, int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])):
+        mark()
+        if "late" in how:
+            time.sleep(2.0)
+        if "sleeps" in how:
+            time.sleep(30.0)
+        if "returns" in how:
+            return
+        if how[-1].startswith("exits-"):
+            sys.exit(int(how[-1].removeprefix("exits-")))
+    do.solve(problem(), do.DRFGT(step_size=0.05), weights(), iterations=AFTER, rank_timeout=1.0 if "sleeps" in how else 300.0)
+
+
 def swallow(faulty: bool) -> None:
     """One rank catches its own error and ends normally."""
     try:
@@ -194,6 +215,9 @@ def main(fault: str, faulty_rank: int) -> None:
         if int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]) == faulty_rank:
             stop_raising()
         do.connect()
+        return
+    if fault.startswith("leaves:"):
+        leave_before_the_run(fault.split(":")[1:], faulty_rank)
         return
     if fault == "bad-data":
         mark()

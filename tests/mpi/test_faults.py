@@ -74,6 +74,45 @@ def test_rank_0_that_exits_is_named() -> None:
     assert re.search(r"rank [12] waits .* rank 0 has ended", fail("loop:exits-0", 0).stderr)
 
 
+@pytest.mark.parametrize(
+    ("fault", "faulty_rank", "ranks"),
+    [
+        ("mpi:exits-0", 1, 3),
+        *(
+            pytest.param(*case, marks=slow)
+            for case in (
+                ("exits-0", 1, 3),
+                ("exits-0", 0, 2),
+                ("exits-1", 1, 3),
+                ("returns", 2, 3),
+                ("late:exits-0", 1, 2),
+                ("mpi:late:exits-0", 0, 3),
+                ("mpi:exits-1", 1, 2),
+                ("mpi:returns", 0, 2),
+            )
+        ),
+    ],
+)
+def test_a_rank_that_ends_before_the_run_ends_the_job(fault: str, faulty_rank: int, ranks: int) -> None:
+    job = fail(f"leaves:{fault}", faulty_rank, ranks)
+    gone = rf"(rank {faulty_rank}|another rank of this host) has ended before that"
+    assert re.search(rf"rank \d waits for all ranks to begin the run, but {gone}", job.stderr), job.report()
+
+
+@pytest.mark.slow
+def test_a_rank_that_needs_longer_than_the_time_limit_before_the_run_ends_the_job() -> None:
+    job = fail("leaves:sleeps:mpi")
+    assert re.search(r"rank [02] has waited 1 s for all ranks to begin the run", job.stderr), job.report()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["exits-0", "mpi:exits-0", "mpi:returns"])
+def test_ranks_that_all_end_without_a_run_are_no_fault(fault: str) -> None:
+    for _ in range(4):
+        job = run_ranks(3, [SCRIPT, f"leaves:{fault}", "-1"])
+        assert job.returncode == 0, job.report()
+
+
 @pytest.mark.parametrize("fault", ["gradient:killed", pytest.param("loop:killed", marks=slow)])
 def test_a_killed_rank_ends_the_job(fault: str) -> None:
     job = fail(fault)

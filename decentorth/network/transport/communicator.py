@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
+from ...process.abort import RANK_TIMEOUT
 from ...process.environment import expected_ranks
 from ...protocols import Array
 
@@ -106,7 +107,7 @@ def surviving(comm: Any = None) -> Communicator:
     return surviving(communicator)
 
 
-def connect(comm: Any | Literal["serial"] | None = None) -> Communicator:
+def connect(comm: Any | Literal["serial"] | None = None, waiting: float = RANK_TIMEOUT) -> Communicator:
     """The communicator a run will use.
 
     Parameters
@@ -114,11 +115,14 @@ def connect(comm: Any | Literal["serial"] | None = None) -> Communicator:
     comm
         None: all ranks that the launcher started (this process alone, without a launcher); ``"serial"``: this process alone in any
         case; an mpi4py communicator; or the result of an earlier call.
+    waiting
+        The seconds that the ranks have to meet when they first connect.
 
     Raises
     ------
     RuntimeError
-        Several ranks are requested and no MPI library is installed, or launcher and library do not belong together.
+        Several ranks are requested and no MPI library is installed, or launcher and library do not belong together,
+        or a rank does not connect in time.
     """
     if comm is None:
         comm = "world" if expected_ranks()[0] > 1 else "serial"
@@ -131,4 +135,4 @@ def connect(comm: Any | Literal["serial"] | None = None) -> Communicator:
         return comm  # type: ignore[no-any-return]  # one of ours
     from .mpi import mpi_communicator
 
-    return mpi_communicator(comm)
+    return mpi_communicator(comm, waiting)

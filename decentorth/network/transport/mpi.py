@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ...process.abort import end_job_on_error
+from ...process.abort import RANK_TIMEOUT, end_job_on_error
 from ...process.environment import cores, expected_ranks, local_ranks
+from ...process.leaving import early, ended, initializing, mark_end
 from ...protocols import Array, Index
 from .watch import Pulse, Watch
 
@@ -35,18 +36,19 @@ def _finalize(process: int) -> None:
         MPI.Finalize()
 
 
-try:
-    import mpi4py
+with initializing():
+    try:
+        import mpi4py
 
-    if finalizing:
-        mpi4py.rc.finalize = False
-    from mpi4py import MPI
-except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
-    raise RuntimeError(
-        f"ranks need an MPI library, and mpi4py could not load one ({str(error).splitlines()[0]}). "
-        'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
-        f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
-    ) from error
+        if finalizing:
+            mpi4py.rc.finalize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
+        raise RuntimeError(
+            f"ranks need an MPI library, and mpi4py could not load one ({str(error).splitlines()[0]}). "
+            'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
+            f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
+        ) from error
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
@@ -158,8 +160,8 @@ def _free(requests: list[MPI.Prequest]) -> None:
 class MpiCommunicator:
     """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up with other traffic."""
 
-    def __init__(self, comm: MPI.Intracomm) -> None:
-        self._open(comm.Dup())
+    def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
+        self._open(_duplicate(comm, waiting))
 
     def _open(self, comm: MPI.Intracomm) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
@@ -274,11 +276,12 @@ class MpiCommunicator:
         return {"kind": "MPI", "ranks": self.size, "library": MPI.Get_library_version().split("\n")[0].strip("\x00 ")}
 
 
-def mpi_communicator(comm: Any) -> MpiCommunicator:
+def mpi_communicator(comm: Any, waiting: float = RANK_TIMEOUT) -> MpiCommunicator:
     """The `MpiCommunicator` of an mpi4py communicator (``"world"``: all ranks); the same object each time.
 
     The first call checks that the launcher and the library belong together, installs the hooks that end the whole job when one
-    rank fails, and, if there are more ranks than cores, asks the kernel for short time slices.
+    rank fails, and, if there are more ranks than cores, asks the kernel for short time slices. RuntimeError is raised
+    when the other ranks do not meet this one within ``waiting`` seconds.
     """
     if comm == "world":
         comm = MPI.COMM_WORLD
@@ -290,12 +293,41 @@ def mpi_communicator(comm: Any) -> MpiCommunicator:
         if MPI.COMM_WORLD.size > 1:
             end_job_on_error()
             atexit.register(_leave_all, os.getpid())
+            mark_end()
     known = comm.Get_attr(_key)
     if isinstance(known, MpiCommunicator):
         return known
-    communicator = MpiCommunicator(comm)
+    communicator = MpiCommunicator(comm, waiting)
     comm.Set_attr(_key, communicator)
     return communicator
+
+
+def _duplicate(comm: MPI.Intracomm, waiting: float) -> MPI.Intracomm:
+    """A duplicate, once all ranks have met; RuntimeError if one has ended, or does not come in time."""
+    duplicate, request = comm.Idup()
+    begun = look = time.monotonic()
+    gone: set[int] = set()
+    while not request.Test():
+        time.sleep(0.001)
+        now = time.monotonic()
+        if now - begun > waiting:
+            raise RuntimeError(
+                f"rank {comm.rank} has waited {waiting:g} s for all ranks to begin the run: a rank has ended early "
+                "(an early return, an exception that was caught, or sys.exit), or needs longer "
+                "for its data: give a larger rank_timeout"
+            )
+        if now > look:
+            look = now + _LOOK_EVERY * 2
+            before, gone = gone, _ended(comm)
+            if lost := before & gone:  # twice: all ranks may have met before a rank ended
+                raise RuntimeError(early(comm.rank, f"rank {', '.join(map(str, sorted(lost)))}"))
+    return duplicate
+
+
+def _ended(comm: MPI.Intracomm) -> set[int]:
+    """The ranks of this host that have ended, by their numbers in ``comm``."""
+    ranks = sorted(number for number in ended() if number < MPI.COMM_WORLD.size)
+    return {number for number in MPI.COMM_WORLD.group.Translate_ranks(ranks, comm.group) if number >= 0}
 
 
 def _check_launcher() -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...display import Shown
-from ...network import Network
+from ...network import Network, connect
 from ...network.collective import AgentCollective
 from ...numerics.random_streams import CounterStreams
 from ...numerics.threads import one_thread
@@ -67,6 +67,7 @@ class Run(Shown):
 
     def __init__(self, arguments: Setup[Any]) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
+        connect(arguments.comm, self._silence)
         self.network = self._network()
         check_network(self.algorithm, self.network)
         check_agents(self.network, arguments.problem.n_agents)
@@ -140,7 +141,12 @@ class Run(Shown):
         self.collective.same(what, hashlib.sha256(printed(values).encode()).digest())
 
     def _watch(self, computing: float) -> None:
-        self.collective.communicator.watch(patience("rank_timeout", self.arguments.rank_timeout), computing)
+        self.collective.communicator.watch(self._silence, computing)
+
+    @property
+    def _silence(self) -> float:
+        """The seconds without a sign of life after which a rank counts as lost."""
+        return patience("rank_timeout", self.arguments.rank_timeout)
 
     def _facts(self) -> Mapping[str, object]:
         return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
