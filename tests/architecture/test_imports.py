@@ -272,8 +272,15 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started themselves."""
-BY_NAME = {"decentorth", "decentorth._lazy", "decentorth.__main__", "decentorth.kernels", "topologies"}
-"""Modules that import by a name which stands in their own table."""
+BY_NAME = {
+    "decentorth",
+    "decentorth._lazy",
+    "decentorth.__main__",
+    "decentorth.kernels",
+    "decentorth.process.leaving",
+    "topologies",
+}
+"""Modules that import by a name which stands in their own table; `leaving` initializes MPI for others that wait in MPI_Init."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
 EXECUTES = {"decentorth.plugins", "decentorth.numerics.ordered_sums"}
 """The modules that execute a file: those that the user names on the command line, and SciPy's compiled loops."""
