@@ -66,11 +66,16 @@ def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]
     """
 
     def taken(function: Callable[[S], T]) -> Callable[P, T]:
-        parameters = inspect.signature(spec).parameters
+        signature = inspect.signature(spec)
+        parameters = signature.parameters
 
         @wraps(function)
         def called(*args: P.args, **given: P.kwargs) -> T:
             _check_names(function.__name__, given, parameters)
+            try:
+                signature.bind(*args, **given)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}(): {error}") from None
             return function(spec(*args, **given))
 
         described: Any = called

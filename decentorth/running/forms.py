@@ -72,7 +72,7 @@ def problem(problem: Any) -> Any:
     if not hasattr(problem, "n_agents"):
         raise TypeError(
             "the problem must be an object such as do.problems.Procrustes(A, B), or of settings "
-            f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {problem!r:.200}"
+            f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {' '.join(repr(problem).split()):.200}"
         )
     return problem
 

@@ -644,3 +644,11 @@ def test_abandoned_loops_leave_the_blas_threads_of_the_process() -> None:
         for loop in loops:
             loop.close()  # type: ignore[attr-defined]  # a generator
         assert blas_threads() == before
+
+
+@pytest.mark.parametrize("function", [solve, iterate])
+def test_missing_and_doubled_arguments_name_the_function(function: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{function.__name__}\(\): missing a required argument: 'algorithm'$"):
+        function(CCASettings().problem(3, 0))
+    with pytest.raises(TypeError, match=rf"^{function.__name__}\(\): too many positional arguments$"):
+        function(CCASettings().problem(3, 0), "drfgt", "ring", 10)

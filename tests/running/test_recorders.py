@@ -92,6 +92,7 @@ def test_a_recorder_that_there_is_not_is_refused(place: str, capsys: pytest.Capt
     assert f"record must be one of tensorboard:PATH, mlflow:PATH, parquet:PATH, got '{place}'" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "tensorboard", "mlflow"])
 def test_a_place_that_cannot_be_written_is_refused_before_the_run(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -105,6 +106,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_a_parquet_file_replaces_only_one_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import pyarrow
     from pyarrow import parquet

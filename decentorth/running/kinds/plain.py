@@ -67,7 +67,7 @@ class Run(Shown):
 
     def __init__(self, arguments: Setup[Any]) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
-        connect(arguments.comm, self._silence)
+        check_data(arguments.problem, connect(arguments.comm, self._silence))
         self.network = self._network()
         check_network(self.algorithm, self.network)
         check_agents(self.network, arguments.problem.n_agents)
@@ -114,7 +114,6 @@ class Run(Shown):
     def _prepared(self) -> Problem[Any]:
         """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
         SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
-        check_data(self.arguments.problem, self.collective.communicator)
         own = self._own_problem(self.arguments.problem)
         with self.collective.together():
             check_fits(own, self.arguments.algorithm, self.network)

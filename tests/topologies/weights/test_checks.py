@@ -175,3 +175,11 @@ def test_an_adjacency_matrix_given_as_weights_is_answered_with_its_weights() -> 
     np.testing.assert_array_equal(
         topologies.metropolis_weights(A).toarray(), topologies.metropolis_weights(topologies.karate_club()).toarray()
     )
+
+
+def test_an_adjacency_matrix_must_be_finite() -> None:
+    """NaN is no edge, and no sign that there is none."""
+    A = np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 1.0], [np.nan, 1.0, 0.0]])
+    for given in (A, sparse.csr_array(A)):
+        with pytest.raises(ValueError, match="NaN or infinite entries: give 0 where there is no edge"):
+            topologies.metropolis_weights(given)
