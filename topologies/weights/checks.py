@@ -29,11 +29,13 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
 
     Errors as `check_graph`.
     """
-    bare = sparse.issparse(graph) or isinstance(graph, np.ndarray)
-    values = np.asarray(sparse.coo_array(graph).data) if bare else np.zeros(0)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError("the adjacency matrix has NaN or infinite entries: give 0 where there is no edge")
-    matrix = _symmetric(pattern(graph)) if bare else from_graph(graph)
+    bare: Any = graph
+    if sparse.issparse(graph) or isinstance(graph, np.ndarray):
+        if not np.isfinite(np.asarray(sparse.coo_array(bare).data, dtype=np.float64)).all():
+            raise ValueError("the adjacency matrix has NaN or infinite entries: give 0 where there is no edge")
+        matrix = _symmetric(pattern(bare))
+    else:
+        matrix = from_graph(graph)
     check_no_loops(matrix, "an agent's own weight is W's diagonal")
     _check_connected(matrix, "the graph", agent_names(graph))
     return matrix
