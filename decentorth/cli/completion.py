@@ -92,7 +92,8 @@ def install(words: Sequence[str]) -> int:
 def answer(commands: Iterable[str], load: Load) -> int:
     """Print what the last word of $COMP_LINE may become, up to $COMP_POINT, one a line."""
     line = os.environ.get("COMP_LINE", "")
-    line = line[: int(os.environ.get("COMP_POINT", len(line)))]
+    point = os.environ.get("COMP_POINT", "")
+    line = line[: int(point)] if point.isdecimal() else line
     try:
         words = shlex.split(line)[1:]
     except ValueError:  # an open quotation

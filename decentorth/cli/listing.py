@@ -56,10 +56,10 @@ def _algorithms() -> Mapping[str, object]:
 
 def _graphs() -> Mapping[str, object]:
     from topologies.graphs.real import graph_from_file
-    from topologies.names import GRAPHS
+    from topologies.names import DIGRAPHS, GRAPHS
     from topologies.sequences.names import SEQUENCES
 
-    return {**GRAPHS, **SEQUENCES, "file:PATH": graph_from_file}
+    return {**GRAPHS, **DIGRAPHS, **SEQUENCES, "file:PATH": graph_from_file}
 
 
 def _weights() -> Mapping[str, object]:

@@ -133,6 +133,7 @@ def test_sentences_end_where_they_end() -> None:
         ("decentorth run --problem pca --ran", {"--rank", "--rank-timeout"}),
         ("decentorth run --placement ", {"even", "fewer-cuts"}),
         ("decentorth run --topology tor", {"torus"}),
+        ("decentorth run --algorithm push_pull --topology random_k", {"random_k_out"}),
         ("decentorth list fa", {"faults"}),
         ("decentorth graph --cur", {"--curvatures"}),
         ("decentorth plot a --wi", {"--width"}),
@@ -150,6 +151,17 @@ def test_completion_knows_the_flags_of_the_chosen_problem_and_method(
     found = set(capsys.readouterr().out.split())
     assert there <= found
     assert there or not found
+
+
+@pytest.mark.parametrize("point", [None, "", "x"])
+def test_completion_takes_the_whole_line_without_a_point(
+    point: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COMP_LINE", "decentorth comp")
+    if point is not None:
+        monkeypatch.setenv("COMP_POINT", point)
+    assert top.main(["--complete"]) == 0
+    assert capsys.readouterr().out == "compare\n"
 
 
 def test_the_script_of_bash_is_installed(

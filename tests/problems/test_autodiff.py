@@ -230,3 +230,8 @@ def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
     for gradient, found in ((False, problem.value(POINTS)), (True, problem.gradient(POINTS))):
         single = [alone.evaluate(gradient, alone.arrays(a), x) for a, x in zip(DATA, POINTS, strict=True)]
         np.testing.assert_allclose(found, single, rtol=1e-13, atol=1e-14)
+
+
+def test_swapped_arguments_name_the_number_of_agents() -> None:
+    with pytest.raises(TypeError, match=r"^n_agents must be a whole number, got \[1, 2\]$"):
+        from_function(lambda agent, x: (x**2).sum(), Stiefel(6, 2), [1, 2])  # type: ignore[arg-type]

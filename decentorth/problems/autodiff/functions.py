@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...protocols import Array, Index
+from ...settings import Count, check
 from ..base import AgentProblem, C, Selection, selected
 from ..functions import FunctionProblem
 from .libraries import LIBRARIES, Backend, Library, Objective, Torch, WrongAnswer, candidates, each
@@ -202,8 +203,10 @@ def from_function(
     """
     if not callable(f):
         raise TypeError(f"f must be a function f(agent, x), got {type(f).__name__}")
+    if n_agents is not None:
+        n_agents = check("n_agents", Count, n_agents)
     own, count = (None, n_agents) if data is None else _arranged(data)
-    if count is None or count < 1 or n_agents not in (None, count):
+    if count is None or n_agents not in (None, count):
         wanted = "give n_agents, at least 1" if data is None else f"the data are those of {count} agents"
         raise ValueError(f"n_agents is {n_agents}: {wanted}")
     if gradient is not None:

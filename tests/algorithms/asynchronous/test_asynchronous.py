@@ -445,7 +445,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
     words = ["run", "--problem", "pca", "--data", "synthetic", "--algorithm", "asynchronous_drfgt"]
     (tmp_path / "mine.txt").write_text("not a log\n")
     for wrong, part in {
-        "--iterations 5": "give activations",
+        "--iterations 5": "give --activations",
         "--channel delay:rounds=3": "delays are its setting delay",
         "--events vanish:agent=1,at=3": "known events: rollback, restart, leave, join",
         "--events leave:agent=10,at=3": "there is no agent 10",
@@ -463,7 +463,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
         "--slow-agents 11": "at most the number of agents, 10",
         "--agents 1": "at least two agents",
         "--topology random_matching --step-size 0.1": "a graph that stays",
-        "--local-tolerance 1e-3": "give end_tolerance",
+        "--local-tolerance 1e-3": "give --end-tolerance",
         "--on-rank-loss shrink": "give restart",
         "--on-rank-loss restart": "needs the agents' checkpoints",
         f"--on-rank-loss restart --checkpoint-every 5 --out {tmp_path / 'x'} --log {tmp_path / 'y'}": "drop one of them",
