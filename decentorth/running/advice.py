@@ -196,7 +196,7 @@ def _cause(parts: Parts, again: Again, good: Snapshot, last: int) -> str | None:
             largest, usual = collective.largest(np.array([size, np.abs(parts.start).max()]))
             where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
             step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
-            return f"the {name} of agent {agent} is not finite at {where}: mend that function{step}"
+            return f"the {name} of agent {agent} is not finite at {where}: correct that function{step}"
     return None
 
 

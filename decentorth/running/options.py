@@ -137,7 +137,7 @@ class Options(Limits):
         return None if self.checkpoints is None else Path(self.checkpoints.folder)
 
     @property
-    def alike(self) -> Mapping[str, tuple[object, ...]]:
+    def shared(self) -> Mapping[str, tuple[object, ...]]:
         """The facts that are the same on every rank, by their name."""
         kept, resume = self.checkpoints, self.resume
         path = resume.path if isinstance(resume, Resumed) else resume

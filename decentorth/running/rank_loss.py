@@ -166,7 +166,7 @@ def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = 
     Raises
     ------
     ValueError
-        Those that are left fall apart, or a rank has nobody left.
+        The remaining agents are not connected, or a rank has none of them.
     """
     left = copy.copy(run)
     left.__dict__.pop("identity", None)
@@ -187,7 +187,7 @@ def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = 
 def after(run: Any, losses: Losses) -> Any:
     """The run of the agents that are left after losses, on the same processes; ``run`` itself without any.
 
-    A ValueError for agents that there are not, and as `decentorth.api.Run.without`.
+    Raises ValueError for unknown agent numbers, and as `without` does.
     """
     if not losses:
         return run

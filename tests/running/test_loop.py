@@ -302,7 +302,7 @@ def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, ch
     assert 5 < first < 150
     words = (
         rf"the gradient of agent 2 is not finite at its point of iteration {first}, whose largest entry is "
-        rf"{np.abs(points[first][2]).max():.3g}: mend that function"
+        rf"{np.abs(points[first][2]).max():.3g}: correct that function"
     )
 
     def ended(comm: Any, every: int) -> tuple[str, int, int]:
@@ -323,7 +323,7 @@ def test_a_gradient_that_overflows_far_away_may_be_the_fault_of_the_step() -> No
     problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: -np.exp(np.minimum(x, 1e4)), Euclidean(4, 1), 3)
     result = solve(problem, DGD(step_size=5.0), GRAPHS["ring"](3), x0=np.ones((4, 1)), iterations=30)
     assert result.status == "diverged"
-    assert re.search(r"largest entry is \S+: mend that function, or try a smaller step size$", result.message), result.message
+    assert re.search(r"largest entry is \S+: correct that function, or try a smaller step size$", result.message), result.message
 
 
 def test_an_objective_that_is_not_finite_is_named() -> None:
@@ -332,7 +332,7 @@ def test_an_objective_that_is_not_finite_is_named() -> None:
     result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=x0, iterations=300)
     assert result.status == "diverged"
     assert re.search(
-        r"; the objective of agent 2 is not finite at its point of iteration \d+, .*mend .* smaller step", result.message
+        r"; the objective of agent 2 is not finite at its point of iteration \d+, .*correct .* smaller step", result.message
     )
 
 

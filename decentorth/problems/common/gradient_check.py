@@ -83,7 +83,7 @@ def checked(problem: Any, seed: int, collective: Collective) -> GradientCheck:
 
     found = worst(collective.fold(problem.n_agents, add), 0, slopes)
     if not found.right:
-        raise ValueError(f"{found!r}: mend the functions that give the value and the gradient")
+        raise ValueError(f"{found!r}: correct the functions that give the value and the gradient")
     return found
 
 

@@ -179,7 +179,7 @@ class Run(Shown):
     def solve(self, options: Options) -> Result:
         """Iterate to the end."""
         options = self._options(options)
-        for what, values in options.alike.items():
+        for what, values in options.shared.items():
             self._same(what, *values)
         resumed = self.resume(options.resume)
         if resumed is None:
@@ -194,7 +194,7 @@ class Run(Shown):
         return run._ended(replace(options, stopping=after_resume(options.rule, before)), resumed)
 
     def _options(self, options: Options) -> Options:
-        """The options of the run; a ValueError for those that it cannot have."""
+        """The options of the run; a ValueError for options that this kind cannot have."""
         return options
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
@@ -226,7 +226,7 @@ class Run(Shown):
         Raises
         ------
         CheckpointError
-            There is none that is whole, or it is of another run; says how.
+            No checkpoint is whole, or it is of another run; the message says how.
         """
         if path is None or isinstance(path, Resumed):
             return path

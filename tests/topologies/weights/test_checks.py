@@ -178,7 +178,7 @@ def test_an_adjacency_matrix_given_as_weights_is_answered_with_its_weights() -> 
 
 
 def test_an_adjacency_matrix_must_be_finite() -> None:
-    """NaN is no edge, and no sign that there is none."""
+    """NaN would count as an edge."""
     A = np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 1.0], [np.nan, 1.0, 0.0]])
     for given in (A, sparse.csr_array(A)):
         with pytest.raises(ValueError, match="NaN or infinite entries: give 0 where there is no edge"):
