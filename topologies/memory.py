@@ -65,21 +65,20 @@ def _of_host() -> int | None:
     known = _fields("/proc/meminfo")
     if "MemAvailable" in known:
         rooms.append(1024 * (known["MemAvailable"] + known.get("SwapFree", 0)))
-    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+    elif sys.platform != "win32" and "SC_PHYS_PAGES" in os.sysconf_names:
         rooms.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(rooms, default=None)
 
 
 def _of_process() -> int | None:
     """The bytes that the limit of this process's address space leaves (``ulimit -v``); None without a limit."""
-    if sys.platform == "win32":
-        return None
-    import resource
+    if sys.platform != "win32":
+        import resource
 
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
-        return None
-    return max(limit - 1024 * _fields("/proc/self/status").get("VmSize", 0), 0)
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            return max(limit - 1024 * _fields("/proc/self/status").get("VmSize", 0), 0)
+    return None
 
 
 def _groups() -> Iterator[int]:
