@@ -126,7 +126,7 @@ class MLflow(FileRecorder):
         self._client: Any = None
 
     def _connect(self) -> Any:
-        """A client of the store, and the experiment in it, None where there is none yet."""
+        """A client of the store, and the experiment in it, None before it is made."""
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # newer versions ask for it
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # by default it tries a dead server for minutes

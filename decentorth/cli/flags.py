@@ -85,7 +85,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
         raise InputError(f"{path}: lists and mappings lie too deep in one another; settings are flat keys") from None
     except InputError:
         raise
-    except (ValueError, OverflowError) as error:  # the last for escapes of characters that there are not
+    except (ValueError, OverflowError) as error:  # the last for escapes of unknown characters
         raise InputError(f"{path}: not well-formed {kind[1:].upper()}: {' '.join(str(error).split())}") from None
     found: dict[str, Any] = {}
     for key, value in given:

@@ -137,7 +137,7 @@ def _line(row: Row) -> str:
 
 
 def refuse_file(path: Path, mark: bytes, what: str) -> None:
-    """Raise if a file is at ``path`` that lacks the ``mark`` of those that a command writes."""
+    """Raise if a file is at ``path`` without the ``mark`` of files that a command writes."""
     try:
         refuse_other(path, mark, what)
     except ValueError as error:

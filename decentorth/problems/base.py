@@ -260,7 +260,7 @@ def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[
 
 
 def check_settings(cls: Any, arrays: int, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
-    """Raise a TypeError unless these are the settings of a problem of so many arrays of each agent."""
+    """Raise a TypeError unless these are the settings of a problem with this number of arrays for each agent."""
     try:
         inspect.signature(cls).bind(*[None] * arrays, *settings, **{"n_agents": 1, "first_agent": 0, **more})
     except TypeError as error:

@@ -20,7 +20,7 @@ Again = Callable[[Parts, Any], Iterator[Any]]
 _OFF = 1.0
 """The feasibility of a start above which it may be the cause of a divergence."""
 _FAR = 1e3
-"""Where a point has grown so many times larger than the start, the step may be the cause of a gradient that is not finite."""
+"""Where a point has grown this many times larger than the start, the step may be the cause of a gradient that is not finite."""
 _GONE = 1e6
 """The feasibility above which points that started nearer have left the set for good."""
 _GROWTH = 100.0

@@ -126,7 +126,7 @@ def run(
 def _looked(
     watchers: Sequence[tuple[Watcher, str]], state: State, snapshot: Callable[[State], Snapshot], clock: Clock
 ) -> Stop | None:
-    """The reason to stop of the first watcher that has one, of those that look at this iteration."""
+    """The first reason to stop among the watchers that look at this iteration."""
     for watcher, name in watchers:
         if watcher.next <= state.k:
             stop = watcher.look(snapshot(state))

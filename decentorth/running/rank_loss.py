@@ -102,7 +102,7 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
 def continued(run: Any, options: Options, resumed: Resumed | None) -> tuple[Any, Outcome]:
     """Iterate to the end without the ranks that are lost meanwhile: the `decentorth.api.Run` of the remaining ones, and its end.
 
-    The communicator of ``run`` is `network.Shrinking`; recorders are told of rows that are taken back. LostError if those left
+    The communicator of ``run`` is `network.Shrinking`; recorders learn which rows are taken back. LostError if the agents left
     cannot continue.
     """
     first, communicator = run, cast(Any, run.network.communicator)
