@@ -262,7 +262,7 @@ def test_an_iteration_of_rfextra_is_one_exchange_of_one_point() -> None:
 # Linear rates near a strict minimiser.
 
 LINEAR: dict[str, tuple[Any, tuple[str, ...], int]] = {
-    "rfextra": (RFEXTRA(step_size="constant"), ("x", "dual"), 1),
+    "rfextra": (RFEXTRA(), ("x", "dual"), 1),
     **{
         f"destiny {variant} {order}": (DESTINY(variant=variant, order=order), ("x", "tracker", "field"), 1)  # type: ignore[arg-type]
         for variant in VARIANTS
@@ -308,14 +308,20 @@ def test_the_local_rate_is_the_spectral_radius_of_the_iteration_linearised_by_di
     assert ones.sum() == conserved * limit.x[0].size
     predicted = np.abs(values[~ones]).max()
     assert predicted < 1.0
-    rng = np.random.default_rng(0)
-    noise = [1e-3 * rng.standard_normal(shape) for shape in shapes]
-    noise = [one if array in ("x", "before") else one - one.mean(axis=0) for array, one in zip(arrays, noise, strict=True)]
-    flat, errors = centre + np.concatenate([one.ravel() for one in noise]), list[float]()
-    while not errors or errors[-1] > 1e-10:
-        flat = image(flat)
-        errors.append(norm(flat - centre))
-    envelope = np.maximum.accumulate(errors[::-1])[::-1]
-    tail = np.flatnonzero(envelope < 1e-6)
-    measured = np.polyfit(tail, np.log(envelope[tail]), 1)[0]
-    assert measured == pytest.approx(np.log(predicted), rel=0.03)
+
+    def measured(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        noise = [1e-3 * rng.standard_normal(shape) for shape in shapes]
+        pairs = zip(arrays, noise, strict=True)
+        noise = [one if array in ("x", "before") else one - one.mean(axis=0) for array, one in pairs]
+        flat, errors = centre + np.concatenate([one.ravel() for one in noise]), list[float]()
+        while not errors or errors[-1] > 1e-10:
+            flat = image(flat)
+            errors.append(norm(flat - centre))
+        envelope = np.maximum.accumulate(errors[::-1])[::-1]
+        tail = np.flatnonzero(envelope < 1e-6)
+        return float(np.polyfit(tail, np.log(envelope[tail]), 1)[0])
+
+    # a perturbation may hardly touch the slowest direction: the largest eigenvalues lie within 1 % of each other
+    slowest = max(map(measured, range(3)))
+    assert slowest == pytest.approx(np.log(predicted), rel=0.03)
