@@ -138,43 +138,48 @@ class Asynchronous(Algorithm[Any, Any], Protocol):
         """Write the logs of all agents, with the facts; called by every rank."""
 
 
-class Declared(NamedTuple):
-    """The class variables, properties and settings of a method that a run reads, and their values for a method without them."""
+class Declared:
+    """The facts of a method that a run reads beside its steps, with their defaults. `algorithms.common.method.Method` has them."""
 
-    requires: tuple[type, ...] = ()
-    """The capabilities that its problem must have."""
-    requires_set: tuple[type, ...] = ()
-    """The capabilities that the problem's constraint set must have."""
-    directed: bool = False
+    directed: ClassVar[bool] = False
     """True if the method runs on directed networks."""
-    on_devices: bool = False
+    on_devices: ClassVar[bool] = False
     """True if its iterations can be made on a device."""
-    every_message: bool = False
+    every_message: ClassVar[bool] = False
     """True if it cannot bear that messages are lost or changed."""
-    on_time: bool = False
+    on_time: ClassVar[bool] = False
     """True if it does not converge where most messages are late."""
-    nonsmooth: bool = False
+    nonsmooth: ClassVar[bool] = False
     """True if it is for problems that need not be differentiable."""
-    counts: str = "iterations"
+    counts: ClassVar[str] = "iterations"
     """The steps of the method: all agents' common iterations, or "activations" of single agents."""
-    without: Mapping[str, str] = MappingProxyType({})
+    without: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Settings of runs that do not apply, and what to do instead."""
-    resumable: tuple[str, ...] = ()
+    resumable: ClassVar[tuple[str, ...]] = ()
     """The settings that may change when a run is resumed."""
-    safe: bool = False
+    safe: Any = False
+    eps: float = 0.0
+    """The most that safe steps let the feasibility be."""
     chebyshev: bool = False
     kernel: str = "numpy"
     step_size: Any = None
     penalty: Any = None
     momentum: Any = 0.0
 
-    @classmethod
-    def of(cls, method: object) -> Self:
-        """The values that a method declares."""
-        values = []
-        for name, default in cls._field_defaults.items():
-            values.append(getattr(method, name, default))
-        return cls._make(values)
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that its problem must have."""
+        return ()
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that the problem's constraint set must have."""
+        return ()
+
+    @staticmethod
+    def of(method: object) -> Declared:
+        """The facts of a method: its own, or these defaults for what a class without this base leaves out."""
+        return method if isinstance(method, Declared) else _Other(method)
 
     @property
     def first_step(self) -> Any:
@@ -184,8 +189,18 @@ class Declared(NamedTuple):
     @property
     def scale(self) -> Callable[[int], float] | None:
         """The steps as multiples of the first, if they follow a schedule."""
-        found: Callable[[int], float] | None = getattr(self.step_size, "scale", None)
-        return found
+        return getattr(self.step_size, "scale", None)
+
+
+class _Other(Declared):
+    """The facts of a user's method, or of a class, which need not inherit them: the one place that looks for attributes."""
+
+    requires: tuple[type, ...] = ()
+    requires_set: tuple[type, ...] = ()
+
+    def __init__(self, method: object) -> None:
+        for name in ("requires", "requires_set", *Declared.__annotations__):
+            setattr(self, name, getattr(method, name, getattr(_Other, name)))
 
 
 class Metric(Protocol):
@@ -226,14 +241,23 @@ class Row(NamedTuple):
     agreed: Agreed | None = None
     """The result of the agents' max-consensus, if one was made at this iteration; not part of the table."""
 
+    def columns(self) -> dict[str, float]:
+        """The counts and the metrics, by their names in the history."""
+        counts: Any = zip(self._fields[:6], self, strict=False)
+        return {**dict(counts), **self.values}
+
     def __getitem__(self, name: Any) -> Any:
         """A count or a metric by its name in the history, as ``row["gradient_norm"]``."""
         if not isinstance(name, str):
             return tuple.__getitem__(self, name)
-        columns = {**dict(zip(self._fields[:6], self, strict=False)), **self.values}
+        columns = self.columns()
         if name not in columns:
             raise KeyError(f"no column {name!r}; there are {', '.join(columns)}")
         return columns[name]
+
+    def __contains__(self, name: object) -> bool:
+        """True for the name of a column: ``"gradient_norm" in row``."""
+        return name in self.columns()
 
 
 class Stop(NamedTuple):

@@ -3,27 +3,115 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import protocols
 from ..numerics.devices import numbers, on_host
 from ..numerics.ordered_sums import norms, power_of_two
-from ..protocols import (
-    Array,
-    Collective,
-    Counted,
-    Evaluated,
-    HoldsOut,
-    KnownOptimum,
-    KnownValue,
-    Landing,
-    Nonsmooth,
-    Observed,
-    Problem,
-    Projection,
-    Riemannian,
+from ..protocols import Array, Collective, Observed, Problem
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A state as the measures see it, with the sums over all agents, the same on every rank."""
+
+    problem: Any
+    state: Any
+    collective: Collective
+    hat: Array
+    """The point xhat, ``(1, *shape)``."""
+    sums: dict[str, Any]
+    """The sums over all agents of the terms of `StandardMetrics`, by their names."""
+    objective: Any
+    gradient: Any
+    consensus_rms: Any
+    feasibility: float
+
+    def mean_norm(self, name: str) -> Any:
+        """The length of the agents' mean of a term."""
+        return norms(self.sums[name][None] / self.problem.n_agents)[0]
+
+    def at_hat(self, function: Callable[[Array], Any], otherwise: Any) -> Any:
+        """A problem's own measure at xhat, where that is finite."""
+        if not np.isfinite(self.hat).all():
+            return otherwise
+        return function(self.hat[0])
+
+    def relative_gap(self) -> Any:
+        """The distance of the objective from its least value, relative to that."""
+        least = self.problem.optimal_value
+        return (self.objective - least) / (abs(least) or 1.0)
+
+    def held_out_rmse(self) -> Any:
+        """The root mean squared error of the values kept out of the objective."""
+        squares, count = self.sums["held_out"]
+        return np.sqrt(squares / count)
+
+
+class Measure(NamedTuple):
+    """A measure: its name, its value, and the states (by their entries) and problems that have it."""
+
+    name: str
+    compute: Callable[[Seen], Any]
+    entries: tuple[str, ...] = ()
+    applies: Callable[[Any], bool] = lambda problem: True
+
+
+def nonsmooth(problem: object) -> bool:
+    """True if the problem is not differentiable."""
+    return isinstance(problem, protocols.Nonsmooth) and problem.nonsmooth
+
+
+def _smooth(problem: object) -> bool:
+    return not nonsmooth(problem)
+
+
+def _projects(problem: Any) -> bool:
+    return isinstance(problem.constraint, protocols.Projection)
+
+
+def _lands(problem: Any) -> bool:
+    return isinstance(problem.constraint, protocols.Landing)
+
+
+def _counted(problem: object) -> bool:
+    return isinstance(problem, protocols.Counted)
+
+
+def _solved(problem: object) -> bool:
+    return isinstance(problem, protocols.KnownOptimum) and bool(problem.error_name)
+
+
+def _bounded(problem: object) -> bool:
+    return isinstance(problem, protocols.KnownValue) and problem.optimal_value is not None
+
+
+def _holds_out(problem: object) -> bool:
+    return isinstance(problem, protocols.HoldsOut) and problem.holds_out
+
+
+MEASURES = (
+    Measure("objective", lambda seen: seen.objective),
+    Measure("gradient_norm", lambda seen: seen.gradient, applies=_smooth),
+    Measure("subgradient_norm", lambda seen: seen.gradient, applies=nonsmooth),
+    Measure("local_gradient_sum", lambda seen: seen.sums["scalars"][1]),
+    Measure("consensus_error", lambda seen: seen.sums["scalars"][2]),
+    Measure("consensus_rms", lambda seen: seen.consensus_rms),
+    Measure("distance_to_manifold", lambda seen: seen.sums["scalars"][4], applies=_projects),
+    Measure("feasibility", lambda seen: seen.feasibility),
+    Measure("tracking_error", lambda seen: seen.mean_norm("gap"), ("tracker", "field")),
+    Measure("landing_norm", lambda seen: seen.mean_norm("at_mean"), ("penalty",), _lands),
+    Measure("flops", lambda seen: seen.sums["flops"], ("flops",), _counted),
+    Measure("drift", lambda seen: seen.collective.max(seen.state.drift.max()), ("drift",)),
+    Measure("error", lambda seen: seen.at_hat(seen.problem.error, math.nan), applies=_solved),
+    Measure("relative_gap", Seen.relative_gap, applies=_bounded),
+    Measure("held_out_rmse", Seen.held_out_rmse, applies=_holds_out),
 )
+"""All standard measures, in the order of the columns."""
 
 
 class StandardMetrics:
@@ -56,105 +144,72 @@ class StandardMetrics:
 
     def __init__(self, problem: Problem[Any], state: Observed) -> None:
         constraint = problem.constraint
-        if not isinstance(constraint, Riemannian):
-            raise TypeError(f"the standard metrics need a constraint set with Riemannian; {constraint!r} has none")
-        entries = set(state._fields)
-        self._projects, self._lands = isinstance(constraint, Projection), isinstance(constraint, Landing)
-        self._tracks = {"tracker", "field"} <= entries
-        self._penalised = self._lands and "penalty" in entries
-        self._counts = "flops" in entries and isinstance(problem, Counted)
-        self._drifts = "drift" in entries
-        self._known = problem if isinstance(problem, KnownOptimum) and problem.error_name else None
-        self._least = problem.optimal_value if isinstance(problem, KnownValue) else None
-        self._holds_out = isinstance(problem, HoldsOut) and problem.holds_out
-        self._evaluated = problem if isinstance(problem, Evaluated) and problem.evaluations else None
-        self.columns: tuple[str, ...] = (
-            "objective",
-            "subgradient_norm" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "gradient_norm",
-            "local_gradient_sum",
-            "consensus_error",
-            "consensus_rms",
-            *(("distance_to_manifold",) if self._projects else ()),
-            "feasibility",
-            *(("tracking_error",) if self._tracks else ()),
-            *(("landing_norm",) if self._penalised else ()),
-            *(("flops",) if self._counts else ()),
-            *(("drift",) if self._drifts else ()),
-            *(("error",) if self._known is not None else ()),
-            *(("relative_gap",) if self._least is not None else ()),
-            *(("held_out_rmse",) if self._holds_out else ()),
-            *(self._evaluated.evaluations if self._evaluated is not None else ()),
-        )
+        if not isinstance(constraint, protocols.Riemannian):
+            needs = "the standard metrics need a constraint set with Riemannian"
+            raise TypeError(f"{needs}; {constraint!r} has none")
+        has = set(state._fields)
+        possible = [measure for measure in MEASURES if has.issuperset(measure.entries)]
+        self._measures = [measure for measure in possible if measure.applies(problem)]
+        self._own: tuple[str, ...] = ()
+        if isinstance(problem, protocols.Evaluated):
+            self._own = problem.evaluations
+        self.columns = (*(measure.name for measure in self._measures), *self._own)
+        self._projects, self._lands = _projects(problem), _lands(problem)
 
-    def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
-        n = problem.n_agents
-        constraint = problem.constraint
-        x = state.x
-        if self._tracks:
-            sum_x, sum_gap = collective.sum(x, state.tracker - state.field)
-        else:
-            (sum_x,) = collective.sum(x)
-        mean = sum_x[None] / n
-        hat = constraint.project(mean) if self._projects else mean
+    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
+        n, first = problem.n_agents, {"x": state.x}
+        if "tracking_error" in self.columns:
+            first["gap"] = state.tracker - state.field
+        sums: dict[str, Any] = dict(zip(first, collective.sum(*first.values()), strict=True))
+        mean = hat = sums["x"][None] / n
+        if self._projects:
+            hat = problem.constraint.project(mean)
         alone = n == 1 and not (self._projects or self._lands)  # xhat is the agent's own point
+        terms, feasibility = self._terms(problem, state, mean, hat, alone)
+        spread = terms["scalars"][:, 3]
+        unit = power_of_two(collective.max(spread.max()))
+        spread[:] = (spread / unit) ** 2
+        sums |= zip(terms, collective.sum(*terms.values()), strict=True)
+        worst = collective.max(feasibility.max())
+        value, gradient, _, squares, _ = sums["scalars"]
+        if not alone:
+            gradient = norms(problem.constraint.tangent(hat, sums["at_hat"][None] / n))[0]
+        rms = unit * np.sqrt(squares / n)
+        seen = Seen(problem, state, collective, hat, sums, value / n, gradient, rms, worst)
+        values = [measure.compute(seen) for measure in self._measures]
+        if self._own:
+            values += seen.at_hat(seen.problem.evaluate, [math.nan] * len(self._own))
+        return numbers(values)
 
-        at_hat = np.empty_like(x)
-        at_mean = np.empty_like(x) if self._penalised else None
-        held_out = np.empty_like(x, shape=(len(x), 2)) if self._holds_out else None
-        scalars = np.empty_like(x, shape=(len(x), 5))
-        feasibility = np.empty_like(x, shape=len(x))
+    def _terms(self, problem: Any, state: Any, mean: Array, hat: Array, alone: bool) -> tuple[dict[str, Array], Array]:
+        """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that stay in cache."""
+        x = state.x
+        at_hat, scalars = np.empty_like(x), np.zeros_like(x, shape=(len(x), 5))
+        terms, feasibility = {"at_hat": at_hat, "scalars": scalars}, np.empty_like(x, shape=len(x))
+        if "landing_norm" in self.columns:
+            terms["at_mean"] = np.empty_like(x)
+        if "flops" in self.columns:
+            terms["flops"] = state.flops
+        if "held_out_rmse" in self.columns:
+            terms["held_out"] = np.empty_like(x, shape=(len(x), 2))
         for block, part in problem.blocks():
-            own = x[block]
-            point = np.repeat(hat, len(own), axis=0)
-            own_gradient = part.gradient(own)
-            at_hat[block] = own_gradient if alone else part.gradient(point)
+            own, constraint = x[block], part.constraint
+            point, gradient = np.repeat(hat, len(own), axis=0), part.gradient(own)
+            at_hat[block] = gradient if alone else part.gradient(point)
             scalars[block, 0] = part.value(point)
-            direction = (
-                part.constraint.relative_gradient(own, own_gradient) if self._lands else part.constraint.tangent(own, own_gradient)
-            )
-            scalars[block, 1] = norms(direction)
+            along = constraint.relative_gradient if self._lands else constraint.tangent
+            scalars[block, 1] = norms(along(own, gradient))
             scalars[block, 2] = norms(own - mean)
             scalars[block, 3] = norms(own - hat)
-            scalars[block, 4] = part.constraint.distance(own) if self._projects else 0.0
-            feasibility[block] = part.constraint.feasibility(own)
-            if held_out is not None:
-                held_out[block] = cast(HoldsOut, part).held_out_errors(point)
-            if at_mean is not None:
+            feasibility[block] = constraint.feasibility(own)
+            if self._projects:
+                scalars[block, 4] = constraint.distance(own)
+            if "held_out" in terms:
+                terms["held_out"][block] = part.held_out_errors(point)
+            if "at_mean" in terms:
                 point = np.repeat(mean, len(own), axis=0)
-                at_mean[block] = part.constraint.landing(point, part.gradient(point), state.penalty[block])
-        unit = power_of_two(collective.max(scalars[:, 3].max()))
-        scalars[:, 3] = (scalars[:, 3] / unit) ** 2
-        optional = (*(() if at_mean is None else (at_mean,)), *((state.flops,) if self._counts else ()))
-        optional += () if held_out is None else (held_out,)
-        sums = collective.sum(at_hat, scalars, *optional)
-        worst = collective.max(feasibility.max())
-
-        objective, local_gradients, consensus, spread, distance = sums[1]
-        gradient = local_gradients if alone else norms(constraint.tangent(hat, sums[0][None] / n))[0]
-        evaluated = self._evaluated
-        measures: tuple[float, ...] = ()
-        finite = (evaluated is None and self._known is None) or bool(np.isfinite(hat).all())
-        if evaluated is not None:
-            measures = evaluated.evaluate(hat[0]) if finite else (math.nan,) * len(evaluated.evaluations)
-        return numbers(
-            (
-                objective / n,
-                gradient,
-                local_gradients,
-                consensus,
-                unit * np.sqrt(spread / n),
-                *((distance,) if self._projects else ()),
-                worst,
-                *((norms(sum_gap[None] / n)[0],) if self._tracks else ()),
-                *((norms(sums[2][None] / n)[0],) if self._penalised else ()),
-                *((sums[-1 - self._holds_out],) if self._counts else ()),
-                *((collective.max(state.drift.max()),) if self._drifts else ()),
-                *((self._known.error(hat[0]) if finite else math.nan,) if self._known is not None else ()),
-                *(() if self._least is None else ((objective / n - self._least) / (abs(self._least) or 1.0),)),
-                *((np.sqrt(sums[-1][0] / sums[-1][1]),) if self._holds_out else ()),
-                *measures,
-            )
-        )
+                terms["at_mean"][block] = constraint.landing(point, part.gradient(point), state.penalty[block])
+        return terms, feasibility
 
 
 class AgentErrors:
@@ -163,7 +218,7 @@ class AgentErrors:
     def __init__(self, n_agents: int) -> None:
         self.columns = tuple(f"agent_{agent}" for agent in range(n_agents))
 
-    def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
         (total,) = collective.sum(state.x)
         own = on_host(norms(state.x - total[None] / problem.n_agents))
         return tuple(np.frombuffer(b"".join(collective.everyone(own.tobytes()))).tolist())
@@ -177,6 +232,8 @@ def first_runaway(x: Array, first_agent: int, n_agents: int, collective: Collect
     """The first agent whose point is not finite or larger than ``bound``, the same on every rank; None if all are fine."""
     with np.errstate(all="ignore"):
         bad = ~(np.abs(x.reshape(len(x), -1)).max(-1) <= bound)
-    mine = first_agent + int(np.argmax(on_host(bad))) if bad.any() else n_agents
+    mine = n_agents
+    if bad.any():
+        mine = first_agent + int(np.argmax(on_host(bad)))
     first = int(-collective.max(float(-mine)))
-    return None if first == n_agents else first
+    return first if first < n_agents else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
-from ...protocols import Array, Network, Oracle, Problem, Retractable, Retraction, Riemannian, Sampled, Spectrum, Streams
+from ...protocols import Array, Declared, Network, Oracle, Problem, Retractable, Retraction, Riemannian, Sampled, Spectrum, Streams
 from ...settings import Count, NotNegative, Settings, Share
 from .automatic_steps import Order, better_order, tracking_step
 from .fields import Penalised, on_samples
@@ -18,17 +18,10 @@ BatchSize = Annotated[Count | None, "Samples of each agent in a gradient; by def
 RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
 
 
-class Method(Settings):
-    """A method for any number of agents."""
+class Method(Settings, Declared):
+    """A method for any number of agents. What a run reads of it, beside its steps, has the defaults of `Declared`."""
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-    on_devices: ClassVar[bool] = False
-    """True if its iterations can be made on a device."""
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have."""
-        return ()
 
 
 class SingleAgentMethod(Method):
