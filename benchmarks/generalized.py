@@ -37,7 +37,6 @@ from threadpoolctl import threadpool_limits
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing
 from decentorth.api import Run, set_up
 from decentorth.problems import GEVP, Procrustes, pencil
-from decentorth.running.loop import completed, steps
 from decentorth.sets import Stiefel
 
 N, CONDITION = 1000, 100.0
@@ -100,12 +99,12 @@ def timed(run: Run, every: int = 1) -> Iterator[tuple[Any, float]]:
     As in a run that records one in ``every`` iterations, only these are sure to have their points.
     """
     spent, parts = 0.0, run.parts
-    states = steps(parts)
+    states = parts.steps()
     while True:
         begun = time.process_time()
         state = next(states)
         if state.k % every == 0:
-            state = completed(parts, state)
+            state = parts.completed(state)
         spent += time.process_time() - begun
         yield state, spent
 
@@ -186,7 +185,7 @@ def large(A: np.ndarray, B: np.ndarray) -> None:
 def told(method: Any) -> str:
     """A method by what it does and its steps."""
     names = [getattr(method, name) for name in ("direction", "metric", "retraction") if hasattr(method, name)]
-    unsafe = ["not safe"] if getattr(method, "safe", None) is False else []
+    unsafe = ["not safe"] if vars(method).get("safe") is False else []
     return " ".join([type(method).__name__, *names, *unsafe]) + f", {str(method.step_size).partition(':')[0]}"
 
 

@@ -138,12 +138,11 @@ def main() -> None:
         "straight NumPy, four products": Straight(np.stack(a), targets, W, x0, alpha, lam),
         "straight NumPy, two products": StraightFused(np.stack(a), targets, W, x0, alpha, lam),
     }
-    from decentorth.running.loop import iterate
     from decentorth.running.loop import run as run_loop
     from decentorth.running.options import Options
-    from decentorth.running.watchers import Parts
+    from decentorth.running.parts import Parts
 
-    states = iterate(run.parts)
+    states = run.parts.states()
     next(states)
     times: dict[str, list[float]] = {"decentorth": [], **{name: [] for name in plain}}
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):

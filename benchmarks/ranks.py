@@ -45,7 +45,6 @@ from decentorth import DRFGT
 from decentorth.api import Run, set_up
 from decentorth.problems.stiefel.procrustes import Procrustes, published_rows
 from decentorth.protocols import Array
-from decentorth.running.loop import iterate
 
 AGENTS, ROWS, D, R = 10, 10, 50, 20
 ALPHA, PENALTY, SELF, OTHER = 1e-3, 10.0, 0.8, 0.1
@@ -175,7 +174,7 @@ def measured(comm: MPI.Intracomm, part: str, agents: int, width: int, blocks: in
     calls = max(3, PER_BLOCK * 10_000 // (agents * width * comm.size))
     if part == "drfgt":
         run, others = drfgt(comm)
-        states = iterate(run.parts)
+        states = run.parts.states()
         works: dict[str, Callable[[], Any]] = {"decentorth": lambda: next(states)}
         works |= {name: other.step for name, other in others.items()}
         times = warm(comm, works, blocks, PER_BLOCK)
@@ -185,7 +184,7 @@ def measured(comm: MPI.Intracomm, part: str, agents: int, width: int, blocks: in
     run = tracking(b, W, None)
     if part == "exchange":
         return exchanged(comm, run, W, blocks, calls)
-    states = iterate(run.parts)
+    states = run.parts.states()
     works = {"decentorth": lambda: next(states)}
     if part == "tracking":
         mine = run.network.agents
@@ -231,7 +230,7 @@ def main() -> None:
         sys.exit("start on ranks: mpirun -n 2 python benchmarks/ranks.py")
     run, others = drfgt(comm)
     raw = others["persistent requests by hand"]
-    states = iterate(run.parts)
+    states = run.parts.states()
     with threadpool_limits(1):
         next(states)
         for _ in range(50):
@@ -244,7 +243,7 @@ def main() -> None:
         found = {"iteration": iteration, "mixing alone": mixing}
         if find_spec("numba"):
             method = DRFGT(step_size=ALPHA, penalty=PENALTY, kernel="numba")
-            compiled = iterate(set_up(run.problem, method, tp.uniform_weights(tp.ring(AGENTS), SELF)).parts)
+            compiled = set_up(run.problem, method, tp.uniform_weights(tp.ring(AGENTS), SELF)).parts.states()
             found["kernel numba"] = in_turn(comm, {"decentorth": lambda: next(compiled), "raw": raw.step}, BLOCKS, PER_BLOCK)
     raw.free()
     if comm.rank == 0:

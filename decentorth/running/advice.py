@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ from ..protocols import Array, Declared, Landing, Projection, Row, Smooth, Split
 from ..stopping import Rule, since
 from .checkpoint import Snapshot
 from .history import History
-from .watchers import Parts
+from .parts import Parts
 
-Again = Callable[[Parts, Any], Iterator[Any]]
-"""The states of a run from one of them on."""
+log = logging.getLogger(__name__)
 _OFF = 1.0
 """The feasibility of a start above which it may be the cause of a divergence."""
 _FAR = 1e3
@@ -39,17 +39,34 @@ def concluded(parts: Parts, rule: StoppingRule | None, stop: Stop, state: Any, r
     """The end, with the tolerances that were missed, and what else keeps its points from being an answer."""
     if stop.status in ("diverged", "left_safe_region", "unbounded"):
         return stop
-    first, message = history.rows[0], stop.message
+    first = history.rows[0]
     if (end := _gone(parts, state, row, first)) is not None:
         return end
-    own = since(rule, first)
-    unmet = ", ".join(own.missed(row, first)) if isinstance(own, Rule) and not stop.converged else ""
+    own, unmet = since(rule, first), ""
+    if isinstance(own, Rule) and not stop.converged:
+        unmet = ", ".join(own.missed(row, first))
+    ended = [stop.message, unmet]
     if unmet and stop.status == "iterations":
-        message = f"stopped at the limit of {row.iteration} iterations: {unmet}"
-    elif unmet:
-        message = f"{message}; {unmet}"
+        ended = [f"stopped at the limit of {row.iteration} iterations: {unmet}"]
     found = _still(parts, state, history), _objective(parts, state, row, first), _component(parts, state, row, first)
-    return stop._replace(message="; ".join([message, *filter(None, found)]))
+    return stop._replace(message="; ".join(filter(None, [*ended, *found])))
+
+
+def warn_of_objective(parts: Parts, state: Any, values: Mapping[str, float], before: Row | None) -> None:
+    """Warn where the objective is no longer finite: it may be undefined there, or its function be wrong."""
+    objective = values.get("objective", 0.0)
+    if math.isfinite(objective) or (before is not None and not math.isfinite(before.values["objective"])):
+        return
+    whose = _whose(parts, state)
+    if parts.collective.rank == 0:
+        found = f"at iteration {state.k} (the mean is {objective})"
+        log.warning("the objective%s is not finite %s, and the run goes on", whose, found)
+
+
+def _whose(parts: Parts, state: Any) -> str:
+    """The words for the first agent whose objective is not finite; empty if only their sum is not."""
+    agent = parts.runaway(parts.problem.value(state.x), np.finfo(np.float64).max)
+    return "" if agent is None else f" of agent {agent}"
 
 
 def _still(parts: Parts, state: Any, history: History) -> str | None:
@@ -66,10 +83,8 @@ def _still(parts: Parts, state: Any, history: History) -> str | None:
         return None
     if not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration:
         return None
-    return (
-        f"neither objective nor gradient norm has changed since iteration {rows[len(moving)].iteration}: try another step size "
-        "or start"
-    )
+    since_then = rows[len(moving)].iteration
+    return f"neither objective nor gradient norm has changed since iteration {since_then}: try another step size or start"
 
 
 def _stationary(parts: Parts, row: Row) -> bool:
@@ -85,7 +100,9 @@ def _lower(last: Row, first: Row) -> bool:
 def _gain(parts: Parts, row: Row) -> float:
     """The change of the objective, to first order, over a move as long as the start; infinity where the gradient is not known."""
     long = parts.collective.max(float(np.linalg.norm(parts.start)))
-    return row.values.get("gradient_norm", math.inf) * (long or 1.0) if "objective" in row.values else math.inf
+    if "objective" not in row.values:
+        return math.inf
+    return row.values.get("gradient_norm", math.inf) * (long or 1.0)
 
 
 def _same(row: Row, last: Row) -> bool:
@@ -103,14 +120,16 @@ def _objective(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
         return None
     begun, ended = first.values["objective"], row.values["objective"]
     if not math.isfinite(ended):
-        agent = parts.runaway(parts.problem.value(state.x), np.finfo(np.float64).max)
-        whose = "" if agent is None else f" of agent {agent}"
+        whose = _whose(parts, state)
         return f"the objective{whose} is not finite at the end (the mean is {ended}): correct the function that gives it"
     gain = _gain(parts, first)
-    if not ended - begun > max((_GROWTH - 1.0) * abs(begun), gain if gain < math.inf else 0.0):
+    if gain == math.inf:
+        gain = 0.0
+    if not ended - begun > max((_GROWTH - 1.0) * abs(begun), gain):
         return None
-    sized = Declared.of(parts.algorithm).step_size is not None
-    advice = _smaller(parts, state) if sized else "try another start or method"
+    advice = "try another start or method"
+    if Declared.of(parts.algorithm).step_size is not None:
+        advice = _smaller(parts, state)
     return f"the objective has grown from {begun:.3g} to {ended:.3g}, more than a hundredfold; {advice}"
 
 
@@ -122,10 +141,10 @@ def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     """
     problem: Any = parts.problem
     constraint: Any = problem.constraint
-    if isinstance(problem, SplitFeatures) or is_on_device(state.x) or not isinstance(problem.constraint, Projection):
+    square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
+    if not square or isinstance(problem, SplitFeatures) or is_on_device(state.x) or not isinstance(constraint, Projection):
         return None
-    names = {"objective", "gradient_norm"} <= {*row.values}
-    if len(problem.shape) != 2 or problem.shape[0] != problem.shape[1] or not names:
+    if not {"objective", "gradient_norm"} <= {*row.values}:
         return None
     if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
         return None
@@ -133,7 +152,7 @@ def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     point = constraint.project(total[None] / problem.n_agents)[0]
     v = np.linalg.eigh(point.T @ slope + slope.T @ point)[1][:, -1:]
     mirrored = point - 2.0 * (point @ v) @ v.T
-    if not constraint.feasibility(mirrored[None])[0] <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
+    if not problem.constraint.feasibility(mirrored[None])[0] <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
         return None
     (values,) = parts.collective.sum(problem.value(np.repeat(mirrored[None], len(state.x), axis=0))[:, None])
     own, other = row.values["objective"], float(values[0]) / problem.n_agents
@@ -155,25 +174,28 @@ def _gone(parts: Parts, state: Any, row: Row, first: Row) -> Stop | None:
     before, far = first.values.get("feasibility", 0.0), row.values.get("feasibility", 0.0)
     if not far > _GONE >= before:
         return None
-    method: Any = parts.algorithm
+    method, constraint = Declared.of(parts.algorithm), parts.problem.constraint
     if method.requires or method.requires_set:
         advice = _off_set(parts) or _smaller(parts, state)
     else:
-        constraint = parts.problem.constraint
-        such = ", such as drfgt" if isinstance(constraint, Landing) else ""
-        advice = f"{type(method).__name__} does not keep points on {constraint!r}: take a method that does{such}"
+        advice = f"{type(parts.algorithm).__name__} does not keep points on {constraint!r}: take a method that does"
+        if isinstance(constraint, Landing):
+            advice += ", such as drfgt"
     seen = f"feasibility {far:.3g} at iteration {row.iteration}, {before:.3g} at the start"
     return Stop("diverged", False, f"diverged: the points have left the constraint set ({seen}); {advice}")
 
 
-def diverged(parts: Parts, again: Again, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
+def diverged(parts: Parts, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
     """The end of a run whose point is not finite: its cause, or a smaller step size."""
-    advice = (None if good is None else _cause(parts, again, good, state.k)) or _off_set(parts) or _smaller(parts, state)
-    seen = f"it was finite at iteration {row.iteration}"
-    return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({seen}); {advice}")
+    cause = None
+    if good is not None:
+        cause = _cause(parts, good, state.k)
+    advice = cause or _off_set(parts) or _smaller(parts, state)
+    seen = f"not finite at iteration {state.k} (it was finite at iteration {row.iteration})"
+    return Stop("diverged", False, f"diverged: the point of agent {agent} is {seen}; {advice}")
 
 
-def _cause(parts: Parts, again: Again, good: Snapshot, last: int) -> str | None:
+def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
     """The gradient or objective that is not finite where the points still are, found by making the iterations after ``good`` again.
 
     None where all are finite at the last such points; the same on every rank.
@@ -183,7 +205,7 @@ def _cause(parts: Parts, again: Again, good: Snapshot, last: int) -> str | None:
     in_flight = {name: array.copy() for name, array in network.in_flight().items()}
     network.restore(*good.counts, good.in_flight)
     before, k = good.state.x, good.state.k
-    for state in again(parts, good.copied().state):
+    for state in parts.states(good.copied().state):
         if state.k >= last or parts.runaway(state.x) is not None:
             break
         before, k = state.x.copy(), state.k
@@ -191,40 +213,53 @@ def _cause(parts: Parts, again: Again, good: Snapshot, last: int) -> str | None:
     for name, function in (("gradient", problem.gradient), ("objective", problem.value)):
         agent = parts.runaway(function(before), np.finfo(np.float64).max)
         if agent is not None:
-            local = agent - problem.agents.start
-            size = np.abs(before[local]).max() if 0 <= local < len(before) else 0.0
-            largest, usual = collective.largest(np.array([size, np.abs(parts.start).max()]))
+            own = np.abs(before[max(agent - problem.agents.start, 0) :][:1])  # none on the ranks of other agents
+            largest, usual = collective.largest(np.array([own.max(initial=0.0), np.abs(parts.start).max()]))
             where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
-            step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
-            return f"the {name} of agent {agent} is not finite at {where}: correct that function{step}"
+            words = f"the {name} of agent {agent} is not finite at {where}: correct that function"
+            if name == "gradient" and largest <= _FAR * usual:
+                return words
+            return f"{words}, or try a smaller step size"
     return None
 
 
 def _off_set(parts: Parts) -> str | None:
     """The advice for a start from which steps of any usual size leave the set for good; None for other starts."""
-    if isinstance(parts.problem, SplitFeatures) or not isinstance(parts.problem.constraint, Projection):
+    constraint = parts.problem.constraint
+    if isinstance(parts.problem, SplitFeatures) or not isinstance(constraint, Projection):
         return None
-    constraint: Any = parts.problem.constraint
-    off = float(constraint.feasibility(parts.start[None])[0])
+    off = float(parts.problem.constraint.feasibility(parts.start[None])[0])
+    if off <= _OFF:
+        return None
     on = "give problem.constraint.project(x0[None])[0], or leave x0 out"
-    return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}" if off > _OFF else None
+    return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}"
 
 
 def _smaller(parts: Parts, state: Any) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty."""
-    declared = Declared.of(parts.algorithm)
+    declared, problem = Declared.of(parts.algorithm), parts.problem
     step, penalty = declared.first_step, declared.penalty
     if not isinstance(step, float | int):
-        own = getattr(state, "step_size", None)
-        most = parts.collective.max(float(own.max())) if isinstance(own, np.ndarray) else math.inf
-        than = f" than {step}, as {most / 5.0:.2g}" if 0.0 < most < math.inf else ""
-        return f"try a smaller step size{than}{', or momentum 0' if declared.momentum else ''}"
-    problem: object = parts.problem
-    steepest = parts.collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
-    curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf
+        return _below(parts, step, state, ", or momentum 0" * bool(declared.momentum))
+    steepest = 0.0
+    if isinstance(problem, Smooth):
+        steepest = parts.collective.max(float(problem.lipschitz.max()))
+    curved = math.inf
+    if 0.0 < steepest < math.inf:
+        curved = 1.0 / steepest
     if isinstance(penalty, float | int) and step * penalty > 0.5 and step <= 2.0 * curved:
         return (
             f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
             f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"
         )
     return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
+
+
+def _below(parts: Parts, step: object, state: Any, beside: str) -> str:
+    """The advice for a step size that was chosen automatically."""
+    most, than = math.inf, ""
+    if "step_size" in state._fields:
+        most = parts.collective.max(float(state.step_size.max()))
+    if 0.0 < most < math.inf:
+        than = f" than {step}, as {most / 5.0:.2g}"
+    return f"try a smaller step size{than}{beside}"

@@ -16,8 +16,8 @@ from ..arguments import Setup
 from ..checkpoint import AGENTS, CheckpointWriter, Resumed, on_all
 from ..loop import Outcome
 from ..options import Options
+from ..parts import Parts
 from ..rank_loss import check_leaving, divided_anew
-from ..watchers import Parts
 from .plain import Run
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from ..capabilities import running
 from ..checkpoint.states import mapped
 from ..loop import Outcome
 from ..options import Options
-from ..watchers import Parts
+from ..parts import Parts
 from .plain import Run
 
 

@@ -40,10 +40,10 @@ from ..capabilities import (
 from ..checkpoint import CheckpointWriter, Identity, Resumed, identity, printed, resume
 from ..local_stopping import Agreement
 from ..options import Options
+from ..parts import Parts
 from ..rank_loss import Loss, after, without
 from ..rank_loss_rewind import Rewind
 from ..sizes import check_data, check_points
-from ..watchers import Parts
 
 
 class Run(Shown):
@@ -174,7 +174,7 @@ class Run(Shown):
     def states(self) -> Iterator[Any]:
         """The generator of states; BLAS has one thread from the first state until the generator ends."""
         with one_thread():
-            yield from loop.iterate(self.parts)
+            yield from self.parts.states()
 
     def solve(self, options: Options) -> Result:
         """Iterate to the end."""

@@ -1,0 +1,78 @@
+"""The parts of a run that stay as they are, and the states that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..protocols import SETUP, Algorithm, Array, Collective, Completing, Problem, S, Streams
+from .checkpoint import CheckpointWriter
+from .metrics import RUNAWAY, first_runaway
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a run that stay as they are."""
+
+    repeats: ClassVar[bool] = True
+    """True if iterations can be made again, from a copy of the points."""
+
+    problem: Problem[Any]
+    algorithm: Algorithm[Any, Any]
+    network: Any
+    collective: Collective
+    streams: Streams
+    start: Array
+    stepper: Any
+    """The algorithm, with the faults of agents around it on an unreliable network."""
+
+    @property
+    def x0(self) -> Array:
+        """The start of this process's agents, ``(n_local, *shape)``; a new array each time, which nobody else keeps."""
+        return np.repeat(self.start[None], self.network.n_local, axis=0)
+
+    def steps(self, state: Any = None) -> Iterator[Any]:
+        """The states, from the initial one or ``state`` on, without an end, as the steps leave them.
+
+        `completed` gives their points. A state is valid until the next one is asked for.
+        """
+        problem, network, streams = self.problem, self.network, self.streams
+        np.empty(min(8 * network.n_local * self.start.nbytes, _KEPT), np.uint8)  # freed at once, see _KEPT
+        if state is None:
+            SETUP.info("the first state: automatic steps")
+            state = self.stepper.init(problem, network, streams, self.x0)
+        while True:
+            yield state
+            state = self.stepper.step(problem, network, streams, state)
+
+    def completed(self, state: S) -> S:
+        """The state with its point x, which some methods compute only when it is recorded."""
+        if not isinstance(self.stepper, Completing):
+            return state
+        found: S = self.stepper.completed(self.problem, state)
+        return found
+
+    def states(self, state: Any = None) -> Iterator[Any]:
+        """The states of `steps`, with their points."""
+        steps = self.steps(state)
+        return map(self.completed, steps) if isinstance(self.stepper, Completing) else steps
+
+    def present(self, state: Any) -> tuple[Problem[Any], Any]:
+        """The problem and the state of the agents that are there; all, unless agents may leave for a time."""
+        return self.problem, state
+
+    def written_by(self, writer: CheckpointWriter, state: Any) -> None:
+        """Let the parts write checkpoints of their own beside the writer's."""
+
+    def runaway(self, values: Array, bound: float = RUNAWAY) -> int | None:
+        """The first agent with values that are not finite, or beyond ``bound``, the same on every rank."""
+        problem = self.problem
+        return first_runaway(values, problem.agents.start, problem.n_agents, self.collective, bound)
+
+
+_KEPT = 30 << 20
+"""The most bytes that are requested and freed before the first step. The C library (glibc) then keeps up to twice as much memory
+that steps free, and does not return it to the system to take it back page by page in each iteration (mallopt(3))."""

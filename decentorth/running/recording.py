@@ -1,0 +1,169 @@
+"""The watchers that record rows: by the schedule, and once more at Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..protocols import SETUP, Collective, Ending, Recorder, Row, Stop
+from ..stopping import Iterations, since
+from . import advice
+from .checkpoint import PendingSignals, SharedLooks, Snapshot
+from .history import History, schedule
+from .local_stopping import Agreement
+from .metrics import StandardMetrics
+from .options import Options
+from .parts import Parts
+from .watchers import Clock
+
+
+class Asking(Protocol):
+    """A watcher that may want a row, of the iteration ``wanted``."""
+
+    wanted: int
+
+
+class Recording:
+    """Records a row where the schedule or another watcher wants one, and decides by it about the end.
+
+    With ``keeps`` the last recorded state is kept in ``good``, to find the cause if an agent diverges. ``wanted`` is an iteration
+    of which a row is wanted beside the schedule, ``ending(state)`` the method's own reason to end.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        options: Options,
+        clock: Clock,
+        history: History,
+        state: Any,
+        asking: Sequence[Asking],
+        agreement: Agreement | None,
+        keeps: bool,
+    ) -> None:
+        SETUP.info("the first row of the history")
+        self._parts, self._options, self._clock, self._history = parts, options, clock, history
+        self._agreement, self._keeps, self._asking = agreement, keeps, (self, *asking)
+        own = getattr(parts.problem, "metrics", None) or StandardMetrics(parts.problem, state)
+        self._metrics = (own, *options.metrics)
+        self._recorders = options.recorders if parts.collective.rank == 0 else ()
+        self.row: Row | None = None
+        self._first: Row | None = None
+        self.good: Snapshot | None = None
+        self.wanted = self.recorded = -1
+        if history.rows:
+            self._continue(history.rows, state.k)
+        first = max(state.k, self.recorded + 1)  # a generator that named the state would keep its arrays
+        targets = schedule(options.iterations, options.rows, options.record_every)
+        self._targets = (k for k in targets if k >= first)
+        self._target: float = next(self._targets, math.inf)
+        self.ending: Callable[[Any], Stop | None] = _never
+        if isinstance(parts.algorithm, Ending):
+            self.ending = partial(parts.algorithm.ending, parts.problem)
+
+    def _continue(self, rows: Sequence[Row], k: int) -> None:
+        """Go on from these rows; a ValueError for rows of other metrics."""
+        before, now = list(rows[0].values), [column for metric in self._metrics for column in metric.columns]
+        if before != now:
+            names = f"{', '.join(before)}; it was given {', '.join(now)}"
+            raise ValueError(f"a resumed run goes on with its metrics, {names}")
+        self._first, self.row = rows[0], rows[-1]
+        self.recorded = self.row.iteration
+        if self._agreement is not None:
+            self.row = self.row._replace(agreed=self._agreement.at(k))
+
+    @property
+    def next(self) -> float:
+        """The iteration of the next row."""
+        recorded = self.recorded
+        return min([self._target, *[one.wanted for one in self._asking if one.wanted > recorded]])
+
+    def judge(self, snapshot: Snapshot) -> Stop | None:
+        """The reason to stop at this state, if its row is the last one; without a reason the state is kept."""
+        stop = None
+        if self.row is not None and self.recorded == snapshot.state.k:
+            stop = self.ending(snapshot.state) or self._decide(self.row)
+        if stop is None and self._keeps:
+            self.good = snapshot.copied(self.good)
+        return stop
+
+    def _decide(self, row: Row) -> Stop | None:
+        """The reason to stop at a row."""
+        options, collective = self._options, self._parts.collective
+        region = options.safety_region
+        if region is not None and (far := row.values["feasibility"]) > region:
+            left = f"left the safety region: feasibility {far:.3g} > {region:g} at iteration {row.iteration}"
+            return Stop("left_safe_region", False, f"{left}; take a smaller step size, or a larger region")
+        rule = since(options.rule, self._first or row)
+        found = None if rule is None else rule(row, collective)
+        return found or Iterations(options.iterations)(row, collective)
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Record a row and decide; a ValueError if the first state is not finite."""
+        parts, state = self._parts, snapshot.state
+        runaway = parts.runaway(state.x)
+        if runaway is not None and self.row is None:
+            raise ValueError(f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow")
+        if runaway is not None and self.row is not None:
+            return advice.diverged(parts, runaway, state, self.row, self.good)
+        values: dict[str, float] = {}
+        problem, seen = parts.present(state)
+        for metric in self._metrics:
+            values |= zip(metric.columns, metric(problem, seen, parts.collective), strict=True)
+        advice.warn_of_objective(parts, state, values, self.row)
+        agreed = None if self._agreement is None else self._agreement.at(state.k)
+        self.row = Row(state.k, *snapshot.counts, state.gradients, self._clock.iterating(), values, agreed)
+        self.recorded = state.k
+        self._first = self._first or self.row
+        self._history.record(self.row)
+        endings = [_ends(recorder, self.row) for recorder in self._recorders]  # every recorder gets the row
+        ended = parts.collective.decide(any(endings))
+        if self._target <= state.k:
+            self._target = next(self._targets, math.inf)
+        stop = self.judge(snapshot)
+        if stop is None and ended:
+            stop = Stop("stopped", False, f"the callback ended the run at iteration {state.k}")
+        return stop
+
+
+def _never(state: object) -> None:
+    """No reason to end: for methods that cannot detect one."""
+
+
+def _ends(recorder: Recorder, row: Row) -> bool:
+    """Record a row; True if the recorder ends the run with it."""
+    try:
+        answer = recorder.record(row)
+    except StopIteration:
+        return True
+    return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+class Interrupts:
+    """Ends a run at the first SIGINT (Ctrl-C) to any rank, within the context ``signals``, after a last row."""
+
+    def __init__(self, collective: Collective, k: int, recording: Recording) -> None:
+        self._looks = SharedLooks(collective, k, time.monotonic)
+        self._recording = recording
+        own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self.signals = PendingSignals({signal.SIGINT} if own else ())
+
+    @property
+    def next(self) -> float:
+        """The iteration at which ranks agree again."""
+        return self._looks.next
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """The reason to stop, on every rank, if there was a signal."""
+        k, stop = snapshot.state.k, None
+        if not self._looks.largest(k, [bool(self.signals.take())])[0]:
+            return None
+        if self._recording.recorded != k:
+            stop = self._recording.look(snapshot)
+        return stop or Stop("interrupted", False, f"interrupted after iteration {k}")
