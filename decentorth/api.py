@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,7 @@ def solve(arguments: Arguments[P]) -> Result:
 
     Called with the same arguments on every rank when started under ``mpirun``; the same bits for any number of ranks. Ctrl-C
     (SIGINT) ends the run between two iterations and returns its result, with the status ``interrupted``; a second one raises
-    KeyboardInterrupt at once.
+    KeyboardInterrupt at once. A run that diverges returns its result too, and rank 0 warns with the reason.
 
     Raises
     ------
@@ -38,12 +39,20 @@ def solve(arguments: Arguments[P]) -> Result:
     run = run_of(arguments)
     if arguments.check:
         run.check_gradient()
-    if arguments.progress and run.collective.rank == 0:
-        from .cli.progress import row_progress
+    result = _solved(run, arguments)
+    if result.status == "diverged" and result.collective.rank == 0:
+        warnings.warn(result.message, RuntimeWarning, stacklevel=3)
+    return result
 
-        with row_progress(arguments.iterations) as recorder:
-            return run.solve(replace(arguments, recorders=(*arguments.recorders, recorder)))
-    return run.solve(arguments)
+
+def _solved(run: Run, arguments: Arguments[Any]) -> Result:
+    """The result of a run, with its progress shown where that is asked for."""
+    if not arguments.progress or run.collective.rank > 0:
+        return run.solve(arguments)
+    from .cli.progress import row_progress
+
+    with row_progress(arguments.iterations) as recorder:
+        return run.solve(replace(arguments, recorders=(*arguments.recorders, recorder)))
 
 
 @taking(Setup)

@@ -77,8 +77,25 @@ class _Flooding:
         return tuple(found)
 
 
+class _Answer(NamedTuple):
+    """A point of features: its own rows, and what all agents know of it, ``(n_local, ...)``."""
+
+    x: Array
+    image: Array
+    """T = sum_i D_i x_i, ``(n_local, k, r)``."""
+    ridge: Array
+    """x^T diag(ridge) x, ``(n_local, r, r)``."""
+
+
 def certify(result: Result) -> tuple[Result, Certificate]:
     """The result with x orthonormal to rounding and its columns eigenvectors, and the certificate; called by every rank.
+
+    With B = D^T E D + diag(ridge) and M = D^T J D of `protocols.SplitFeatures`:
+
+    (a) x <- x L^-T, with L L^T = x^T B x the Cholesky factor, so that x^T B x = I.
+    (b) x <- x Q, with Q the eigenvectors of x^T M x, largest first, and signs by the largest entry of each column of T.
+    (c) Measure ||x^T B x - I||, the values diag(x^T M x), and the residual ||M x - B x diag(values)||.
+    (d) Continue with LOBPCG from x and one random column, for what is missing from x.
 
     Parameters
     ----------
@@ -99,37 +116,14 @@ def certify(result: Result) -> tuple[Result, Certificate]:
     network: Network = result.network
     adding: _Sums = network if network.sums_exactly else _Flooding(network)
     with one_thread(), np.errstate(all="ignore"):
-        x = result.x
-        r = x.shape[2]
-        image, gram = adding.total(problem.products(x), _across(x, problem.ridge * x))
-        try:
-            inverse = np.linalg.inv(np.linalg.cholesky(_across(image, problem.constraint_rows(image)) + gram))
-        except np.linalg.LinAlgError:
-            raise ValueError("the columns of x depend on each other: make more iterations, or smaller steps") from None
-        turn = inverse.transpose(0, 2, 1)
-        image = image @ turn
-        turn = turn @ np.linalg.eigh(_across(image, problem.objective_rows(image)))[1][:, :, ::-1]
-        x = x @ turn
-        image, gram = adding.total(problem.products(x), _across(x, problem.ridge * x))
-        largest = np.take_along_axis(image, np.abs(image).argmax(axis=1)[:, None], axis=1)
-        flip = np.where(largest < 0.0, -1.0, 1.0)
-        x, image, gram = x * flip, image * flip, gram * flip * flip.transpose(0, 2, 1)
-        excess = _across(image, problem.constraint_rows(image)) + gram - np.eye(r)
-        values = np.diagonal(_across(image, problem.objective_rows(image)), axis1=1, axis2=2)
-        weighed = image * values[:, None]
-        rest = (
-            problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(weighed)) - problem.ridge * x * values[:, None]
-        )
-        (squares,) = adding.total((rest * rest).sum(axis=(1, 2))[:, None])
-        found = _probed(problem, adding, result, x)
-    certificate = Certificate(
-        values[0].copy(),
-        float(np.linalg.norm(excess[0])),
-        float(np.sqrt(squares[0, 0])),
-        float(found[r]),
-        float(np.abs(found[:r] - values[0]).max()),
-    )
-    return dataclasses.replace(result, x=np.ascontiguousarray(x)), certificate
+        turn = _orthonormal(problem, _summed(problem, adding, result.x))
+        answer = _eigenvectors(problem, adding, result.x, turn)
+        values, orthonormality, residual = _measured(problem, adding, answer)
+        found = _probed(problem, adding, result, answer.x)
+    r = len(values)
+    missed = float(np.abs(found[:r] - values).max())
+    certificate = Certificate(values, orthonormality, residual, float(found[r]), missed)
+    return dataclasses.replace(result, x=np.ascontiguousarray(answer.x)), certificate
 
 
 def _across(x: Array, y: Array) -> Array:
@@ -137,8 +131,46 @@ def _across(x: Array, y: Array) -> Array:
     return product
 
 
+def _summed(problem: Any, adding: _Sums, x: Array) -> _Answer:
+    """The answer at x, from sums over all agents made anew."""
+    return _Answer(x, *adding.total(problem.products(x), _across(x, problem.ridge * x)))
+
+
+def _orthonormal(problem: Any, at: _Answer) -> tuple[Array, Array]:
+    """(a) The matrix L^-T, and the image of x L^-T."""
+    gram = _across(at.image, problem.constraint_rows(at.image)) + at.ridge
+    try:
+        inverse = np.linalg.inv(np.linalg.cholesky(gram))
+    except np.linalg.LinAlgError:
+        raise ValueError("the columns of x depend on each other: make more iterations, or smaller steps") from None
+    turn = inverse.transpose(0, 2, 1)
+    return turn, at.image @ turn
+
+
+def _eigenvectors(problem: Any, adding: _Sums, x: Array, begun: tuple[Array, Array]) -> _Answer:
+    """(b) The answer of eigenvectors, with sums made anew, from the matrix of (a) and its image."""
+    turn, image = begun
+    vectors = np.linalg.eigh(_across(image, problem.objective_rows(image)))[1]
+    answer = _summed(problem, adding, x @ (turn @ vectors[:, :, ::-1]))
+    largest = np.take_along_axis(answer.image, np.abs(answer.image).argmax(axis=1)[:, None], axis=1)
+    sign = np.where(largest < 0.0, -1.0, 1.0)
+    return _Answer(answer.x * sign, answer.image * sign, answer.ridge * sign * sign.transpose(0, 2, 1))
+
+
+def _measured(problem: Any, adding: _Sums, answer: _Answer) -> tuple[Array, float, float]:
+    """(c) The values, the distance from x^T B x = I, and the residual."""
+    x, image, ridge = answer
+    excess = _across(image, problem.constraint_rows(image)) + ridge - np.eye(x.shape[2])
+    values = np.diagonal(_across(image, problem.objective_rows(image)), axis1=1, axis2=2)
+    scaled = values[:, None]
+    rows = problem.objective_rows(image) - problem.constraint_rows(image * scaled)
+    rest = problem.adjoint(rows) - problem.ridge * x * scaled
+    (squares,) = adding.total((rest * rest).sum(axis=(1, 2))[:, None])
+    return values[0].copy(), float(np.linalg.norm(excess[0])), float(np.sqrt(squares[0, 0]))
+
+
 def _probed(problem: Any, adding: Any, result: Result, x: Array) -> Array:
-    """The Ritz values, ``(r + 1,)``, after LOBPCG iterations from x and one random column."""
+    """(d) The Ritz values, ``(r + 1,)``, after LOBPCG iterations from x and one random column."""
     streams = CounterStreams(1, result.network.agents)
     drawn = streams.integers("start", 1, x.shape[1], 1 << 31).reshape(len(x), -1, 1)
     wider = np.concatenate((x, (drawn * 2.0**-30 - 1.0) * problem.present), axis=2)
