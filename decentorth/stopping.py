@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -49,6 +49,18 @@ class Rule(Settings):
         """True if a common start of all agents, with this feasibility, is converged for any objective."""
         return False
 
+    def parts(self) -> tuple[Rule, ...]:
+        """The rules that are combined, in order."""
+        return (self,)
+
+    def since(self, first: Row) -> Rule:
+        """The rule for a run with this first row, with which relative tolerances are compared."""
+        return self
+
+    def resumed(self, seconds: float) -> Rule:
+        """The rule for a job that continues a run, whose first ``seconds`` count for no limit of time."""
+        return self
+
 
 @dataclass(frozen=True)
 class _Function(Rule):
@@ -60,18 +72,17 @@ class _Function(Rule):
         pass
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        arguments = (row, collective) if _takes_two(self.function) else (row,)
+        arguments = (row, collective)[: 1 + _takes_two(self.function)]
         try:
             found = self.function(*arguments)
         except StopIteration:
             found = True
         if isinstance(found, bool | np.bool_):
-            found = Stop("stopped", False, f"the stopping rule ended the run at iteration {row.iteration}") if found else None
+            ended = Stop("stopped", False, f"the stopping rule ended the run at iteration {row.iteration}")
+            found = ended if found else None
         if not isinstance(found, Stop | None):
-            raise TypeError(
-                "a stopping rule must return True or False, decentorth.protocols.Stop(status, converged, message) or None, "
-                f"got {found!r}"
-            )
+            results = "True or False, decentorth.protocols.Stop(status, converged, message) or None"
+            raise TypeError(f"a stopping rule must return {results}, got {found!r}")
         if collective.size == 1:
             return found
         of_root = json.loads(collective.everyone(json.dumps(found).encode())[0])
@@ -89,38 +100,44 @@ def _takes_two(function: Any) -> bool:
     return True
 
 
-def _rule(other: Any) -> Any:
+def _rule(other: Any) -> Rule:
     """The rule that stands beside ``&`` or ``|``; a TypeError for what is none."""
     if isinstance(other, type) or not callable(other):
         raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {other!r}")
-    return as_rule(other)
+    rule: Rule = as_rule(other)
+    return rule
 
 
 @dataclass(frozen=True)
 class _Pair(Rule):
-    first: StoppingRule
-    second: StoppingRule
+    first: Rule
+    second: Rule
 
     def __post_init__(self) -> None:
         pass
 
-    @property
-    def _rules(self) -> list[Rule]:
-        return [rule for rule in (self.first, self.second) if isinstance(rule, Rule)]
+    def parts(self) -> tuple[Rule, ...]:
+        return (*self.first.parts(), *self.second.parts())
+
+    def since(self, first: Row) -> Rule:
+        return type(self)(self.first.since(first), self.second.since(first))
+
+    def resumed(self, seconds: float) -> Rule:
+        return type(self)(self.first.resumed(seconds), self.second.resumed(seconds))
 
     def missed(self, row: Row, first: Row) -> list[str]:
-        return [words for rule in self._rules for words in rule.missed(row, first)]
+        return [*self.first.missed(row, first), *self.second.missed(row, first)]
 
 
 class _Any(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         one, two = self.first(row, collective), self.second(row, collective)
-        if one is not None and two is not None:
-            return one if one.converged else two
-        return one or two
+        if one is None or (two is not None and not one.converged):
+            return two
+        return one
 
     def met_at_start(self, feasibility: float) -> bool:
-        return any(rule.met_at_start(feasibility) for rule in self._rules)
+        return self.first.met_at_start(feasibility) or self.second.met_at_start(feasibility)
 
 
 class _All(_Pair):
@@ -128,18 +145,20 @@ class _All(_Pair):
         one, two = self.first(row, collective), self.second(row, collective)
         if one is None or two is None:
             return None
-        converged = one.converged and two.converged
-        status = "converged" if converged else one.status if two.converged else two.status
-        return Stop(status, converged, f"{one.message}, {two.message}")
+        unconverged = [stop.status for stop in (one, two) if not stop.converged]
+        status = ["converged", *unconverged][-1]
+        return Stop(status, not unconverged, f"{one.message}, {two.message}")
 
     def met_at_start(self, feasibility: float) -> bool:
-        return [rule.met_at_start(feasibility) for rule in self._rules] == [True, True]
+        return self.first.met_at_start(feasibility) and self.second.met_at_start(feasibility)
 
 
 def _above(words: str, metric: str, row: Row, first: Row, bound: float) -> list[str]:
     """The metric at the start and in the row, if it is not at or below the bound there."""
     value = row.values.get(metric, 0.0)
-    return [] if value <= bound else [f"{words} {first.values[metric]:.3g} -> {value:.3g}, not below {bound:.3g}"]
+    if value <= bound:
+        return []
+    return [f"{words} {first.values[metric]:.3g} -> {value:.3g}, not below {bound:.3g}"]
 
 
 @dataclass(frozen=True)
@@ -187,7 +206,6 @@ class GradientNorm(_Below):
         return super().__call__(row, collective)
 
     def since(self, first: Row) -> Rule:
-        """The rule for a run with this first row."""
         if not self.relative:
             return self
         if self._metric not in first.values:
@@ -204,11 +222,10 @@ class _Share(Rule):
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         value = row.values["gradient_norm"]
-        if value <= self.share * self.start:
-            return Stop(
-                "converged", True, f"gradient norm {value:.2e} <= {self.share:g} times {self.start:.3g}, its value at the start"
-            )
-        return None
+        if value > self.share * self.start:
+            return None
+        bound = f"{self.share:g} times {self.start:.3g}, its value at the start"
+        return Stop("converged", True, f"gradient norm {value:.2e} <= {bound}")
 
     def missed(self, row: Row, first: Row) -> list[str]:
         found = _above("gradient norm", "gradient_norm", row, first, self.share * self.start)
@@ -280,7 +297,9 @@ class LocalMaximum(Rule):
         if agreed is None or not self.reached(agreed):
             return None
         found = ", ".join(f"{name} {value:.2e}" for name, value in self._judged(agreed).items())
-        decided = f"the agents agreed by {agreed.rounds} rounds of max-consensus" if agreed.rounds else "the agent alone decided"
+        decided = "the agent alone decided"
+        if agreed.rounds:
+            decided = f"the agents agreed by {agreed.rounds} rounds of max-consensus"
         return Stop("converged", True, f"{decided}: local {found} <= {self.tolerance:g}")
 
     def reached(self, agreed: Agreed) -> bool:
@@ -288,41 +307,34 @@ class LocalMaximum(Rule):
         return all(value <= self.tolerance for value in self._judged(agreed).values())
 
     def met_at_start(self, feasibility: float) -> bool:
-        near = {"feasibility"} if feasibility <= self.tolerance else set()
-        return bool(self.quantities) and {*self.quantities} <= {"disagreement", *near}
+        near = {"disagreement"}
+        if feasibility <= self.tolerance:
+            near.add("feasibility")
+        return bool(self.quantities) and {*self.quantities} <= near
 
     def missed(self, row: Row, first: Row) -> list[str]:
-        agreed = row.agreed
-        large = {} if agreed is None else {n: v for n, v in self._judged(agreed).items() if not v <= self.tolerance}
-        when = "" if agreed is None or agreed.iteration == row.iteration else f" at iteration {agreed.iteration}"
+        agreed, when = row.agreed, ""
+        if agreed is None:
+            return []
+        if agreed.iteration != row.iteration:
+            when = f" at iteration {agreed.iteration}"
+        large = {name: value for name, value in self._judged(agreed).items() if not value <= self.tolerance}
         return [f"local {name} {value:.3g}{when}, not below {self.tolerance:g}" for name, value in large.items()]
 
     def _judged(self, agreed: Agreed) -> dict[str, float]:
         return {name: agreed.maxima[name] for name in self.quantities or agreed.usual}
 
 
-def rules_of(kind: type[R], rule: StoppingRule | None) -> tuple[R, ...]:
+def rules_of(kind: type[R], rule: Rule | None) -> tuple[R, ...]:
     """The rules of a kind within a combination, in order."""
-    if isinstance(rule, _Pair):
-        return (*rules_of(kind, rule.first), *rules_of(kind, rule.second))
-    return (rule,) if isinstance(rule, kind) else ()
+    return tuple(one for one in rule.parts() if isinstance(one, kind)) if rule is not None else ()
 
 
-def since(rule: StoppingRule | None, first: Row) -> StoppingRule | None:
-    """The rule for a run with this first row, with which relative tolerances are compared."""
-    if isinstance(rule, _Pair):
-        return type(rule)(since(rule.first, first), since(rule.second, first))  # type: ignore[arg-type]  # two rules
-    return rule.since(first) if isinstance(rule, GradientNorm) else rule
-
-
-def after_resume(rule: StoppingRule | None, seconds: float) -> StoppingRule | None:
-    """The rule for a job that continues a run, whose first ``seconds`` count for no limit of time."""
-    if isinstance(rule, _Pair):
-        return type(rule)(after_resume(rule.first, seconds), after_resume(rule.second, seconds))  # type: ignore[arg-type]  # two rules
-    return _Resumed(rule.seconds, seconds) if isinstance(rule, Time) else rule
-
-
-def as_rule(stopping: Any) -> StoppingRule | None:
+@overload
+def as_rule(stopping: None) -> None: ...
+@overload
+def as_rule(stopping: Callable[..., object] | float) -> Rule: ...
+def as_rule(stopping: Any) -> Rule | None:
     """The rule that is given; a number is a tolerance of the gradient norm.
 
     Raises
@@ -330,15 +342,13 @@ def as_rule(stopping: Any) -> StoppingRule | None:
     TypeError, ValueError
         It is neither, or the number is not positive.
     """
-    if not isinstance(stopping, bool) and isinstance(stopping, Real):
-        return GradientNorm(float(stopping))
-    if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
-        raise TypeError(
-            "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance of the gradient norm such as 1e-6, "
-            f"got {stopping!r}"
-        )
     if stopping is None or isinstance(stopping, Rule):
         return stopping
+    if not isinstance(stopping, bool) and isinstance(stopping, Real):
+        return GradientNorm(float(stopping))
+    if isinstance(stopping, type) or not callable(stopping):
+        example = "a rule such as do.stopping.GradientNorm(1e-6), or a tolerance of the gradient norm such as 1e-6"
+        raise TypeError(f"stopping must be {example}, got {stopping!r}")
     return _Function(stopping)
 
 
@@ -378,6 +388,9 @@ class Time(Rule):
         if collective.decide(row.seconds >= self.end):
             return Stop("time_limit", False, f"the time limit of {self.seconds:g} s is reached")
         return None
+
+    def resumed(self, seconds: float) -> Rule:
+        return _Resumed(self.seconds, seconds)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..numerics.devices import is_on_device, on_host
-from ..protocols import Array, Declared, Landing, Projection, Row, Smooth, SplitFeatures, Stop, StoppingRule
-from ..stopping import Rule, since
+from ..protocols import Array, Declared, Landing, Projection, Row, Smooth, SplitFeatures, Stop
+from ..stopping import Rule
 from .checkpoint import Snapshot
 from .history import History
 from .parts import Parts
@@ -35,16 +35,16 @@ _SETTLED = 1e-3
 """The share of the first gradient norm below which square points are near a critical one; also a clear change of the objective."""
 
 
-def concluded(parts: Parts, rule: StoppingRule | None, stop: Stop, state: Any, row: Row, history: History) -> Stop:
+def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Any, row: Row, history: History) -> Stop:
     """The end, with the tolerances that were missed, and what else keeps its points from being an answer."""
     if stop.status in ("diverged", "left_safe_region", "unbounded"):
         return stop
     first = history.rows[0]
     if (end := _gone(parts, state, row, first)) is not None:
         return end
-    own, unmet = since(rule, first), ""
-    if isinstance(own, Rule) and not stop.converged:
-        unmet = ", ".join(own.missed(row, first))
+    unmet = ""
+    if rule is not None and not stop.converged:
+        unmet = ", ".join(rule.since(first).missed(row, first))
     ended = [stop.message, unmet]
     if unmet and stop.status == "iterations":
         ended = [f"stopped at the limit of {row.iteration} iterations: {unmet}"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import protocols
-from ..protocols import Algorithm, Array, Declared, Landing, Problem, Projection, SplitFeatures, StoppingRule
+from ..protocols import Algorithm, Array, Declared, Landing, Problem, Projection, SplitFeatures
 from ..registry import algorithms
 from ..stopping import GradientNorm, Rule, rules_of
 from .metrics import nonsmooth
@@ -93,7 +93,7 @@ def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
     return True
 
 
-def check_stopping(problem: Problem[Any], stopping: StoppingRule | None) -> None:
+def check_stopping(problem: Problem[Any], stopping: Rule | None) -> None:
     """Raise ValueError for a tolerance of the gradient norm of a problem that is not differentiable."""
     rules = rules_of(GradientNorm, stopping)
     if rules and nonsmooth(problem):
@@ -105,7 +105,7 @@ def _off(problem: Any, x0: Array) -> float:
     return 0.0 if isinstance(problem, SplitFeatures) else float(problem.constraint.feasibility(x0[None])[0])
 
 
-def check_met(problem: Problem[Any], stopping: StoppingRule | None, start: Array) -> None:
+def check_met(problem: Problem[Any], stopping: Rule | None, start: Array) -> None:
     """Raise ValueError for tolerances that the common start meets, whatever the objective."""
     if isinstance(stopping, Rule) and stopping.met_at_start(_off(problem, start)):
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"

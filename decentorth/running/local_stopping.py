@@ -37,8 +37,8 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from ..numerics.ordered_sums import norms
-from ..protocols import Agreed, Array, Nonsmooth, Observed, Problem, Projection, Quantity, SplitFeatures, Stop, StoppingRule
-from ..stopping import LocalMaximum, rules_of
+from ..protocols import Agreed, Array, Nonsmooth, Observed, Problem, Projection, Quantity, SplitFeatures, Stop
+from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
 
 
@@ -130,7 +130,7 @@ class Agreement:
         self.next, self.wanted = 0, -1
 
     @classmethod
-    def of(cls, stopping: StoppingRule | None, problem: Problem[Any], algorithm: Any, network: Any) -> Self | None:
+    def of(cls, stopping: Rule | None, problem: Problem[Any], algorithm: Any, network: Any) -> Self | None:
         """The agreement by the rules in a combination; None where the agents do not decide."""
         rules = rules_of(LocalMaximum, stopping)
         return cls(rules, problem, algorithm, network) if rules else None

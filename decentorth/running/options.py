@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from ..process.abort import RANK_TIMEOUT, patience
 from ..protocols import Metric, Recorder, Row, StoppingRule
 from ..settings import Count, Form, Natural, Positive, Range, Seconds, Seed, Settings, check
-from ..stopping import as_rule
+from ..stopping import Rule, as_rule
 from .checkpoint import Checkpoints, Resumed
 
 Stopping = Annotated[StoppingRule | Callable[[Row], object] | float, Form(as_rule)]
@@ -127,7 +127,7 @@ class Options(Limits):
         _check_listed("recorders", self.recorders, ("record",), "objects with a function record(row)")
 
     @property
-    def rule(self) -> StoppingRule | None:
+    def rule(self) -> Rule | None:
         """The rule of stopping."""
         return as_rule(self.stopping)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..protocols import SETUP, Collective, Ending, Recorder, Row, Stop
-from ..stopping import Iterations, since
+from ..stopping import Iterations
 from . import advice
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
 from .history import History, schedule
@@ -100,8 +100,9 @@ class Recording:
         if region is not None and (far := row.values["feasibility"]) > region:
             left = f"left the safety region: feasibility {far:.3g} > {region:g} at iteration {row.iteration}"
             return Stop("left_safe_region", False, f"{left}; take a smaller step size, or a larger region")
-        rule = since(options.rule, self._first or row)
-        found = None if rule is None else rule(row, collective)
+        rule, found = options.rule, None
+        if rule is not None:
+            found = rule.since(self._first or row)(row, collective)
         return found or Iterations(options.iterations)(row, collective)
 
     def look(self, snapshot: Snapshot) -> Stop | None:

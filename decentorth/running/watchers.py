@@ -12,8 +12,8 @@ from bisect import bisect
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..protocols import Collective, Stop, StoppingRule
-from ..stopping import Time, rules_of
+from ..protocols import Collective, Stop
+from ..stopping import Rule, Time, rules_of
 from .checkpoint import LOOK_SECONDS, SharedLooks, Snapshot
 
 
@@ -63,7 +63,7 @@ class TimeLimits:
     One process looks at its clock after each iteration. Ranks agree from time to time about the clock of rank 0.
     """
 
-    def __init__(self, stopping: StoppingRule | None, collective: Collective, clock: Clock, k: int) -> None:
+    def __init__(self, stopping: Rule | None, collective: Collective, clock: Clock, k: int) -> None:
         self._limits = [*sorted(rule.end for rule in rules_of(Time, stopping)), math.inf]
         self._clock, self._root, self._alone = clock, collective.rank == 0, collective.size == 1
         self._looks = SharedLooks(collective, k, clock.iterating)

@@ -23,7 +23,7 @@ from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
 from ...protocols import SETUP, Algorithm, Array, Declared, Index, Problem, SplitFeatures, StoppingRule
 from ...result import Result
-from ...stopping import after_resume
+from ...stopping import as_rule
 from .. import forms, loop
 from ..arguments import Setup
 from ..capabilities import (
@@ -191,7 +191,10 @@ class Run(Shown):
             )
         before = sum(resumed.seconds.get(name, 0.0) for name in ("compute", "wait"))
         run: Run = resumed.run
-        return run._ended(replace(options, stopping=after_resume(options.rule, before)), resumed)
+        rule = options.rule
+        if rule is not None:
+            rule = rule.resumed(before)
+        return run._ended(replace(options, stopping=rule), resumed)
 
     def _options(self, options: Options) -> Options:
         """The options of the run; a ValueError for options that this kind cannot have."""
@@ -252,10 +255,11 @@ class Run(Shown):
 
         A ValueError for rules that the problem does not allow, or that a ``fresh`` run meets at its start.
         """
-        check_stopping(self.problem, stopping)
+        rule = as_rule(stopping)
+        check_stopping(self.problem, rule)
         if fresh:
-            check_met(self.problem, stopping, self.start)
-        return Agreement.of(stopping, self.problem, self.method, self.network)
+            check_met(self.problem, rule, self.start)
+        return Agreement.of(rule, self.problem, self.method, self.network)
 
     def check_gradient(self) -> GradientCheck:
         """The Taylor test of all agents' gradients near the start, on every rank; called by every rank.
