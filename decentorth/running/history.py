@@ -14,7 +14,6 @@ from ..protocols import Index, Row
 
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The integer columns; ``seconds`` and the metrics are float64."""
-_FIXED = (*COUNTS, "seconds")
 LIMIT = 20_000
 """The largest number of rows that a history keeps."""
 
@@ -36,10 +35,11 @@ class History(Shown, dict[str, NDArray[Any]]):
         self._fill()
 
     def _facts(self) -> Mapping[str, object]:
-        ends = [self._rows[0], self._rows[-1]] if self._rows else []
-        spans = {name: " to ".join(f"{row.values[name]:.3g}" for row in ends) for name in (ends[0].values if ends else ())}
-        iterations = " to ".join(str(row.iteration) for row in ends)
-        return {"rows": len(self._rows), **({"iterations": iterations} if ends else {}), **spans}
+        if not self._rows:
+            return {"rows": 0}
+        first, last = self._rows[0], self._rows[-1]
+        spans = {name: f"{value:.3g} to {last.values[name]:.3g}" for name, value in first.values.items()}
+        return {"rows": len(self._rows), "iterations": f"{first.iteration} to {last.iteration}", **spans}
 
     def __repr__(self) -> str:
         facts = self._facts()
@@ -55,17 +55,17 @@ class History(Shown, dict[str, NDArray[Any]]):
         if last > len(self._room["seconds"]) or last == 1:
             self._fill()
             return
-        for name, room in self._room.items():
-            room[last - 1] = _cell(row, name)
-            self[name] = room[:last]
+        for name, value in row.columns().items():
+            self._room[name][last - 1] = value
+            self[name] = self._room[name][:last]
 
     def _fill(self) -> None:
         """Write all rows into new columns, with room for as many more."""
-        last = len(self._rows)
-        for name in (*_FIXED, *(self._rows[0].values if self._rows else ())):
-            self._room[name] = np.empty(2 * last + 1, np.int64 if name in COUNTS else np.float64)
-            self._room[name][:last] = [_cell(row, name) for row in self._rows]
-            self[name] = self._room[name][:last]
+        last, rows = len(self._rows), [row.columns() for row in self._rows]
+        for name in rows[0] if rows else (*COUNTS, "seconds"):
+            room = np.empty(2 * last + 1, np.int64 if name in COUNTS else np.float64)
+            room[:last] = [row[name] for row in rows]
+            self._room[name], self[name] = room, room[:last]
 
     def before(self, k: int) -> History:
         """A history of the rows of iterations before ``k``."""
@@ -94,21 +94,13 @@ class History(Shown, dict[str, NDArray[Any]]):
         return pandas.DataFrame(dict(self))
 
 
-def _cell(row: Row, name: str) -> float:
-    """The value of a column in a row."""
-    value: float = getattr(row, name) if name in _FIXED else row.values[name]
-    return value
-
-
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
     """The iterations to record, ascending: log-spaced, about ``rows`` of them, or every ``every``-th; always 0 and the last.
 
     By default 200 rows, but no more than one in five iterations (20 rows at least), so that measuring does not outweigh the work.
     """
-    if every is not None:
-        between: Iterable[int] = range(every, iterations, every)
-    else:
-        between = _log_spaced(iterations, (min(200, max(20, iterations // 5)) if rows is None else rows) - 2)
+    wanted = rows or min(200, max(20, iterations // 5))
+    between: Iterable[int] = range(every, iterations, every) if every else _log_spaced(iterations, wanted - 2)
     yield 0
     yield from (k for k in between if k < iterations)
     if iterations > 0:

@@ -37,9 +37,10 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from ..numerics.ordered_sums import norms
-from ..protocols import Agreed, Array, Nonsmooth, Observed, Problem, Projection, Quantity, SplitFeatures, Stop
+from ..protocols import Agreed, Array, Observed, Problem, Projection, Quantity, SplitFeatures, Stop
 from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
+from .metrics import nonsmooth
 
 
 @runtime_checkable
@@ -59,6 +60,10 @@ class Tally(NamedTuple):
     rounds: int = 0
     messages: int = 0
     bytes: int = 0
+
+
+USUAL: tuple[Quantity, ...] = ("gradient", "disagreement", "feasibility")
+"""The quantities by default; without an estimate of the gradient movement in its place."""
 
 
 class Agreement:
@@ -83,36 +88,18 @@ class Agreement:
 
     def __init__(self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: Any, network: Any) -> None:
         self.rules = tuple(rules)
-        if len({(rule.every, rule.rounds) for rule in rules}) > 1:
-            raise ValueError("local tolerances that are combined must have the same every and rounds: the agents meet once for all")
-        if isinstance(problem, SplitFeatures):
-            raise ValueError(
-                "a local tolerance is for agents that each hold a point, and here each holds rows of one: give a gradient tolerance"
-            )
         self._problem, self._network = problem, network
         self._alone = problem.n_agents == 1
-        tracks = isinstance(algorithm, TracksGradient)
-        self._factor: float = algorithm.gradient_factor if tracks else 1.0
-        estimated = self._alone or tracks
-        self._usual: tuple[Quantity, ...] = ("gradient" if estimated else "movement", "disagreement", "feasibility")
+        self._factor, self._usual = 1.0, USUAL
+        if isinstance(algorithm, TracksGradient):
+            self._factor = algorithm.gradient_factor
+        elif not self._alone:
+            self._usual = ("movement", *USUAL[1:])
         asked = {name for rule in rules for name in rule.quantities or self._usual}
-        if "gradient" in asked and not estimated:
-            raise ValueError(
-                "the agents of this method have no estimate of the mean gradient: give a local tolerance for movement, "
-                "disagreement or feasibility"
-            )
-        if "gradient" in asked and isinstance(problem, Nonsmooth) and problem.nonsmooth:
-            raise ValueError(
-                "a local tolerance on the gradient needs a differentiable problem, as a subgradient's norm need not vanish: give "
-                "one for movement, disagreement or feasibility"
-            )
-        needed: int = network.flooding_rounds
-        self.rounds = needed if rules[0].rounds is None else rules[0].rounds
-        if self.rounds < needed:
-            raise ValueError(
-                f"{self.rounds} rounds of max-consensus are too few for this network: it takes {needed} until every agent has "
-                "heard of every other, so agents would decide differently"
-            )
+        self.rounds: int = network.flooding_rounds
+        if rules[0].rounds is not None:
+            self.rounds = rules[0].rounds
+        _check(self.rules, asked, problem, self._usual, self.rounds, network.flooding_rounds)
         measures = {
             "gradient": self._gradient,
             "movement": self._movement,
@@ -121,7 +108,9 @@ class Agreement:
         }
         self._measures = {name: measure for name, measure in measures.items() if name in asked}
         self.quantities = tuple(self._measures)
-        self._mixes = 0 if self._alone or "disagreement" not in asked else network.period
+        self._mixes = 0
+        if "disagreement" in asked and not self._alone:
+            self._mixes = network.period
         self.exchanges = self.rounds + self._mixes
         self.every = rules[0].every or 10 * max(1, self.exchanges)
         self.latest: Agreed | None = None
@@ -149,7 +138,8 @@ class Agreement:
         self.next = due
         if "movement" in self.quantities:
             if due == k + 1:
-                self._before = state.x.copy(), state.step_size.copy() if "step_size" in state._fields else 1.0
+                step = state.step_size.copy() if "step_size" in state._fields else 1.0
+                self._before = state.x.copy(), step
             self.next = max(k + 1, due - 1)
         return None
 
@@ -168,8 +158,9 @@ class Agreement:
     def _gradient(self, state: Observed) -> Array:
         if not self._alone:
             return self._factor * norms(state.tracker)
-        constraint, x = self._problem.constraint, state.x
-        hat = constraint.project(x) if isinstance(constraint, Projection) else x
+        constraint, hat = self._problem.constraint, state.x
+        if isinstance(constraint, Projection):
+            hat = constraint.project(hat)
         if not np.isfinite(hat).all():
             return np.full(1, np.nan)
         return norms(constraint.tangent(hat, self._problem.gradient(hat)))
@@ -187,17 +178,20 @@ class Agreement:
         return norms(state.x - mixed)
 
     def _feasibility(self, state: Observed) -> Array:
-        products = state.product_tracker if "product_tracker" in state._fields else None
+        known = [state.x]
+        if "product_tracker" in state._fields:
+            known.append(state.product_tracker)
         found = np.empty(len(state.x))
         for block, part in self._problem.blocks():
-            known = {} if products is None else {"bx": products[block]}
-            found[block] = part.constraint.feasibility(state.x[block], **known)
+            found[block] = part.constraint.feasibility(*[one[block] for one in known])
         return found
 
     def saved(self) -> dict[str, Any]:
         """The part that a checkpoint holds."""
-        latest = {} if self.latest is None else {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
-        return {"tally": self.tally, **latest}
+        saved: dict[str, Any] = {"tally": self.tally}
+        if self.latest is not None:
+            saved |= {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
+        return saved
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Go on with the result of `saved`; its maxima count if they are of the same quantities."""
@@ -205,3 +199,27 @@ class Agreement:
             self.tally = Tally(*saved["tally"])
         if tuple(saved.get("maxima", ())) == self.quantities:
             self.latest = Agreed(saved["iteration"], self.rounds, saved["maxima"], self._usual)
+
+
+def _check(
+    rules: Sequence[LocalMaximum], asked: set[Quantity], problem: object, usual: Sequence[Quantity], rounds: int, needed: int
+) -> None:
+    """Raise a ValueError for rules that these agents cannot follow."""
+    if len({(rule.every, rule.rounds) for rule in rules}) > 1:
+        raise ValueError("local tolerances that are combined must have the same every and rounds: the agents meet once for all")
+    if isinstance(problem, SplitFeatures):
+        rows = "here each holds rows of one: give a gradient tolerance"
+        raise ValueError(f"a local tolerance is for agents that each hold a point, and {rows}")
+    if "gradient" in asked and "gradient" not in usual:
+        other = "give a local tolerance for movement, disagreement or feasibility"
+        raise ValueError(f"the agents of this method have no estimate of the mean gradient: {other}")
+    if "gradient" in asked and nonsmooth(problem):
+        raise ValueError(
+            "a local tolerance on the gradient needs a differentiable problem, as a subgradient's norm need not vanish: give "
+            "one for movement, disagreement or feasibility"
+        )
+    if rounds < needed:
+        raise ValueError(
+            f"{rounds} rounds of max-consensus are too few for this network: it takes {needed} until every agent has "
+            "heard of every other, so agents would decide differently"
+        )
