@@ -10,7 +10,6 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from ..protocols import Declared, Nonsmooth
 from ..recorders import recorder
-from ..running.capabilities import resolved
 from ..settings import Settings
 from .config import Configuration, values
 from .flags import InputError, with_flags
@@ -248,7 +247,7 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
         lines.append(f"stopping    {in_words(agreement)}")
     method = run.algorithm
     if getattr(run.arguments.problem, "sizes", None) is not None:
-        method = resolved(configuration.algorithm, network)  # without what real data would recommend
+        method = Declared.of(configuration.algorithm).resolved(network)  # without what real data would recommend
     lines.append(f"algorithm   {settings.algorithm}: {_listed(values(method))}{published}")
     if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not Declared.of(run.algorithm).nonsmooth:
         made_for_it = "rssm" if network.n_agents == 1 else "drsm"

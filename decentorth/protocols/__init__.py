@@ -49,15 +49,12 @@ from .run import Observed as Observed
 from .run import P as P
 from .run import Quantity as Quantity
 from .run import Recorder as Recorder
-from .run import Resolved as Resolved
 from .run import Rewound as Rewound
 from .run import Row as Row
 from .run import S as S
 from .run import State as State
 from .run import Stop as Stop
 from .run import StoppingRule as StoppingRule
-from .run import Suited as Suited
-from .run import Wrapped as Wrapped
 from .sets import AugmentedLagrangian as AugmentedLagrangian
 from .sets import ByProducts as ByProducts
 from .sets import ConstraintSet as ConstraintSet

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from .arrays import Array
 from .network import Collective, Network, Streams
@@ -92,30 +92,6 @@ class Completing(Protocol[P_contra, S]):
 
 
 @runtime_checkable
-class Resolved(Protocol):
-    """A method that leaves settings to the network's design."""
-
-    def resolved(self, network: Any) -> Self:
-        """The method with these settings chosen; a ValueError if it cannot run on the network."""
-
-
-@runtime_checkable
-class Suited(Protocol):
-    """A method that leaves settings to the problem."""
-
-    def suited(self, problem: Any) -> Self:
-        """The method with these settings chosen."""
-
-
-@runtime_checkable
-class Wrapped(Protocol):
-    """A method that may run inside another one, which changes its steps: safe steps, growing steps."""
-
-    def running(self) -> Any:
-        """The method that runs: the other one, or this one."""
-
-
-@runtime_checkable
 class Asynchronous(Algorithm[Any, Any], Protocol):
     """A method whose agents do not go in common iterations; its state holds them as ``agents``."""
 
@@ -165,6 +141,9 @@ class Declared:
     step_size: Any = None
     penalty: Any = None
     momentum: Any = 0.0
+    gradient_factor: ClassVar[float | None] = None
+    """Of a method whose trackers have the mean of fields F_i that stand for Riemannian gradients: where x^T x = I, a Riemannian
+    gradient is at most this many times as long as F_i, whatever the objective."""
 
     @property
     def requires(self) -> tuple[type, ...]:
@@ -175,6 +154,18 @@ class Declared:
     def requires_set(self) -> tuple[type, ...]:
         """The capabilities that the problem's constraint set must have."""
         return ()
+
+    def resolved(self, network: Any) -> Any:
+        """The method with the settings chosen that it leaves to the network's design; a ValueError if it cannot run there."""
+        return self
+
+    def suited(self, problem: Any) -> Any:
+        """The method with the settings chosen that it leaves to the problem."""
+        return self
+
+    def running(self) -> Any:
+        """The method that runs: this one, or one around it that changes its steps (safe steps, growing steps)."""
+        return self
 
     @staticmethod
     def of(method: object) -> Declared:
@@ -201,6 +192,8 @@ class _Other(Declared):
     def __init__(self, method: object) -> None:
         for name in ("requires", "requires_set", *Declared.__annotations__):
             setattr(self, name, getattr(method, name, getattr(_Other, name)))
+        for name in ("resolved", "suited", "running"):
+            setattr(self, name, getattr(method, name, lambda *given: method))
 
 
 class Metric(Protocol):

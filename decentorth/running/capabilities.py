@@ -102,7 +102,9 @@ def check_stopping(problem: Problem[Any], stopping: Rule | None) -> None:
 
 def _off(problem: Any, x0: Array) -> float:
     """The feasibility of a start that all agents have."""
-    return 0.0 if isinstance(problem, SplitFeatures) else float(problem.constraint.feasibility(x0[None])[0])
+    if isinstance(problem, SplitFeatures):
+        return 0.0
+    return float(problem.constraint.feasibility(x0[None])[0])
 
 
 def check_met(problem: Problem[Any], stopping: Rule | None, start: Array) -> None:
@@ -133,7 +135,8 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
             f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "
             "landing field keeps them so: give an x0 of full rank, or leave it out"
         )
-    if declared.safe and running(algorithm) is not algorithm and not off <= declared.eps:
+    wrapped = declared.running() is not algorithm
+    if declared.safe and wrapped and not off <= declared.eps:
         raise ValueError(
             f"safe steps keep every agent within eps = {declared.eps:g} of the manifold, so it must start there: "
             f"||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps (below 3/4)"
@@ -182,25 +185,10 @@ def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
         (SplitFeatures in declared.requires, features),
         (not declared.directed, f"{weights}: take push_pull, or drgta, which retracts; or an undirected graph"),
         (declared.chebyshev, "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave it out"),
-        (running(algorithm) is not algorithm, "growing steps are for undirected graphs: take step size auto"),
+        (declared.running() is not algorithm, "growing steps are for undirected graphs: take step size auto"),
     )
     for refused, words in refusals:
         if refused:
             raise ValueError(words)
     if "auto" in (declared.first_step, declared.penalty):
         _ = network.push_pull_spectrum  # raises where there is none
-
-
-def resolved(algorithm: Any, network: Any) -> Any:
-    """The method with the settings chosen that it leaves to the network's design."""
-    return algorithm.resolved(network) if isinstance(algorithm, protocols.Resolved) else algorithm
-
-
-def suited(algorithm: Any, problem: Problem[Any]) -> Any:
-    """The method with the settings chosen that it leaves to the problem."""
-    return algorithm.suited(problem) if isinstance(algorithm, protocols.Suited) else algorithm
-
-
-def running(algorithm: Any) -> Any:
-    """The method that runs: this one, or that around it which changes its steps, such as `algorithms.Safe`."""
-    return algorithm.running() if isinstance(algorithm, protocols.Wrapped) else algorithm

@@ -100,7 +100,10 @@ def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[i
     By default 200 rows, but no more than one in five iterations (20 rows at least), so that measuring does not outweigh the work.
     """
     wanted = rows or min(200, max(20, iterations // 5))
-    between: Iterable[int] = range(every, iterations, every) if every else _log_spaced(iterations, wanted - 2)
+    if every is None:
+        between: Iterable[int] = _log_spaced(iterations, wanted - 2)
+    else:
+        between = range(every, iterations, every)
     yield 0
     yield from (k for k in between if k < iterations)
     if iterations > 0:

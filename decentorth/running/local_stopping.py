@@ -32,25 +32,15 @@ that diminish it need not vanish.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..numerics.ordered_sums import norms
-from ..protocols import Agreed, Array, Observed, Problem, Projection, Quantity, SplitFeatures, Stop
+from ..protocols import Agreed, Array, Declared, Observed, Problem, Projection, Quantity, SplitFeatures, Stop
 from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
 from .metrics import nonsmooth
-
-
-@runtime_checkable
-class TracksGradient(Protocol):
-    """A method whose trackers, ``state.tracker``, have the mean of fields F_i that stand for Riemannian gradients.
-
-    At a point with x^T x = I the Riemannian gradient is at most ``gradient_factor`` times as long as F_i, whatever the objective.
-    """
-
-    gradient_factor: float
 
 
 class Tally(NamedTuple):
@@ -90,10 +80,9 @@ class Agreement:
         self.rules = tuple(rules)
         self._problem, self._network = problem, network
         self._alone = problem.n_agents == 1
-        self._factor, self._usual = 1.0, USUAL
-        if isinstance(algorithm, TracksGradient):
-            self._factor = algorithm.gradient_factor
-        elif not self._alone:
+        factor = Declared.of(algorithm).gradient_factor
+        self._factor, self._usual = factor or 1.0, USUAL
+        if factor is None and not self._alone:
             self._usual = ("movement", *USUAL[1:])
         asked = {name for rule in rules for name in rule.quantities or self._usual}
         self.rounds: int = network.flooding_rounds
@@ -126,7 +115,9 @@ class Agreement:
 
     def at(self, k: int) -> Agreed | None:
         """The result of the attempt at iteration ``k``, if it is the last one."""
-        return self.latest if self.latest is not None and self.latest.iteration == k else None
+        if self.latest is None or self.latest.iteration != k:
+            return None
+        return self.latest
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Let the agents meet where they do at this iteration, and want a row where they find a tolerance reached."""

@@ -26,7 +26,6 @@ from ..network.collective import AgentCollective
 from ..numerics.random_streams import CounterStreams
 from ..numerics.threads import one_thread
 from ..protocols import Array, Declared, Index, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
-from .capabilities import suited
 from .checkpoint import Losses, Resumed, kept
 from .history import History
 from .loop import Outcome
@@ -180,7 +179,7 @@ def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = 
     with one_thread():
         left.problem = run.problem.without(lost)
         left.problem.prepare(left.collective)
-    left.algorithm = suited(left.algorithm, left.problem)
+    left.algorithm = Declared.of(left.algorithm).suited(left.problem)
     return left
 
 

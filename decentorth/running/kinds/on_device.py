@@ -14,7 +14,6 @@ from ...protocols import Array, Completing, Declared, Network, Problem, Streams
 from ...result import Result
 from ...stopping import LocalMaximum, rules_of
 from ..arguments import Setup
-from ..capabilities import running
 from ..checkpoint.states import mapped
 from ..loop import Outcome
 from ..options import Options
@@ -84,7 +83,7 @@ def _check_method(algorithm: Any) -> None:
         known = [registry.algorithms.get(one) for one in registry.algorithms.names()]
         able = ", ".join(sorted(one.__name__ for one in known if Declared.of(one).on_devices))
         raise ValueError(f"{type(algorithm).__name__} does not run on a device: {able} do; or leave device out")
-    if running(algorithm) is not algorithm:
+    if declared.running() is not algorithm:
         raise ValueError("safe and growing steps do not run on a device: take another step size, or leave device out")
     if declared.kernel == "numba":
         raise ValueError("the kernel numba is for arrays of NumPy, not of a device: leave kernel or device out")

@@ -24,19 +24,8 @@ from ...process.abort import patience
 from ...protocols import SETUP, Algorithm, Array, Declared, Index, Problem, SplitFeatures, StoppingRule
 from ...result import Result
 from ...stopping import as_rule
-from .. import forms, loop
+from .. import capabilities, forms, loop
 from ..arguments import Setup
-from ..capabilities import (
-    check_agents,
-    check_fits,
-    check_met,
-    check_network,
-    check_start,
-    check_stopping,
-    resolved,
-    running,
-    suited,
-)
 from ..checkpoint import CheckpointWriter, Identity, Resumed, identity, printed, resume
 from ..local_stopping import Agreement
 from ..options import Options
@@ -69,8 +58,8 @@ class Run(Shown):
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
         self.network = self._network()
-        check_network(self.algorithm, self.network)
-        check_agents(self.network, arguments.problem.n_agents)
+        capabilities.check_network(self.algorithm, self.network)
+        capabilities.check_agents(self.network, arguments.problem.n_agents)
         self.numbers: Index = np.arange(self.network.n_agents)
         self.losses: tuple[Loss, ...] = ()
         self.about: Mapping[str, Any] = {}
@@ -87,8 +76,8 @@ class Run(Shown):
             with self.collective.together():
                 self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
                 if arguments.x0 is not None:
-                    check_start(self.problem, self.algorithm, self.start)
-        self.algorithm = suited(self.algorithm, self.problem)
+                    capabilities.check_start(self.problem, self.algorithm, self.start)
+        self.algorithm = Declared.of(self.algorithm).suited(self.problem)
         self._place()
         self.collective.same("the starting point", hashlib.sha256(self.start.tobytes()).digest())
         if not isinstance(self.problem, SplitFeatures):
@@ -105,7 +94,7 @@ class Run(Shown):
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
-        self.algorithm = resolved(self.arguments.method, self.network)
+        self.algorithm = Declared.of(self.arguments.method).resolved(self.network)
         self.network.compiled = Declared.of(self.algorithm).kernel == "numba"
 
     def _check_method(self) -> None:
@@ -116,7 +105,7 @@ class Run(Shown):
         SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
         with self.collective.together():
-            check_fits(own, self.arguments.algorithm, self.network)
+            capabilities.check_fits(own, self.arguments.algorithm, self.network)
             self._check_problem(own)
         SETUP.info("the problem: what needs the data of all agents")
         own.prepare(self.collective)
@@ -158,7 +147,7 @@ class Run(Shown):
     @property
     def method(self) -> Algorithm[Any, Any]:
         """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
-        method: Algorithm[Any, Any] = running(self.algorithm)
+        method: Algorithm[Any, Any] = Declared.of(self.algorithm).running()
         return method
 
     @property
@@ -183,7 +172,7 @@ class Run(Shown):
             self._same(what, *values)
         resumed = self.resume(options.resume)
         if resumed is None:
-            check_met(self.problem, options.rule, self.start)
+            capabilities.check_met(self.problem, options.rule, self.start)
             return self._ended(options, None)
         if resumed.state.k > options.iterations:
             raise ValueError(
@@ -256,9 +245,9 @@ class Run(Shown):
         A ValueError for rules that the problem does not allow, or that a ``fresh`` run meets at its start.
         """
         rule = as_rule(stopping)
-        check_stopping(self.problem, rule)
+        capabilities.check_stopping(self.problem, rule)
         if fresh:
-            check_met(self.problem, rule, self.start)
+            capabilities.check_met(self.problem, rule, self.start)
         return Agreement.of(rule, self.problem, self.method, self.network)
 
     def check_gradient(self) -> GradientCheck:
