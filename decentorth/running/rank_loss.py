@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from ..numerics.threads import one_thread
 from ..protocols import Array, Declared, Index, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
 from .checkpoint import Losses, Resumed, kept
 from .history import History
-from .loop import Outcome
 from .options import Options
 from .rank_loss_rewind import Held, Rewind
 
@@ -71,7 +70,9 @@ def survivors(comm: Any, channel: object, spread: bool) -> Any:
     A ValueError if the run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
     """
     if spread or channel is not None:
-        what = "one agent whose samples are spread over the ranks" if spread else "a channel that is simulated"
+        what = "a channel that is simulated"
+        if spread:
+            what = "one agent whose samples are spread over the ranks"
         raise ValueError(f"on_rank_loss shrink is not for {what}: leave it out")
     return surviving(comm)
 
@@ -98,59 +99,61 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
         )
 
 
-def continued(run: Any, options: Options, resumed: Resumed | None) -> tuple[Any, Outcome]:
-    """Iterate to the end without the ranks that are lost meanwhile: the `decentorth.api.Run` of the remaining ones, and its end.
+def continued(run: Any, options: Options, resumed: Resumed | None) -> Any:
+    """Iterate to the end without the ranks that are lost meanwhile; the result of the remaining ones.
 
     The communicator of ``run`` is `network.Shrinking`; recorders learn which rows are taken back. LostError if the agents left
     cannot continue.
     """
-    first, communicator = run, cast(Any, run.network.communicator)
-    rewind = Rewind(communicator.size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
+    first, size = run, run.network.communicator.size
+    rewind = Rewind(size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
     if resumed is not None:
-        rewind = _from(resumed, communicator.size)
+        rewind = _from(resumed, size)
+
+    def rebuilt(run: Any, communicator: Any, rewind: Any) -> tuple[Any, Resumed, Rewind, str]:
+        left, back = _left(first, communicator, rewind, run.losses, options.folder)
+        return left, back, _from(back, rewind.every), str(left.losses[-1])
+
+    return _outlived(run, options, resumed, rewind, rebuilt)
+
+
+def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> Any:
+    """Iterate a run of asynchronous agents to the end, and return its result.
+
+    Whenever ranks are lost, the remaining ones divide all agents anew among themselves, and every agent goes on from its own
+    checkpoint in the folder.
+    """
+
+    def rebuilt(run: Any, communicator: Any, rewind: None) -> tuple[Any, Resumed, None, str]:
+        gone = sorted({*run.network.communicator.alive} - {*communicator.alive})
+        run = run.again(comm=communicator)
+        lost = f"rank {', '.join(map(str, gone))}, whose agents begin again from their checkpoints on the other ranks"
+        return run, run.resume(options.folder), None, lost
+
+    return _outlived(run, options, resumed, None, rebuilt)
+
+
+def _outlived(run: Any, options: Options, resumed: Resumed | None, rewind: Rewind | None, rebuilt: Callable[..., Any]) -> Any:
+    """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks that are left after a loss."""
+    communicator: Any = run.network.communicator
     while True:
         try:
             if communicator is not run.network.communicator:
-                run, resumed = _left(first, communicator, rewind, run.losses, options.folder)
-                rewind = _from(resumed, rewind.every)
-                _tell(communicator, options.recorders, resumed, str(run.losses[-1]))
+                run, resumed, rewind, lost = rebuilt(run, communicator, rewind)
+                _tell(communicator, options.recorders, resumed, lost)
             outcome = run.iterate(options, resumed, rewind)
             communicator.agree()
-            return run, outcome
+            return run.result(outcome)
         except communicator.failures as error:
             before, communicator = communicator, communicator.shrunk()
             if communicator.size == before.size:  # it was not a loss
                 raise error
 
 
-def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> tuple[Any, Outcome]:
-    """Iterate a run of asynchronous agents to the end: whenever ranks are lost, the remaining ones divide all agents anew among
-    themselves, and every agent goes on from its own checkpoint in the folder.
-
-    Parameters and return value are those of `continued`.
-    """
-    communicator, lost = cast(Any, run.network.communicator), ""
-    while True:
-        try:
-            if communicator is not run.network.communicator:
-                run = run.again(comm=communicator)
-                resumed = run.resume(options.folder)
-                _tell(communicator, options.recorders, resumed, lost)
-            outcome = run.iterate(options, resumed)
-            communicator.agree()
-            return run, outcome
-        except communicator.failures as error:
-            before, communicator = communicator, communicator.shrunk()
-            if communicator.size == before.size:  # it was not a loss
-                raise error
-            gone = sorted(set(before.alive) - set(communicator.alive))
-            lost = f"rank {', '.join(map(str, gone))}, whose agents begin again from their checkpoints on the other ranks"
-
-
-def _tell(communicator: Any, recorders: Sequence[Recorder], resumed: Resumed, lost: str) -> None:
+def _tell(communicator: Any, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
     """Tell the recorders on rank 0 of the rows that are left."""
-    for recorder in recorders if communicator.rank == 0 else ():
-        if isinstance(recorder, Rewound):
+    for recorder in recorders:
+        if communicator.rank == 0 and isinstance(recorder, Rewound) and resumed is not None:
             recorder.rewound(resumed.history.rows, lost)
 
 
@@ -222,9 +225,9 @@ def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss],
     try:
         run = first.without(lost, communicator, communicator.alive)
     except ValueError as error:
-        root = None if folder is None else kept(folder)
-        there = f"; the last checkpoint is {root[0]}" if root else ""
-        raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}", communicator.rank == 0) from error
+        there = [f"the last checkpoint is {path}" for path in kept(folder)[:1]] if folder is not None else []
+        words = "; ".join([f"lost {loss}, and the others cannot go on: {error}", *there])
+        raise LostError(words, communicator.rank == 0) from error
     run.losses = (*first.losses, *earlier, loss)
     run.network.restore(rounds, messages, sent, {})
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):

@@ -119,9 +119,8 @@ class Restarting(Agents):
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
         if not isinstance(self.network.communicator, Shrinking):  # one process
             return super()._ended(options, resumed)
-        last: Run
-        last, outcome = divided_anew(self, options, resumed)
-        return last.result(outcome)
+        result: Result = divided_anew(self, options, resumed)
+        return result
 
 
 class AgentParts(Parts):

@@ -35,6 +35,5 @@ class Surviving(Run):
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
         if not isinstance(self.network.communicator, Shrinking):  # one process
             return super()._ended(options, resumed)
-        last: Run
-        last, outcome = continued(self, options, resumed)
-        return last.result(outcome)
+        result: Result = continued(self, options, resumed)
+        return result
