@@ -68,11 +68,12 @@ class FinishedRun(Shown):
 
     def _facts(self) -> Mapping[str, object]:
         row, values = self.row, self.row.values
-        names = [] if self.labels is None else [", ".join(self.labels[:6]) + ", ..." * (len(self.labels) > 6)]
+        labels = self.labels or ()
+        names = [*labels[:6], *["..."] * (len(labels) > 6)]
         return {
             "status": f"{self.status} after {row.iteration} iterations",
             "message": self.message,
-            "agents": "; ".join([f"{self.n_agents}, x of {shape(self.x.shape[1:])}", *names]),
+            "agents": "; ".join(filter(None, [f"{self.n_agents}, x of {shape(self.x.shape[1:])}", ", ".join(names)])),
             **{name.replace("_", " "): f"{values[name]:.3g}" for name in _METRICS if name in values},
             "counts": f"{row.rounds} rounds, {row.messages} messages, {size(row.bytes)}, {row.gradients} gradients of each agent",
             "seconds": f"{row.seconds:.3g} iterating, {self.seconds['total']:.3g} in all",
@@ -108,7 +109,7 @@ class FinishedRun(Shown):
             import xarray
         except ImportError:
             raise ImportError('to_xarray needs xarray: pip install "decentorth[frames]"') from None
-        agents = np.arange(self.n_agents) if self.labels is None else np.array(self.labels)
+        agents = np.array(self.labels or range(self.n_agents))
         sides = ("row", "column") if self.x.ndim == 3 else tuple(f"axis_{i}" for i in range(self.x.ndim - 1))
         gaps = (self.x - self.x.mean(axis=0)).reshape(len(self.x), -1)
         columns = {name: ("iteration", column) for name, column in self.history.items() if name != "iteration"}
@@ -176,8 +177,9 @@ class Result(FinishedRun):
 
     def _facts(self) -> Mapping[str, object]:
         solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
-        ranks = self.collective.size
-        return {"run": f"{solved} on {ranks} ranks" if ranks > 1 else solved, **super()._facts()}
+        if self.collective.size > 1:
+            solved = f"{solved} on {self.collective.size} ranks"
+        return {"run": solved, **super()._facts()}
 
     @property
     def drifted(self) -> bool | None:
@@ -226,9 +228,12 @@ class Result(FinishedRun):
 
         if self.network.sequence is not None:
             raise ValueError("the network changes over time: there is no one graph to draw")
-        x = self.gather()
-        weights = None if self.network.directed else self.network.W
-        return None if x is None else draw_agents(weights_graph(self.network.W), weights, x, quantity, self.labels)
+        x, weights = self.gather(), None
+        if x is None:
+            return None
+        if not self.network.directed:
+            weights = self.network.W
+        return draw_agents(weights_graph(self.network.W), weights, x, quantity, self.labels)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the folder of a run, which `load` and ``decentorth.plot`` read; called by all ranks.

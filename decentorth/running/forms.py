@@ -57,7 +57,8 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
         return tp.weights_from_name(tp.adjacency_from_name(W, n_agents, seed)), None
     if hasattr(W, "adjacency") and hasattr(W, "nodes"):
         graph, labels = tp.named_graph(W)
-        return (tp.directed_weights if graph.is_directed() else tp.metropolis_weights)(graph), labels
+        weights = {True: tp.directed_weights, False: tp.metropolis_weights}[graph.is_directed()]
+        return weights(graph), labels
     several = isinstance(W, list | tuple) and any(np.ndim(one) == 2 or hasattr(one, "tocsr") for one in W)
     if several or callable(W) or np.ndim(W) == 3:
         raise TypeError(
@@ -86,11 +87,11 @@ def callback(function: Any) -> Any:
 
 def channel(faults: Channel | str | None) -> Channel | None:
     """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for an unknown fault."""
-    if faults is None:
-        return None
+    if not isinstance(faults, str):
+        return faults
     from ..network import Channel
 
-    return faults if isinstance(faults, Channel) else Channel(faults)
+    return Channel(faults)
 
 
 def method(algorithm: Any) -> Any:

@@ -48,7 +48,8 @@ def run(
 
     The network has the counts of ``resumed`` already.
     """
-    before = resumed or Resumed(None, None, (0, 0, 0), {}, rewind.history if rewind else History(), {}, {})
+    history = rewind.history if rewind else History()
+    before = resumed or Resumed(None, None, (0, 0, 0), {}, history, {}, {})
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         clock = Clock(parts.network, before.seconds)
         states = parts.steps(before.state)
@@ -63,9 +64,10 @@ def run(
             clock.count("compute")
             stop = watch.look(state)
         unwritten = watch.end(state)
-        row = cast(Row, watch.recording.row)
-        agreed = row._replace(agreed=watch.agreement.latest) if watch.agreement else row
-        stop = advice.concluded(parts, options.rule, stop, state, agreed, before.history)
+        row = last = cast(Row, watch.recording.row)
+        if watch.agreement is not None:
+            last = row._replace(agreed=watch.agreement.latest)
+        stop = advice.concluded(parts, options.rule, stop, state, last, before.history)
     return Outcome(state, stop, row, before.history, clock.seconds(), watch.agreement, unwritten)
 
 
@@ -132,9 +134,11 @@ class Watch:
 
     def snapshot(self, state: Any) -> Snapshot:
         """The run as it is now."""
-        network, agreement = self._network, self.agreement
+        network, agreed = self._network, {}
+        if self.agreement is not None:
+            agreed = self.agreement.saved()
         counts = (network.rounds, network.messages, network.bytes)
-        return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreement.saved() if agreement else {})
+        return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed)
 
     def look(self, state: Any) -> Stop | None:
         """The first reason to stop among the watchers that are due at this iteration."""

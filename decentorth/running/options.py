@@ -123,8 +123,8 @@ class Options(Limits):
         super().__post_init__()
         if not isinstance(self.checkpoints, Checkpoints | None):
             raise TypeError(f'checkpoints must be such as do.Checkpoints("folder", every=1000), got {self.checkpoints!r}')
-        _check_listed("metrics", self.metrics, ("columns", "__call__"), "functions with columns, the names of their values")
-        _check_listed("recorders", self.recorders, ("record",), "objects with a function record(row)")
+        _check_listed("metrics", self.metrics, "columns", "functions with columns, the names of their values")
+        _check_listed("recorders", self.recorders, "record", "objects with a function record(row)")
 
     @property
     def rule(self) -> Rule | None:
@@ -139,23 +139,17 @@ class Options(Limits):
     @property
     def shared(self) -> Mapping[str, tuple[object, ...]]:
         """The facts that are the same on every rank, by their name."""
-        kept, resume = self.checkpoints, self.resume
-        path = resume.path if isinstance(resume, Resumed) else resume
-        keeping = None if kept is None else (kept.folder, kept.every, kept.keep)
-        return {
-            "iterations, stopping and recording": (
-                self.iterations,
-                self.stopping,
-                self.rows,
-                self.record_every,
-                self.safety_region,
-            ),
-            "checkpoints and resume": (keeping, None if resume is None else str(path)),
-        }
+        kept, path, keeping = self.checkpoints, self.resume, None
+        if isinstance(path, Resumed):
+            path = path.path
+        if kept is not None:
+            keeping = kept.folder, kept.every, kept.keep
+        rows = self.iterations, self.stopping, self.rows, self.record_every, self.safety_region
+        return {"iterations, stopping and recording": rows, "checkpoints and resume": (keeping, str(path))}
 
 
-def _check_listed(name: str, given: Any, needed: tuple[str, ...], words: str) -> None:
+def _check_listed(name: str, given: Any, needed: str, words: str) -> None:
     """Raise a TypeError for anything but a list of objects, and no classes, that have what is needed."""
     listed = isinstance(given, list | tuple)
-    if not listed or any(isinstance(one, type) or not all(hasattr(one, need) for need in needed) for one in given):
+    if not listed or any(isinstance(one, type) or not hasattr(one, needed) for one in given):
         raise TypeError(f"{name} must be a list of {words}, got {given!r:.80}")

@@ -41,8 +41,9 @@ class Rewind:
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Keep a copy of the points."""
         state = snapshot.state
-        if self._held[-1].k == state.k or len(self._held) == 2:
-            x = self._held.pop(-1 if self._held[-1].k == state.k else 0).x
+        same = self._held[-1].k == state.k
+        if same or len(self._held) == 2:
+            x = self._held.pop(-same).x  # the last one, or the older of two
             x[...] = state.x
         else:
             x = state.x.copy()

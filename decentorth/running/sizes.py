@@ -21,7 +21,9 @@ POINT_ARRAYS = 3
 
 def check_data(problem: Any, communicator: Communicator) -> None:
     """Raise MemoryError on every rank where the data of a deferred problem, of which nothing exists, would not fit."""
-    deferred = problem.problem if isinstance(problem, Spread) else problem
+    deferred = problem
+    if isinstance(problem, Spread):
+        deferred = problem.problem
     if not isinstance(deferred, Deferred) or deferred.outline is None or deferred.n_agents < communicator.size:
         return
     collective = AgentCollective(communicator, even_bounds(deferred.n_agents, communicator.size))

@@ -92,7 +92,9 @@ class Agents(Run):
             return resumed
         own, state = resumed.path / AGENTS, resumed.state
         made = on_all(self.collective, lambda: self.algorithm.recover(state.agents, own))
-        return resumed if self.collective.size > 1 else resumed._replace(state=state._replace(k=max(state.k, made)))
+        if self.collective.size > 1:
+            return resumed
+        return resumed._replace(state=state._replace(k=max(state.k, made)))
 
 
 class Restarting(Agents):

@@ -113,9 +113,11 @@ class Run(Shown):
 
     def _own_problem(self, problem: Any) -> Problem[Any]:
         """The part of the problem that this process has."""
-        agents = self.network.agents
         own: Problem[Any]
-        own = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
+        if isinstance(problem, Deferred):
+            own = problem.build(self.network.agents, self.collective)
+        else:
+            own = problem.restrict(self.network.agents)
         return own
 
     def _check_problem(self, problem: Problem[Any]) -> None:
