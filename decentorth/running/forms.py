@@ -8,9 +8,9 @@ import numpy as np
 
 import topologies as tp
 
-from .. import registry
 from ..numerics.ordered_sums import Csr
 from ..protocols import Array, Problem, SplitFeatures
+from ..registry import algorithms
 from .metrics import RUNAWAY
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def channel(faults: Channel | str | None) -> Channel | None:
 def method(algorithm: Any) -> Any:
     """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``."""
     if isinstance(algorithm, str):
-        return registry.algorithms.read(algorithm)
+        return algorithms.read(algorithm)
     if not hasattr(algorithm, "step"):
         raise TypeError(
             f"the algorithm must be a method such as do.DRFGT(), or a name such as 'drfgt' or 'drfgt:penalty=10', got {algorithm!r}"

@@ -61,10 +61,14 @@ class History(Shown, dict[str, NDArray[Any]]):
 
     def _fill(self) -> None:
         """Write all rows into new columns, with room for as many more."""
-        last, rows = len(self._rows), [row.columns() for row in self._rows]
-        for name in rows[0] if rows else (*COUNTS, "seconds"):
+        last = len(self._rows)
+        columns: dict[str, Any] = dict.fromkeys((*COUNTS, "seconds"), ())
+        if self._rows:
+            rows = [tuple(row.columns().values()) for row in self._rows]
+            columns = dict(zip(self._rows[0].columns(), zip(*rows, strict=True), strict=True))
+        for name, cells in columns.items():
             room = np.empty(2 * last + 1, np.int64 if name in COUNTS else np.float64)
-            room[:last] = [row[name] for row in rows]
+            room[:last] = cells
             self._room[name], self[name] = room, room[:last]
 
     def before(self, k: int) -> History:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,14 +96,14 @@ def _holds_out(problem: object) -> bool:
 
 
 MEASURES = (
-    Measure("objective", lambda seen: seen.objective),
-    Measure("gradient_norm", lambda seen: seen.gradient, applies=_smooth),
-    Measure("subgradient_norm", lambda seen: seen.gradient, applies=nonsmooth),
+    Measure("objective", attrgetter("objective")),
+    Measure("gradient_norm", attrgetter("gradient"), applies=_smooth),
+    Measure("subgradient_norm", attrgetter("gradient"), applies=nonsmooth),
     Measure("local_gradient_sum", lambda seen: seen.sums["scalars"][1]),
     Measure("consensus_error", lambda seen: seen.sums["scalars"][2]),
-    Measure("consensus_rms", lambda seen: seen.consensus_rms),
+    Measure("consensus_rms", attrgetter("consensus_rms")),
     Measure("distance_to_manifold", lambda seen: seen.sums["scalars"][4], applies=_projects),
-    Measure("feasibility", lambda seen: seen.feasibility),
+    Measure("feasibility", attrgetter("feasibility")),
     Measure("tracking_error", lambda seen: seen.mean_norm("gap"), ("tracker", "field")),
     Measure("landing_norm", lambda seen: seen.mean_norm("at_mean"), ("penalty",), _lands),
     Measure("flops", lambda seen: seen.sums["flops"], ("flops",), _counted),

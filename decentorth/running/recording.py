@@ -87,7 +87,9 @@ class Recording:
     def judge(self, snapshot: Snapshot) -> Stop | None:
         """The reason to stop at this state, if its row is the last one; without a reason the state is kept."""
         stop = None
-        if self.row is not None and self.recorded == snapshot.state.k:
+        if self.row is None:
+            return None
+        if self.recorded == snapshot.state.k:
             stop = self.ending(snapshot.state) or self._decide(self.row)
         if stop is None and self._keeps:
             self.good = snapshot.copied(self.good)

@@ -77,12 +77,12 @@ class Run(Shown):
                 self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
                 if arguments.x0 is not None:
                     capabilities.check_start(self.problem, self.algorithm, self.start)
-        self.algorithm = Declared.of(self.algorithm).suited(self.problem)
-        self._place()
-        self.collective.same("the starting point", hashlib.sha256(self.start.tobytes()).digest())
-        if not isinstance(self.problem, SplitFeatures):
-            with one_thread(), self.collective.together():
-                check_attached(self.problem, self.start)
+            self.algorithm = Declared.of(self.algorithm).suited(self.problem)
+            self._place()
+            self.collective.same("the starting point", hashlib.sha256(self.start.tobytes()).digest())
+            with self.collective.together():
+                if not isinstance(self.problem, SplitFeatures):
+                    check_attached(self.problem, self.start)
 
     def _network(self) -> Network:
         """The network of the agents; a ValueError for arguments that do not go together."""
