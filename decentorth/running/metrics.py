@@ -59,7 +59,8 @@ class Measure(NamedTuple):
     name: str
     compute: Callable[[Seen], Any]
     entries: tuple[str, ...] = ()
-    applies: Callable[[Any], bool] = lambda problem: True
+    applies: Callable[[Any], bool] | None = None
+    """True for problems that have it; by default all."""
 
 
 def nonsmooth(problem: object) -> bool:
@@ -150,11 +151,11 @@ class StandardMetrics:
             raise TypeError(f"{needs}; {constraint!r} has none")
         has = set(state._fields)
         possible = [measure for measure in MEASURES if has.issuperset(measure.entries)]
-        self._measures = [measure for measure in possible if measure.applies(problem)]
+        self._measures = [one for one in possible if one.applies is None or one.applies(problem)]
         self._own: tuple[str, ...] = ()
         if isinstance(problem, protocols.Evaluated):
             self._own = problem.evaluations
-        self.columns = (*(measure.name for measure in self._measures), *self._own)
+        self.columns = (*[measure.name for measure in self._measures], *self._own)
         self._projects, self._lands = _projects(problem), _lands(problem)
 
     def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
