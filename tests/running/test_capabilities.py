@@ -10,6 +10,7 @@ import decentorth as do
 import topologies as tp
 from decentorth import registry
 from decentorth.network import Network
+from decentorth.protocols import Declared, Sampled
 from decentorth.running.capabilities import check_capabilities, fitting
 from tests.support.building import built
 from tests.support.j_orthogonal import hevp
@@ -57,3 +58,15 @@ def test_a_refusal_keeps_its_reason_and_names_methods() -> None:
         do.solve(problem, "landing", "ring", iterations=1)
     with pytest.raises(TypeError, match=r"DRFGT needs Sampled .* Algorithms that fit with their default settings: drfgt, "):
         do.solve(problem, "drfgt:batch_size=2", "ring", iterations=1)
+
+
+def test_a_method_without_the_base_class_has_its_defaults() -> None:
+    class Own:
+        requires = (Sampled,)
+        step_size = 0.5
+
+    own, found = Own(), Declared.of(Own())
+    assert (found.requires, found.requires_set, found.directed, found.first_step) == ((Sampled,), (), False, 0.5)
+    assert Declared.of(own).resolved(None) is Declared.of(own).running() is own
+    method = do.DRFGT()
+    assert Declared.of(method) is method

@@ -32,7 +32,7 @@ from decentorth import (
 from decentorth.algorithms import CDADT
 from decentorth.api import Run, set_up
 from decentorth.problems import RSRSettings, Spread
-from decentorth.protocols import Array, Row
+from decentorth.protocols import Array
 from decentorth.running.checkpoint import Snapshot, kept
 from decentorth.running.local_stopping import Agreement, Tally
 from decentorth.stopping import Consensus, GradientNorm, LocalMaximum, ObjectiveBelow, rules_of
@@ -428,11 +428,6 @@ def test_with_the_rules_of_an_observer() -> None:
     assert two.agreement.quantities == ("gradient", "disagreement", "feasibility")
     assert rules_of(LocalMaximum, agents & observer | ObjectiveBelow(0.0)) == (agents,)
     assert rules_of(LocalMaximum, Consensus(1.0)) == rules_of(LocalMaximum, None) == ()
-
-
-def test_a_row_without_them_says_nothing() -> None:
-    row = Row(10, 10, 0, 0, 10, 1.0, {})
-    assert LocalMaximum(1.0)(row, set_up(pca().problem, DRFGT(), RING).collective) is None
 
 
 def test_where_nobody_knows_the_constraint_agents_use_what_they_believe() -> None:
