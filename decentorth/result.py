@@ -110,7 +110,9 @@ class FinishedRun(Shown):
         except ImportError:
             raise ImportError('to_xarray needs xarray: pip install "decentorth[frames]"') from None
         agents = np.array(self.labels or range(self.n_agents))
-        sides = ("row", "column") if self.x.ndim == 3 else tuple(f"axis_{i}" for i in range(self.x.ndim - 1))
+        sides = tuple([f"axis_{i}" for i in range(self.x.ndim - 1)])
+        if self.x.ndim == 3:
+            sides = ("row", "column")
         gaps = (self.x - self.x.mean(axis=0)).reshape(len(self.x), -1)
         columns = {name: ("iteration", column) for name, column in self.history.items() if name != "iteration"}
         return xarray.Dataset(
@@ -207,13 +209,15 @@ class Result(FinishedRun):
     @cached_property
     def transport(self) -> Mapping[str, Any]:
         """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
-        counts = np.array([self.network.transport_messages, self.network.transport_bytes], dtype=np.float64)
+        network = self.network
+        counts = np.array([network.transport_messages, network.transport_bytes], dtype=np.float64)
 
         def add(total: Array) -> None:
             total += counts
 
         total = self.collective.fold(2, add)
-        return {**self.collective.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
+        messages, size = total.astype(np.int64).tolist()
+        return {**self.collective.communicator.describe(), "messages": messages, "bytes": size}
 
     def draw(self, quantity: Literal["consensus", "feasibility"] = "consensus") -> Figure | None:
         """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by their names where they have any,
@@ -284,7 +288,8 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
     history = History()
     metrics = [name for name in columns if name not in (*COUNTS, "seconds")]
     for k in range(len(columns["iteration"])):
-        counts, values = [int(columns[name][k]) for name in COUNTS], {name: float(columns[name][k]) for name in metrics}
+        counts = [int(columns[name][k]) for name in COUNTS]
+        values = {name: float(columns[name][k]) for name in metrics}
         history.record(Row._make((*counts, float(columns["seconds"][k]), values, None)))
     labels = summary.get("labels")
     return FinishedRun(

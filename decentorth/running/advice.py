@@ -48,14 +48,16 @@ def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Any, row: Row,
     ended = [stop.message, unmet]
     if unmet and stop.status == "iterations":
         ended = [f"stopped at the limit of {row.iteration} iterations: {unmet}"]
-    found = _still(parts, state, history), _objective(parts, state, row, first), _component(parts, state, row, first)
-    return stop._replace(message="; ".join(filter(None, [*ended, *found])))
+    grown, component = _objective(parts, state, row, first), _component(parts, state, row, first)
+    found = [*ended, _still(parts, state, history), grown, component]
+    return stop._replace(message="; ".join(filter(None, found)))
 
 
 def warn_of_objective(parts: Parts, state: Any, values: Mapping[str, float], before: Row | None) -> None:
     """Warn where the objective is no longer finite: it may be undefined there, or its function be wrong."""
     objective = values.get("objective", 0.0)
-    if math.isfinite(objective) or (before is not None and not math.isfinite(before.values["objective"])):
+    earlier = 0.0 if before is None else before.values["objective"]
+    if math.isfinite(objective) or not math.isfinite(earlier):
         return
     whose = _whose(parts, state)
     if parts.collective.rank == 0:
@@ -79,12 +81,13 @@ def _still(parts: Parts, state: Any, history: History) -> str | None:
     away = parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max()))
     if last.iteration > first.iteration and not moving and away == 0.0:
         return "the points are at x0, where they started: try another x0 or a smaller step size"
-    if "gradient_norm" not in last.values or last.values["gradient_norm"] <= _SOLVED * first.values["gradient_norm"]:
+    norm = last.values.get("gradient_norm")
+    if norm is None or norm <= _SOLVED * first.values["gradient_norm"]:
         return None
     if not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration:
         return None
-    since_then = rows[len(moving)].iteration
-    return f"neither objective nor gradient norm has changed since iteration {since_then}: try another step size or start"
+    since = f"since iteration {rows[len(moving)].iteration}"
+    return f"neither objective nor gradient norm has changed {since}: try another step size or start"
 
 
 def _stationary(parts: Parts, row: Row) -> bool:
@@ -121,7 +124,8 @@ def _objective(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     begun, ended = first.values["objective"], row.values["objective"]
     if not math.isfinite(ended):
         whose = _whose(parts, state)
-        return f"the objective{whose} is not finite at the end (the mean is {ended}): correct the function that gives it"
+        seen = f"the objective{whose} is not finite at the end (the mean is {ended})"
+        return f"{seen}: correct the function that gives it"
     gain = _gain(parts, first)
     if gain == math.inf:
         gain = 0.0
@@ -130,7 +134,8 @@ def _objective(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     advice = "try another start or method"
     if Declared.of(parts.algorithm).step_size is not None:
         advice = _smaller(parts, state)
-    return f"the objective has grown from {begun:.3g} to {ended:.3g}, more than a hundredfold; {advice}"
+    grown = f"from {begun:.3g} to {ended:.3g}, more than a hundredfold"
+    return f"the objective has grown {grown}; {advice}"
 
 
 def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
@@ -142,9 +147,9 @@ def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     problem: Any = parts.problem
     constraint: Any = problem.constraint
     square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
-    if not square or isinstance(problem, SplitFeatures) or is_on_device(state.x) or not isinstance(constraint, Projection):
+    if not square or isinstance(problem, SplitFeatures) or is_on_device(state.x):
         return None
-    if not {"objective", "gradient_norm"} <= {*row.values}:
+    if not isinstance(constraint, Projection) or not {"objective", "gradient_norm"} <= {*row.values}:
         return None
     if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
         return None
@@ -152,16 +157,17 @@ def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     point = constraint.project(total[None] / problem.n_agents)[0]
     v = np.linalg.eigh(point.T @ slope + slope.T @ point)[1][:, -1:]
     mirrored = point - 2.0 * (point @ v) @ v.T
-    if not problem.constraint.feasibility(mirrored[None])[0] <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
+    far = problem.constraint.feasibility(mirrored[None])[0]
+    if not far <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
         return None
-    (values,) = parts.collective.sum(problem.value(np.repeat(mirrored[None], len(state.x), axis=0))[:, None])
+    there = problem.value(np.repeat(mirrored[None], len(state.x), axis=0))
+    (values,) = parts.collective.sum(there[:, None])
     own, other = row.values["objective"], float(values[0]) / problem.n_agents
     if _sign(point) != _sign(parts.start) or not other < own - _SETTLED * abs(own):
         return None
-    return (
-        f"the points have determinant {_sign(point):+.0f}, as x0, and one with {_sign(mirrored):+.0f} has the objective "
-        f"{other:.6g} in place of {own:.6g}: start again from x0 with one column negated"
-    )
+    better = f"one with {_sign(mirrored):+.0f} has the objective {other:.6g} in place of {own:.6g}"
+    again = "start again from x0 with one column negated"
+    return f"the points have determinant {_sign(point):+.0f}, as x0, and {better}: {again}"
 
 
 def _sign(point: Array) -> float:
@@ -178,11 +184,12 @@ def _gone(parts: Parts, state: Any, row: Row, first: Row) -> Stop | None:
     if method.requires or method.requires_set:
         advice = _off_set(parts) or _smaller(parts, state)
     else:
-        advice = f"{type(parts.algorithm).__name__} does not keep points on {constraint!r}: take a method that does"
+        name = type(parts.algorithm).__name__
+        advice = f"{name} does not keep points on {constraint!r}: take a method that does"
         if isinstance(constraint, Landing):
             advice += ", such as drfgt"
-    seen = f"feasibility {far:.3g} at iteration {row.iteration}, {before:.3g} at the start"
-    return Stop("diverged", False, f"diverged: the points have left the constraint set ({seen}); {advice}")
+    seen = f"(feasibility {far:.3g} at iteration {row.iteration}, {before:.3g} at the start)"
+    return Stop("diverged", False, f"diverged: the points have left the constraint set {seen}; {advice}")
 
 
 def diverged(parts: Parts, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
@@ -213,8 +220,10 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
     for name, function in (("gradient", problem.gradient), ("objective", problem.value)):
         agent = parts.runaway(function(before), np.finfo(np.float64).max)
         if agent is not None:
-            own = np.abs(before[max(agent - problem.agents.start, 0) :][:1])  # none on the ranks of other agents
-            largest, usual = collective.largest(np.array([own.max(initial=0.0), np.abs(parts.start).max()]))
+            local = agent - problem.agents.start
+            own = before[local : local + 1] if local >= 0 else before[:0]  # none on other ranks
+            sizes = [np.abs(one).max(initial=0.0) for one in (own, parts.start)]
+            largest, usual = collective.largest(np.array(sizes))
             where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
             words = f"the {name} of agent {agent} is not finite at {where}: correct that function"
             if name == "gradient" and largest <= _FAR * usual:

@@ -112,5 +112,6 @@ class Arguments(Options, Setup[P]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.callback is not None:
-            object.__setattr__(self, "recorders", (*self.recorders, SimpleNamespace(record=self.callback)))
+            recorder = SimpleNamespace(record=self.callback)
+            object.__setattr__(self, "recorders", (*self.recorders, recorder))
             object.__setattr__(self, "callback", None)

@@ -62,7 +62,8 @@ def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
         words = str(error)
         names = fitting(problem, network, algorithm, algorithms.defaults())[:NAMED]
         if names:
-            words = f"{words.rstrip('.')}. Algorithms that fit with their default settings: {', '.join(names)}"
+            fit = f"Algorithms that fit with their default settings: {', '.join(names)}"
+            words = f"{words.rstrip('.')}. {fit}"
         raise type(error)(words) from None
 
 
@@ -79,8 +80,8 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[
         needs = declared.requires or declared.requires_set
         if needs and declared.nonsmooth == nonsmooth(problem) and _fits(problem, method, network):
             other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
-            common = len(bases & {*type(method).__mro__})
-            found.append((other_kind, declared.counts != given.counts, -len(declared.requires), -common, name))
+            common, other_counts = len(bases & {*type(method).__mro__}), declared.counts != given.counts
+            found.append((other_kind, other_counts, -len(declared.requires), -common, name))
     return [name for *_, name in sorted(found)]
 
 
@@ -129,7 +130,8 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
         must = f"{name} moves along {constraint!r}, so it must start there, with feasibility 0"
         raise ValueError(f"{must}; that of x0 is {off:.3g}: {leave_out}")
     if Projection in needs and not x0.any() and off > 0.0:
-        raise ValueError(f"{name} projects to {constraint!r}, and x0 = 0 has no nearest point there: leave it out")
+        nearest = "x0 = 0 has no nearest point there: leave it out"
+        raise ValueError(f"{name} projects to {constraint!r}, and {nearest}")
     if needs & LANDS and _flat(constraint, x0):
         raise ValueError(
             f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "
@@ -163,7 +165,8 @@ def _flat(constraint: Any, x0: Array) -> bool:
 def _trapped(constraint: Any, x0: Array, eps: float) -> bool:
     """True if the safe step from x0 along the penalty's field, towards the set, is zero."""
     one, x = np.ones(1), x0[None]
-    return bool(constraint.safe_step(x, constraint.landing(x, np.zeros_like(x), one), one, eps)[0] <= 0.0)
+    direction = constraint.landing(x, np.zeros_like(x), one)
+    return bool(constraint.safe_step(x, direction, one, eps)[0] <= 0.0)
 
 
 def check_agents(network: Any, n_agents: int) -> None:
@@ -180,12 +183,14 @@ def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
     if not network.directed:
         return
     weights = f"{name} needs doubly stochastic weights, and this graph is directed"
-    features = f"{name}, as features split over agents, needs an undirected graph: take ring, or another"
+    features = f"{name}, as features split over agents, needs an undirected graph"
+    eigenvalues = "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed"
+    growing = "growing steps are for undirected graphs: take step size auto"
     refusals = (
-        (SplitFeatures in declared.requires, features),
+        (SplitFeatures in declared.requires, f"{features}: take ring, or another"),
         (not declared.directed, f"{weights}: take push_pull, or drgta, which retracts; or an undirected graph"),
-        (declared.chebyshev, "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave it out"),
-        (declared.running() is not algorithm, "growing steps are for undirected graphs: take step size auto"),
+        (declared.chebyshev, f"{eigenvalues}: leave it out"),
+        (declared.running() is not algorithm, growing),
     )
     for refused, words in refusals:
         if refused:

@@ -107,7 +107,8 @@ def method(algorithm: Any) -> Any:
     try:
         return algorithm()
     except TypeError as error:
-        raise TypeError(f"{algorithm.__name__} needs settings, as in do.{algorithm.__name__}(...): {error}") from None
+        name = algorithm.__name__
+        raise TypeError(f"{name} needs settings, as in do.{name}(...): {error}") from None
 
 
 def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
@@ -116,16 +117,20 @@ def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
         drawn: Array = problem.start(seed)
         return drawn
     if isinstance(problem, SplitFeatures):
-        raise ValueError("x0 is a point that every agent has, and here each holds rows of one: leave x0 out")
+        rows = "here each holds rows of one: leave x0 out"
+        raise ValueError(f"x0 is a point that every agent has, and {rows}")
     given, shape = np.asarray(x0), tuple(problem.shape)
     if not np.can_cast(given.dtype, np.float64, "same_kind"):
         raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
         point = np.array(given, dtype=np.float64, order="C")
     if point.shape != shape:
-        raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {point.shape}: all agents start from it")
+        found = f"got {point.shape}: all agents start from it"
+        raise ValueError(f"x0 must have the shape of one agent's point, {shape}, {found}")
     if not np.isfinite(point).all():
-        raise ValueError("x0 must be finite, and it has NaN or infinite entries: compute it anew, or leave x0 out")
+        odd = "it has NaN or infinite entries: compute it anew, or leave x0 out"
+        raise ValueError(f"x0 must be finite, and {odd}")
     if not (np.abs(point) <= RUNAWAY).all():
-        raise ValueError(f"x0 must have no entry beyond {RUNAWAY:g}, where a run counts as diverged: scale it down")
+        far = f"{RUNAWAY:g}, where a run counts as diverged"
+        raise ValueError(f"x0 must have no entry beyond {far}: scale it down")
     return point

@@ -38,12 +38,15 @@ class History(Shown, dict[str, NDArray[Any]]):
         if not self._rows:
             return {"rows": 0}
         first, last = self._rows[0], self._rows[-1]
-        spans = {name: f"{value:.3g} to {last.values[name]:.3g}" for name, value in first.values.items()}
-        return {"rows": len(self._rows), "iterations": f"{first.iteration} to {last.iteration}", **spans}
+        values = first.values.items()
+        spans = {name: f"{value:.3g} to {last.values[name]:.3g}" for name, value in values}
+        iterations = f"{first.iteration} to {last.iteration}"
+        return {"rows": len(self._rows), "iterations": iterations, **spans}
 
     def __repr__(self) -> str:
         facts = self._facts()
-        return f"History({facts['rows']} rows of iterations {facts.get('iterations', 'none')}: {', '.join(self.columns)})"
+        span = f"{facts['rows']} rows of iterations {facts.get('iterations', 'none')}"
+        return f"History({span}: {', '.join(self.columns)})"
 
     def record(self, row: Row) -> None:
         """Append a row."""
@@ -122,6 +125,7 @@ def _log_spaced(last: int, number: int) -> list[int]:
 
     if last <= number:
         return list(range(1, last + 1))
-    more = bisect_left(range(number, 64 * number), number, key=lambda points: len(spaced(points)))  # small ones coincide
+    # small integers coincide, so more points are needed
+    more = bisect_left(range(number, 64 * number), number, key=lambda points: len(spaced(points)))
     found: list[int] = spaced(number + more).tolist()
     return found

@@ -143,7 +143,8 @@ class Agreement:
             found = network.max(own, self.rounds)
         spent = np.array([network.rounds, network.messages, network.bytes]) - before
         self.tally = Tally(*np.add(self.tally, [1, *spent]).tolist())
-        self.latest = Agreed(state.k, self.rounds, dict(zip(self.quantities, found[0].tolist(), strict=True)), self._usual)
+        maxima = dict(zip(self.quantities, found[0].tolist(), strict=True))
+        self.latest = Agreed(state.k, self.rounds, maxima, self._usual)
         return any(rule.reached(self.latest) for rule in self.rules)
 
     def _gradient(self, state: Observed) -> Array:
@@ -197,7 +198,8 @@ def _check(
 ) -> None:
     """Raise a ValueError for rules that these agents cannot follow."""
     if len({(rule.every, rule.rounds) for rule in rules}) > 1:
-        raise ValueError("local tolerances that are combined must have the same every and rounds: the agents meet once for all")
+        once = "the agents meet once for all"
+        raise ValueError(f"local tolerances that are combined must have the same every and rounds: {once}")
     if isinstance(problem, SplitFeatures):
         rows = "here each holds rows of one: give a gradient tolerance"
         raise ValueError(f"a local tolerance is for agents that each hold a point, and {rows}")

@@ -210,7 +210,8 @@ class StandardMetrics:
                 terms["held_out"][block] = part.held_out_errors(point)
             if "at_mean" in terms:
                 point = np.repeat(mean, len(own), axis=0)
-                terms["at_mean"][block] = constraint.landing(point, part.gradient(point), state.penalty[block])
+                slope, penalty = part.gradient(point), state.penalty[block]
+                terms["at_mean"][block] = constraint.landing(point, slope, penalty)
         return terms, feasibility
 
 

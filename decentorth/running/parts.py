@@ -40,7 +40,8 @@ class Parts:
         `completed` gives their points. A state is valid until the next one is asked for.
         """
         problem, network, streams = self.problem, self.network, self.streams
-        np.empty(min(8 * network.n_local * self.start.nbytes, _KEPT), np.uint8)  # freed at once, see _KEPT
+        spare = min(8 * network.n_local * self.start.nbytes, _KEPT)
+        np.empty(spare, np.uint8)  # freed at once, see _KEPT
         if state is None:
             SETUP.info("the first state: automatic steps")
             state = self.stepper.init(problem, network, streams, self.x0)

@@ -127,7 +127,8 @@ def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> Any:
     def rebuilt(run: Any, communicator: Any, rewind: None) -> tuple[Any, Resumed, None, str]:
         gone = sorted({*run.network.communicator.alive} - {*communicator.alive})
         run = run.again(comm=communicator)
-        lost = f"rank {', '.join(map(str, gone))}, whose agents begin again from their checkpoints on the other ranks"
+        again = "whose agents begin again from their checkpoints on the other ranks"
+        lost = f"rank {', '.join(map(str, gone))}, {again}"
         return run, run.resume(options.folder), None, lost
 
     return _outlived(run, options, resumed, None, rebuilt)
@@ -197,7 +198,8 @@ def after(run: Any, losses: Losses) -> Any:
     if lost[0] < 0 or lost[-1] >= run.network.n_agents:
         from topologies.weights.leaving import ranges
 
-        raise ValueError(f"agents {ranges(lost)} were lost on the way, but there are only {run.network.n_agents} agents")
+        known = f"there are only {run.network.n_agents} agents"
+        raise ValueError(f"agents {ranges(lost)} were lost on the way, but {known}")
     left = run.without(lost, run.network.communicator, range(run.network.communicator.size))
     left.losses = tuple(Loss(*loss) for loss in losses)
     return left
@@ -206,7 +208,8 @@ def after(run: Any, losses: Losses) -> Any:
 def _from(resumed: Resumed, every: int) -> Rewind:
     """The copies of a run that continues."""
     state = resumed.state
-    return Rewind(every, Held(state.k, state.x.copy(), resumed.counts, state.gradients), resumed.history)
+    held = Held(state.k, state.x.copy(), resumed.counts, state.gradients)
+    return Rewind(every, held, resumed.history)
 
 
 def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Any, Resumed]:
@@ -225,11 +228,13 @@ def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss],
     try:
         run = first.without(lost, communicator, communicator.alive)
     except ValueError as error:
-        there = [f"the last checkpoint is {path}" for path in kept(folder)[:1]] if folder is not None else []
-        words = "; ".join([f"lost {loss}, and the others cannot go on: {error}", *there])
+        words = f"lost {loss}, and the others cannot go on: {error}"
+        if folder is not None and (saved := kept(folder)):
+            words = f"{words}; the last checkpoint is {saved[0]}"
         raise LostError(words, communicator.rank == 0) from error
     run.losses = (*first.losses, *earlier, loss)
     run.network.restore(rounds, messages, sent, {})
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         state = restarted(run.method, run.problem, run.network, run.streams, held.x, back, gradients)
-    return run, Resumed(None, state, (rounds, messages, sent), {}, rewind.history.before(back), rewind.seconds(), {})
+    history, counts = rewind.history.before(back), (rounds, messages, sent)
+    return run, Resumed(None, state, counts, {}, history, rewind.seconds(), {})

@@ -61,4 +61,5 @@ class Rewind:
         for held in self._held:
             if held.k == k:
                 return held
-        raise ValueError(f"there is no copy of iteration {k}; the last ones are of {', '.join(str(one.k) for one in self._held)}")
+        last = ", ".join(str(held.k) for held in self._held)
+        raise ValueError(f"there is no copy of iteration {k}; the last ones are of {last}")

@@ -59,7 +59,8 @@ class Recording:
         self.wanted = self.recorded = -1
         if history.rows:
             self._continue(history.rows, state.k)
-        first = max(state.k, self.recorded + 1)  # a generator that named the state would keep its arrays
+        # a generator that named the state would keep its arrays
+        first = max(state.k, self.recorded + 1)
         targets = schedule(options.iterations, options.rows, options.record_every)
         self._targets = (k for k in targets if k >= first)
         self._target: float = next(self._targets, math.inf)
@@ -69,7 +70,8 @@ class Recording:
 
     def _continue(self, rows: Sequence[Row], k: int) -> None:
         """Go on from these rows; a ValueError for rows of other metrics."""
-        before, now = list(rows[0].values), [column for metric in self._metrics for column in metric.columns]
+        before = list(rows[0].values)
+        now = [column for metric in self._metrics for column in metric.columns]
         if before != now:
             names = f"{', '.join(before)}; it was given {', '.join(now)}"
             raise ValueError(f"a resumed run goes on with its metrics, {names}")
@@ -100,8 +102,9 @@ class Recording:
         options, collective = self._options, self._parts.collective
         region = options.safety_region
         if region is not None and (far := row.values["feasibility"]) > region:
-            left = f"left the safety region: feasibility {far:.3g} > {region:g} at iteration {row.iteration}"
-            return Stop("left_safe_region", False, f"{left}; take a smaller step size, or a larger region")
+            left = f"feasibility {far:.3g} > {region:g} at iteration {row.iteration}"
+            words = f"left the safety region: {left}; take a smaller step size, or a larger region"
+            return Stop("left_safe_region", False, words)
         rule, found = options.rule, None
         if rule is not None:
             found = rule.since(self._first or row)(row, collective)
@@ -112,7 +115,8 @@ class Recording:
         parts, state = self._parts, snapshot.state
         runaway = parts.runaway(state.x)
         if runaway is not None and self.row is None:
-            raise ValueError(f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow")
+            give = "give a finite x0, and data without overflow"
+            raise ValueError(f"the starting point is not finite at agent {runaway}: {give}")
         if runaway is not None and self.row is not None:
             return advice.diverged(parts, runaway, state, self.row, self.good)
         values: dict[str, float] = {}
@@ -121,11 +125,13 @@ class Recording:
             values |= zip(metric.columns, metric(problem, seen, parts.collective), strict=True)
         advice.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
-        self.row = Row(state.k, *snapshot.counts, state.gradients, self._clock.iterating(), values, agreed)
+        counts = (state.k, *snapshot.counts, state.gradients)
+        self.row = Row(*counts, self._clock.iterating(), values, agreed)
         self.recorded = state.k
         self._first = self._first or self.row
         self._history.record(self.row)
-        endings = [_ends(recorder, self.row) for recorder in self._recorders]  # every recorder gets the row
+        # every recorder gets the row, also if one of them ends the run
+        endings = [_ends(recorder, self.row) for recorder in self._recorders]
         ended = parts.collective.decide(any(endings))
         if self._target <= state.k:
             self._target = next(self._targets, math.inf)

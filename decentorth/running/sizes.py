@@ -34,7 +34,8 @@ def check_data(problem: Any, communicator: Communicator) -> None:
 
 def check_points(problem: Problem[Any], collective: AgentCollective, n_local: int) -> None:
     """Raise MemoryError on every rank where the points of the local agents would not fit."""
-    _check(collective, POINT_ARRAYS * 8.0 * n_local * math.prod(problem.shape), "the agents' points")
+    needed = POINT_ARRAYS * 8.0 * n_local * math.prod(problem.shape)
+    _check(collective, needed, "the agents' points")
 
 
 def _check(collective: AgentCollective, needed: float, what: str) -> None:

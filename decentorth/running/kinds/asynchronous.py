@@ -54,7 +54,8 @@ class Agents(Run):
 
     def _options(self, options: Options) -> Options:
         """On several ranks the rows are the first and the last alone."""
-        if self.algorithm.events is not None and (options.checkpoints is not None or options.resume is not None):
+        saves = options.checkpoints is not None or options.resume is not None
+        if self.algorithm.events is not None and saves:
             raise ValueError("checkpoints are not for an asynchronous run with events: leave one of them out")
         if rules_of(LocalMaximum, options.rule):
             raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
@@ -77,7 +78,8 @@ class Agents(Run):
         """Write the log and return why that failed, or ""."""
         if self.algorithm.log is None:
             return ""
-        facts = {"seed": self.arguments.seed, "iterates_sha256": result.iterates_sha256, "settings": dict(self.about)}
+        facts: dict[str, Any] = {"seed": self.arguments.seed, "settings": dict(self.about)}
+        facts["iterates_sha256"] = result.iterates_sha256
         try:
             self.algorithm.write_log(result.state.agents, facts, self.collective)
         except OSError as error:

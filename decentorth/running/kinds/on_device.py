@@ -32,9 +32,8 @@ class OnDevice(Run):
         given = self.arguments
         _check_method(self.algorithm)
         if connect(self.comm).size > 1 or isinstance(given.problem, Spread):
-            raise ValueError(
-                "a device is for a run in one process, of all agents: start it without mpirun and without spread samples"
-            )
+            alone = "start it without mpirun and without spread samples"
+            raise ValueError(f"a device is for a run in one process, of all agents: {alone}")
         _refuse(placement=given.placement != "even", channel=given.channel, on_rank_loss=given.on_rank_loss != "abort")
         self.device = opened(given.device or "")
         return DeviceNetwork(given.mixing[0], self.device)
@@ -58,7 +57,8 @@ class OnDevice(Run):
         return Parts(self.placed, self.method, self.network, collective, self.streams, self.start, stepper)
 
     def result(self, outcome: Outcome) -> Result:
-        return super().result(outcome._replace(state=mapped(outcome.state, "", lambda _, entry: on_host(entry))))
+        state = mapped(outcome.state, "", lambda _, entry: on_host(entry))
+        return super().result(outcome._replace(state=state))
 
 
 class FromHost:

@@ -102,7 +102,8 @@ class Run(Shown):
 
     def _prepared(self) -> Problem[Any]:
         """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
-        SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
+        agents = self.network.agents
+        SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
         with self.collective.together():
             capabilities.check_fits(own, self.arguments.algorithm, self.network)
@@ -177,9 +178,8 @@ class Run(Shown):
             capabilities.check_met(self.problem, options.rule, self.start)
             return self._ended(options, None)
         if resumed.state.k > options.iterations:
-            raise ValueError(
-                f"{resumed.path} is at iteration {resumed.state.k}, beyond the {options.iterations} iterations that are asked for"
-            )
+            beyond = f"beyond the {options.iterations} iterations that are asked for"
+            raise ValueError(f"{resumed.path} is at iteration {resumed.state.k}, {beyond}")
         before = sum(resumed.seconds.get(name, 0.0) for name in ("compute", "wait"))
         run: Run = resumed.run
         rule = options.rule

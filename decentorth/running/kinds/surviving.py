@@ -23,7 +23,8 @@ class Surviving(Run):
         return arguments.on_rank_loss == "shrink"
 
     def _network(self) -> Network:
-        self.comm = survivors(self.comm, self.arguments.channel, isinstance(self.arguments.problem, Spread))
+        spread = isinstance(self.arguments.problem, Spread)
+        self.comm = survivors(self.comm, self.arguments.channel, spread)
         return super()._network()
 
     def _check_method(self) -> None:
