@@ -192,10 +192,8 @@ def test_a_file_without_an_end_is_refused(kind: str, file: str, tmp_path: Path, 
     ("facts", "words"),
     [
         ({"labels": 5}, "labels must be the names of the 4 agents, or null, got 5"),
-        ({"labels": ["a", "b"]}, "labels must be the names of the 4 agents"),
         ({"labels": [1, 2, 3, 4]}, "labels must be the names of the 4 agents"),
         ({"seconds": {}}, "seconds must hold numbers, and their total, got {}"),
-        ({"seconds": {"total": "x"}}, "seconds must hold numbers"),
         ({"seconds": {"total": 10**400}}, "seconds must hold numbers"),
         ({"status": {}}, "has no status"),
     ],
@@ -218,12 +216,6 @@ def test_a_long_field_and_complex_points_are_refused(tmp_path: Path) -> None:
     path.write_text(before)
     np.savez(tmp_path / "final.npz", x=RESULT.x + 1j)
     with pytest.raises(ValueError, match="is complex"):
-        do.load(tmp_path)
-
-
-def test_a_file_that_is_no_text_is_said_to_be_so(tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"summary\.json: not a text file \(invalid start byte at byte 0\)$"):
         do.load(tmp_path)
 
 
