@@ -512,8 +512,9 @@ def test_a_row_has_its_columns_by_name_as_the_history() -> None:
     assert {name: result.row[name] for name in result.history} == {name: result.history[name][-1] for name in result.history}
     assert result.row[0] == result.row.iteration
     assert result.row[:2] == (result.row.iteration, result.row.rounds)
-    assert all(name in result.row for name in result.history)
-    assert "gradient" not in result.row
+    row: Any = result.row
+    assert all(name in row for name in result.history)
+    assert "gradient" not in row
     with pytest.raises(KeyError, match=r"no column 'gradient'; there are iteration, rounds, .*gradient_norm"):
         result.row["gradient"]
 
