@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ..process.abort import RANK_TIMEOUT, patience
 from ..protocols import Metric, Recorder, Row, StoppingRule
@@ -128,8 +128,8 @@ class Options(Limits):
 
     @property
     def rule(self) -> Rule | None:
-        """The rule of stopping."""
-        return as_rule(self.stopping)
+        """The rule of stopping, which `as_rule` has made of the argument."""
+        return cast("Rule | None", self.stopping)
 
     @property
     def folder(self) -> Path | None:

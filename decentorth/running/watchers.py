@@ -71,7 +71,8 @@ class TimeLimits:
 
     def _left(self) -> float:
         """The seconds to the next limit."""
-        return self._limits[self._reached] - self._clock.iterating()
+        limit = self._limits[self._reached]
+        return limit if limit == math.inf else limit - self._clock.iterating()
 
     @property
     def next(self) -> float:

@@ -134,7 +134,7 @@ class Run(Shown):
     def _watch(self, computing: float) -> None:
         self.collective.communicator.watch(self._silence, computing)
 
-    @property
+    @cached_property
     def _silence(self) -> float:
         """The seconds without a sign of life after which a rank counts as lost."""
         return patience("rank_timeout", self.arguments.rank_timeout)
