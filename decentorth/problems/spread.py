@@ -6,26 +6,29 @@ The n agents of the problem become n blocks of the samples of one agent. Every r
 the collective adds the results strictly in block order. The method runs on every rank alike, with the same bits for any number of
 ranks.
 
-Beside values and gradients the mean has the methods in `METHODS` that the blocks have.
+Beside values and gradients the mean offers the methods that the blocks have (`SpreadProblem._methods`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ..numerics.ordered_sums import add_agents
-from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, TraceForm
-from ..sets.product import with_methods
+from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, Smooth, TraceForm, WeaklyConvex
 from .base import AgentProblem, Deferred, Outline, Selection
 from .common.columns import SeparateColumns
 
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""
+AT_POINTS = ("hessian_product", "product", "local_product", "local_diagonal")
+"""The blocks' methods whose mean at the same points is the method of the mean."""
+FROM_SAMPLES = ("gradient_on", "product_on")
+"""The blocks' methods of a point and some samples."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ class Spread:
     def build(self, blocks: slice, collective: Collective) -> SpreadProblem:
         """The problem of the one agent, with the blocks of this rank; every rank calls it with the collective of the blocks."""
         base = self.problem.build(blocks, collective) if isinstance(self.problem, Deferred) else self.problem.restrict(blocks)
-        made: SpreadProblem = with_methods(SpreadProblem, f"Spread{type(base).__name__}", METHODS, (base,))(base, collective)
-        return made
+        if isinstance(base, Smooth):
+            return SmoothSpread(base, collective)
+        return WeaklyConvexSpread(base, collective) if isinstance(base, WeaklyConvex) else SpreadProblem(base, collective)
 
 
 class SpreadProblem(AgentProblem[Any]):
@@ -83,13 +87,30 @@ class SpreadProblem(AgentProblem[Any]):
     def __init__(self, base: Any, collective: Collective) -> None:
         super().__init__(1, slice(0, 1), base.constraint)
         self.base, self._collective = base, collective
-        if hasattr(base, "n_samples"):
+        names = {*dir(base)}
+        vars(self).update({name: method for name, method in self._methods().items() if name in names})
+        if "n_samples" in names:
 
             def add(total: Array) -> None:
                 total[base.agents] = base.n_samples
 
             self._counts: Index = collective.fold(base.n_agents, add).astype(np.int64)
             self.n_samples = np.array([self._counts.sum(-1)], dtype=np.int64)
+
+    def _methods(self) -> dict[str, Callable[..., Any]]:
+        """The methods that a mean may offer beside those of every problem: those of its blocks decide."""
+        return {
+            **{name: partial(self._mean_at, name) for name in AT_POINTS},
+            **{name: partial(self._mean_from, name) for name in FROM_SAMPLES},
+            "hessian": partial(self._mean_matrix, "hessian"),
+            "trace_form": lambda: self._trace_form,
+            "matrices_on": self._matrices_on,
+            "cache": lambda x: np.empty((1, 0)),
+            "refresh": lambda cache, x, columns: None,
+            "partial_gradient": self._partial_gradient,
+            "flops": self._flops,
+            "subgradient_settings": lambda blocks: self.base.subgradient_settings(blocks),
+        }
 
     def _take(self, local: Selection) -> None:
         """Keep the only agent."""
@@ -111,6 +132,14 @@ class SpreadProblem(AgentProblem[Any]):
             for local, part in self.base.blocks()
         ]
         return self._mean(found[0] if len(found) == 1 else np.concatenate(found))
+
+    def _mean_at(self, name: str, *points: Array) -> Array:
+        """The mean of the blocks' method ``name`` at the same points."""
+        return self._mean_of(lambda part, *own: getattr(part, name)(*own), *points)
+
+    def _mean_from(self, name: str, x: Array, batch: Index) -> Array:
+        """An unbiased estimate, like ``x``, of the mean of the blocks' method ``name`` from the samples ``batch``, ``(1, b)``."""
+        return self._mean_on(batch, x.shape[1:], lambda block, own: getattr(block, name)(x, own))
 
     def _mean_matrix(self, name: str) -> Array:
         """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank holds one at a time."""
@@ -156,13 +185,26 @@ class SpreadProblem(AgentProblem[Any]):
         one: Array = self.base.restrict(slice(first, first + 1)).matrices_on(np.zeros((1, 1), dtype=np.int64))
         return one.shape[1:]
 
+    def _matrices_on(self, batch: Index) -> Array:
+        """``(1, n, w)``: an unbiased estimate of B from the samples ``batch``, ``(1, b)``."""
+        return self._mean_on(batch, self._matrix_shape, lambda block, own: block.matrices_on(own))
+
+    def _partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
+        """``(1, d, c)``: the columns ``(c,)`` of the gradient; each block's cache, of the size of its samples, is made anew."""
+        return self._mean_of(lambda part, x: part.partial_gradient(x, columns, part.cache(x)), x)
+
+    def _flops(self, columns: int) -> Array:
+        """``(1,)``: the operations of all blocks, for all columns where a block of columns needs products with all of them."""
+        separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
+        return self._spent(columns if separate else self.shape[1])
+
     def value(self, x: Array) -> Array:
         """``(1,)``: f(x)."""
-        return self._mean_of(lambda part, x: part.value(x), x)
+        return self._mean_at("value", x)
 
     def gradient(self, x: Array) -> Array:
         """``(1, *shape)``: the gradient G(x)."""
-        return self._mean_of(lambda part, x: part.gradient(x), x)
+        return self._mean_at("gradient", x)
 
     def prepare(self, collective: Collective) -> None:
         self.base.prepare(self._collective)
@@ -209,60 +251,34 @@ class SpreadProblem(AgentProblem[Any]):
         return getattr(self.base, "optimal_value", None)
 
 
-def _mean_at(name: str) -> Callable[..., Array]:
-    """The method of a mean that is the mean of the blocks' method ``name`` at the same points."""
-    return lambda self, *points: self._mean_of(lambda part, *own: getattr(part, name)(*own), *points)
+class SmoothSpread(SpreadProblem):
+    """A mean of objectives with Lipschitz constants."""
+
+    @cached_property
+    def lipschitz(self) -> Array:
+        """``(1,)``: the Lipschitz constant of the mean, or a bound on it.
+
+        It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean of the blocks' constants.
+        """
+        if isinstance(self, TraceForm):
+            hessian = self.trace_form()
+        elif isinstance(self, Quadratic) and self.shape[0] <= LARGEST_HESSIAN:
+            hessian = self.hessian()
+        else:
+            return self._mean(self.base.lipschitz)
+        largest: Array = np.abs(np.linalg.eigvalsh(hessian)).max(-1)
+        return largest
 
 
-def _mean_from(name: str) -> Callable[[Any, Array, Index], Array]:
-    """The method ``name(x, batch)`` of a mean: an unbiased estimate, like ``x``, from the samples ``batch``, ``(1, b)``."""
-    return lambda self, x, batch: self._mean_on(batch, x.shape[1:], lambda block, own: getattr(block, name)(x, own))
+class WeaklyConvexSpread(SpreadProblem):
+    """A mean of weakly convex objectives, with bounds on its constants: the means of the blocks' constants."""
 
+    @cached_property
+    def weak_convexity(self) -> Array:
+        """``(1,)``: tau."""
+        return self._mean(self.base.weak_convexity)
 
-def _lipschitz(self: SpreadProblem) -> Array:
-    """``(1,)``: the Lipschitz constant of the mean, or a bound on it.
-
-    It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean of the blocks' constants.
-    """
-    if isinstance(self, TraceForm):
-        hessian = self.trace_form()
-    elif isinstance(self, Quadratic) and self.shape[0] <= LARGEST_HESSIAN:
-        hessian = self.hessian()
-    else:
-        return self._mean(self.base.lipschitz)
-    largest: Array = np.abs(np.linalg.eigvalsh(hessian)).max(-1)
-    return largest
-
-
-def _matrices_on(self: SpreadProblem, batch: Index) -> Array:
-    """``(1, n, w)``: an unbiased estimate of B from the samples ``batch``, ``(1, b)``."""
-    return self._mean_on(batch, self._matrix_shape, lambda block, own: block.matrices_on(own))
-
-
-def _partial_gradient(self: SpreadProblem, x: Array, columns: Index, cache: Array) -> Array:
-    """``(1, d, c)``: the columns ``(c,)`` of the gradient; each block's cache, of the size of its samples, is made anew."""
-    return self._mean_of(lambda part, x: part.partial_gradient(x, columns, part.cache(x)), x)
-
-
-def _flops(self: SpreadProblem, columns: int) -> Array:
-    """``(1,)``: the operations of all blocks, for all columns where a block of columns needs products with all of them."""
-    separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
-    return self._spent(columns if separate else self.shape[1])
-
-
-METHODS: Mapping[str, Any] = {
-    "lipschitz": cached_property(_lipschitz),
-    "hessian": lambda self: self._mean_matrix("hessian"),
-    "trace_form": lambda self: self._trace_form,
-    **{name: _mean_at(name) for name in ("hessian_product", "product", "local_product", "local_diagonal")},
-    **{name: _mean_from(name) for name in ("gradient_on", "product_on")},
-    "matrices_on": _matrices_on,
-    "weak_convexity": cached_property(lambda self: self._mean(self.base.weak_convexity)),
-    "lipschitz_value": cached_property(lambda self: self._mean(self.base.lipschitz_value)),
-    "cache": lambda self, x: np.empty((1, 0)),
-    "refresh": lambda self, cache, x, columns: None,
-    "partial_gradient": _partial_gradient,
-    "flops": _flops,
-    "subgradient_settings": lambda self, blocks: self.base.subgradient_settings(blocks),
-}
-"""The methods of means whose problems have them too. A mean of constants is a bound on the constant of the mean."""
+    @cached_property
+    def lipschitz_value(self) -> Array:
+        """``(1,)``: a Lipschitz constant of f."""
+        return self._mean(self.base.lipschitz_value)

@@ -384,9 +384,9 @@ def test_every_single_agent_method_is_among_them() -> None:
 
 
 def test_what_blocks_cannot_do_is_refused_by_their_name() -> None:
-    with pytest.raises(TypeError, match="UMCM needs HessianProducts of its problem; SpreadHSPP has none"):
+    with pytest.raises(TypeError, match="UMCM needs HessianProducts of its problem; SpreadProblem has none"):
         solve(Spread(hspp_blocks(3)), UMCM(), iterations=1)
-    with pytest.raises(TypeError, match="HyperbolicJacobi needs TraceForm of its problem; SpreadHSPP has none"):
+    with pytest.raises(TypeError, match="HyperbolicJacobi needs TraceForm of its problem; SpreadProblem has none"):
         solve(Spread(hspp_blocks(3)), HyperbolicJacobi(), iterations=1)
 
 
