@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,27 @@ FLOATS = (np.float64, np.float32)
 """The types of samples that are kept; others become the first."""
 ALONE = ("rgd", "landing", "generalized_landing")
 """The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of their own."""
+
+
+class RunningCovariance(NamedTuple):
+    """The number of the samples seen in batches, with their mean ``(d,)`` and covariance ``(d, d)``."""
+
+    samples: int
+    mean: Array
+    covariance: Array
+
+    @staticmethod
+    def empty(d: int) -> RunningCovariance:
+        """The state before any sample."""
+        return RunningCovariance(0, np.zeros(d), np.zeros((d, d)))
+
+    def joined(self, rows: Array) -> RunningCovariance:
+        """The state after further samples, ``(b, d)``."""
+        count = self.samples + len(rows)
+        share, gap = len(rows) / count, rows.mean(axis=0) - self.mean
+        around = rows - (self.mean + gap)
+        covariance = (1.0 - share) * (self.covariance + share * np.outer(gap, gap)) + around.T @ around / count
+        return RunningCovariance(count, self.mean + share * gap, covariance)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -4,13 +4,8 @@ With C11, C12 and C22 the covariances of the columns of both views, centred and 
 the package minimises -tr(x^T C12 y) over x^T C11 x = I, y^T C22 y = I (`problems.CCA`). The singular value decomposition of
 x^T C12 y, of order p, turns the two spans into pairs of directions with their correlations.
 
-Batches are cut into pieces of 300 samples, and a piece into three independent parts. Products with the parts' covariances give an
-unbiased landing field (paper 003, Vary, Ablin, Gao, Absil, ICML 2024, (2)-(3)), and covariances are never formed. The stream keeps
-the point [x; y], the average of the last points, and averages of C11 x, C22 y and C12^T x there. Coordinates are such that the
-leading 2 p + 10 eigenvalues of the first batch's covariances are 1, and no other is larger, since the condition of the covariances
-determines the rate of convergence. Steps after t pieces are s (1 + t / 300)^{-1/2}, s = 0.5 / beta^2, with beta the largest
-eigenvalue of the covariances of the first parts; the penalty is 0.1 / (beta s). In averages a piece has three times the weight of
-its share. In later passes over the same samples these should come in another order, or their parts are not independent.
+Batches need no method. The estimator keeps the number, the mean and the covariance of the samples seen, from which the closed form
+(`problems.canonical_correlations`) has the directions after every batch: those of a fit to all samples seen.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import problems
@@ -30,21 +25,13 @@ from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
 from ..problems.common.pooled import HERE
 from ..protocols import Array, Collective
-from ..sets import GeneralizedStiefel
-from .base import AgentEstimator, by_features, check_components, signs
+from ..sets.retractions import plus
+from .base import AgentEstimator, RunningCovariance, by_features, check_components, signs
 
-PIECE, DECAY = 300, 300
-"""The number of samples in a piece of a batch, and of pieces after which steps are shorter by the root of two."""
-STEP, PULL = 0.5, 0.1
-"""The first step times the square of the largest eigenvalue, and the product of step, penalty and largest eigenvalue."""
-FLAT, RUNAWAY = 1e-6, 1e50
-"""The share of the first variance below which a direction is not rescaled, and the size above which a point counts as diverged."""
 EQUAL = 1e-14
 """The relative standard deviation up to which a column counts as constant."""
 DEPENDENT, ILL = 1e-7, 1e6
 """The share of a column's length that is too little beside earlier columns, and the condition above which a ridge is advised."""
-AVERAGED = 3.0
-"""The weight of a piece in averages, relative to its share of the samples."""
 
 
 class Columns(NamedTuple):
@@ -56,24 +43,6 @@ class Columns(NamedTuple):
     def standard(self, view: Array) -> Array:
         """The view centred and scaled."""
         return (view - self.mean) / self.scale
-
-
-class Coordinates(NamedTuple):
-    """A symmetric T with T C T close to the identity: ``scale`` in all directions, ``more`` along some orthonormal ones."""
-
-    scale: float
-    directions: Array
-    """``(n, k)``: the orthonormal directions."""
-    more: Array
-
-    def times(self, x: Array) -> Any:
-        """The product T x."""
-        return self.scale * (x + self.directions @ (self.more[:, None] * (self.directions.T @ x)))
-
-    def solve(self, x: Array) -> Any:
-        """The solution T^{-1} x."""
-        less = self.more / (1.0 + self.more)
-        return (x - self.directions @ (less[:, None] * (self.directions.T @ x))) / self.scale
 
 
 class Products(NamedTuple):
@@ -93,25 +62,21 @@ class Pairs(problems.CCA):
     def optimal_value(self) -> None:
         """The least value is left unknown."""
 
+    def covariance(self) -> Array | None:
+        """The covariance of both views side by side, without ridges; None where it is too large to be formed."""
+        if self._pooled is None:
+            return None
+        c11, c12, c22 = self._pooled
+        whole = np.block([[c11, c12], [c12.T, c22]])
+        ridges = np.repeat(self.ridges, (len(c11), len(c22)))
+        return plus(whole[None], -ridges)[0]
+
 
 class SplitPairs(problems.SplitCCA):
     """The problem of agents that hold features, without its answer."""
 
     def prepare(self, collective: Collective) -> None:
         """The answer is left unknown."""
-
-
-class Stream(NamedTuple):
-    """The state of a stream of batches; a point is T^{-1} x and T^{-1} y, stacked by rows."""
-
-    coordinates: tuple[Coordinates, Coordinates]
-    point: Array
-    average: Array
-    """The average of the last points."""
-    products: Products
-    """The averages of the last pieces' products."""
-    step: float
-    penalty: float
 
 
 @dataclass(eq=False, repr=False)
@@ -127,7 +92,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     ridge
         Added to the covariances, as a share of their mean eigenvalue; needed where columns depend on each other.
     algorithm, step_size, tol, max_iter, random_state
-        As in all of `decentorth.estimators`; a number for step_size is the first step of `partial_fit` too. The default is RGD for
+        As in all of `decentorth.estimators`; `partial_fit` needs no method. The default is RGD for
         data in one place, GeneralizedDRFGT for agents, none of which needs the covariances. Views of more than 2000 columns, whose
         covariances are not formed, need a method that multiplies with them only, such as ``RGD(metric="euclidean",
         step_size="bb")``.
@@ -198,16 +163,17 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _standards(self, name: str, view: list[Array], count: int, collective: Collective) -> Columns:
         """The means and divisors of all agents' samples; a constant column is refused without a ridge, and not scaled."""
         mean = pooled.mean(view, collective)
-        variance = pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1))
+        return self._scaled(name, mean, pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1)))
+
+    def _scaled(self, name: str, mean: Array, variance: Array) -> Columns:
         constant = np.flatnonzero(variance <= (EQUAL * np.abs(mean)) ** 2)
         if self.ridge == 0.0 and len(constant):
             columns = "column" if len(constant) == 1 else "columns"
             shown = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
             raise ValueError(f"{name} has {len(constant)} constant {columns} ({shown}): give ridge=1e-2, or drop them")
-        return self._scaled(mean, variance)
-
-    def _scaled(self, mean: Array, variance: Array) -> Columns:
-        return Columns(mean, np.sqrt(np.where(variance > 0.0, variance, 1.0)) if self.scale else np.ones(len(mean)))
+        if not self.scale:
+            return Columns(mean, np.ones(len(mean)))
+        return Columns(mean, np.sqrt(np.where(variance > 0.0, variance, 1.0)))
 
     def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         n, count = len(firsts), sum([len(first) for first in firsts])
@@ -231,8 +197,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
             own[rows] -= ridge * point[rows]
         self.n_samples_seen_, self._ridges = count, problem.ridges
+        x, y = self._columns
+        scales, covariance = np.concatenate((x.scale, y.scale)), problem.covariance()
+        self._seen = None
+        if covariance is not None:
+            self._seen = RunningCovariance(count, np.concatenate((x.mean, y.mean)), covariance * np.outer(scales, scales))
         self._keep(point, Products(own[:n1], own[n1:], -gradient[n1:]))
-        self.__dict__.pop("_stream", None)
         self.n_iter_ = [self.n_iter_] * rank
         return self
 
@@ -279,93 +249,46 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             image = rows[0] @ x
             products = Products(rows[0].T @ image / m, rows[1].T @ (rows[1] @ y) / m, rows[1].T @ image / m)
         self.n_features_in_, self.n_samples_seen_, self._predict_1d = both[0].shape[1], m, False
+        self._seen = RunningCovariance.empty(sum(view.shape[1] for view in both)).joined(np.concatenate(both, axis=1))
         self._keep(point, products)
-        self.__dict__.pop("_stream", None)
         self.n_iter_ = [self.n_iter_] * rank
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Update the fit with a batch of at least three samples of both views, also after `fit`.
+        """Update the fit with a batch of samples of both views, also after `fit`: the answer is that for all samples seen.
 
-        Neither samples nor covariances are kept, only O((n_features + n_targets) n_components) numbers. The columns are scaled by
-        their standard deviations in the first batch, which must have at least three samples for each component. Too long steps
-        raise ArithmeticError.
+        The covariance of both views together is kept, O((n_features + n_targets)^2) numbers, and no samples. Without a ridge the
+        samples seen must be more than the columns of each view.
         """
         begun = hasattr(self, "x_weights_")
-        first, second = self._views(X, y, reset=not begun)
-        if not begun:
-            self._begin(first, second)
-        elif not hasattr(self, "_stream"):
-            self._start(first, second, np.concatenate((self.x_weights_, self.y_weights_)), self._products)
-        for rows in np.array_split(np.arange(len(first)), max(1, len(first) // PIECE)):
-            self._take_in(first[rows], second[rows])
-        if not np.abs(self._stream.point).max() <= RUNAWAY:
-            raise ArithmeticError(f"the steps are too long, {self._stream.step:.3g} at first: give a smaller step_size")
-        self._keep(self._original(self._stream.average), self._stream.products)
-        self.n_iter_ = [self.n_iter_[0] + 1 if begun else 1] * self.n_components_
+        views = self._views(X, y, reset=not begun)
+        rows = np.concatenate(views, axis=1)
+        seen = self._seen if begun else RunningCovariance.empty(rows.shape[1])
+        if seen is None:
+            raise ValueError("a fit to views of more than 2000 columns cannot be continued by batches: fit to all samples")
+        n1, n2 = views[0].shape[1], views[1].shape[1]
+        seen = seen.joined(rows)
+        rank = self._rank(seen.samples, n1, n2)
+        if self.ridge == 0.0 and seen.samples <= max(n1, n2):
+            raise ValueError(
+                f"{seen.samples} samples of views with {n1} and {n2} columns determine no correlations: give a larger first batch, "
+                "or ridge=1e-2"
+            )
+        variances = np.diagonal(seen.covariance) * (seen.samples / max(seen.samples - 1, 1))
+        each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(variances, [n1]), strict=True)
+        self._columns = tuple(self._scaled(*one) for one in each)
+        scales = np.concatenate([columns.scale for columns in self._columns])
+        whole = seen.covariance / np.outer(scales, scales)
+        c11, c12, c22 = whole[:n1, :n1], whole[:n1, n1:], whole[n1:, n1:]
+        self._ridges = tuple(self.ridge * float(np.trace(own)) / len(own) for own in (c11, c22))
+        with one_thread():
+            ridged = [own + r * np.eye(len(own)) for own, r in zip((c11, c22), self._ridges, strict=True)]
+            found = problems.canonical_correlations(ridged[0], c12, ridged[1])
+            x, second = found.x[:, :rank], found.y[:, :rank]
+            self._keep(np.concatenate((x, second)), Products(c11 @ x, c22 @ second, c12.T @ x))
+        self._seen, self.n_samples_seen_ = seen, seen.samples
+        self.n_iter_ = [self.n_iter_[0] + 1 if begun else 1] * rank
         return self
-
-    def _begin(self, first: Array, second: Array) -> None:
-        """Set the scales by the first batch, and start at a random point that is feasible for it."""
-        rank, random = self._rank(len(first) // 3, first.shape[1], second.shape[1]), check_random_state(self.random_state)
-        self._columns, self._ridges, self.n_samples_seen_, points = (), (), 0, []
-        for view in (first, second):
-            own = self._scaled(view.mean(axis=0), view.var(axis=0, ddof=1))
-            rows, x = own.standard(view), random.standard_normal((view.shape[1], rank))
-            ridge = self.ridge * float((rows * rows).mean())
-            points.append(x @ pooled.root_inverse(x.T @ _times(rows, x, ridge), rank))
-            self._columns, self._ridges = (*self._columns, own), (*self._ridges, ridge)
-        products = Products(*(np.zeros((n, rank)) for n in (first.shape[1], second.shape[1], second.shape[1])))
-        self._start(first, second, np.concatenate(points), products)
-
-    def _start(self, first: Array, second: Array, point: Array, products: Products) -> None:
-        """Choose coordinates and steps for the stream from some samples."""
-        most, coordinates, points, largest = 2 * point.shape[1] + 10, [], [], 0.0
-        for columns, view, ridge, x in zip(
-            self._columns, (first, second), self._ridges, np.split(point, [first.shape[1]]), strict=True
-        ):
-            rows = columns.standard(view[: PIECE + PIECE // 10 * most])
-            own = _coordinates(rows, most, ridge)
-            part = own.times(rows[: max(1, min(len(rows), PIECE) // 3)].T)
-            largest = max(largest, float(np.linalg.norm(part, 2)) ** 2 / part.shape[1])
-            coordinates.append(own)
-            points.append(own.solve(x))
-        step = self.step_size if isinstance(self.step_size, float | int) else STEP / largest**2
-        start = np.concatenate(points)
-        self._stream = Stream((coordinates[0], coordinates[1]), start, start, products, float(step), PULL / (largest * step))
-
-    def _original(self, point: Array) -> Array:
-        """The point [x; y], from its coordinates in the stream."""
-        (first, second), (x, y) = self._stream.coordinates, np.split(point, [len(self._stream.products.first)])
-        return np.concatenate((first.times(x), second.times(y)))
-
-    def _take_in(self, *views: Array) -> None:
-        """Make one step with a piece of a batch."""
-        coordinates, point, average, products, step, penalty = self._stream
-        before, now, cut = self.n_samples_seen_, len(views[0]), [len(products.first)]
-        share = now / (before + now)
-        self._columns = tuple(
-            columns._replace(mean=columns.mean + share * (view.mean(axis=0) - columns.mean))
-            for columns, view in zip(self._columns, views, strict=True)
-        )
-        rows = [columns.standard(view) for columns, view in zip(self._columns, views, strict=True)]
-        (a, *others_a), (b, *others_b) = (np.array_split(view, 3) for view in rows)
-        fields = []
-        with np.errstate(over="ignore", invalid="ignore"):
-            x, y = np.split(self._original(point), cut)
-            gradients = -a.T @ (b @ y) / len(a), -b.T @ (a @ x) / len(b)
-            each = zip(coordinates, np.split(point, cut), (x, y), gradients, (others_a, others_b), self._ridges, strict=True)
-            for own, inner, outer, g, others, ridge in each:
-                g, bx, bx2 = (own.times(image)[None] for image in (g, *(_times(part, outer, ridge) for part in others)))
-                fields.append(GeneralizedStiefel.landing_from_products(inner[None], g, bx, bx2, np.array([penalty]))[0])
-            point = point - step * (1.0 + before / (DECAY * PIECE)) ** -0.5 * np.concatenate(fields)
-        weight = min(1.0, AVERAGED * share)
-        average = average + weight * (point - average)
-        x, y = np.split(self._original(average), cut)
-        new = _times(rows[0], x), _times(rows[1], y), rows[1].T @ (rows[0] @ x) / now
-        products = Products(*(old + weight * (one - old) for old, one in zip(products, new, strict=True)))
-        self.n_samples_seen_ = before + now
-        self._stream = Stream(coordinates, point, average, products, step, penalty)
 
     def _keep(self, point: Array, products: Products) -> None:
         """Set the pairs of directions and the other attributes from a point and its products."""
@@ -425,17 +348,3 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         scores, second = self.transform(X), self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
-
-
-def _times(rows: Array, x: Array, ridge: float = 0.0) -> Any:
-    """The product of x with the covariance of some samples plus a ridge."""
-    return rows.T @ (rows @ x) / len(rows) + ridge * x
-
-
-def _coordinates(rows: Array, most: int, ridge: float) -> Coordinates:
-    """The coordinates from at most ``most`` leading eigenvectors of the covariance of some samples."""
-    _, singular, directions = np.linalg.svd(rows, full_matrices=False)
-    values = singular[:most] ** 2 / len(rows) + ridge
-    values = np.maximum(values, FLAT * values[0])
-    scale = float(values[-1]) ** -0.5
-    return Coordinates(scale, np.ascontiguousarray(directions[:most].T), values**-0.5 / scale - 1.0)

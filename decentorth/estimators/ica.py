@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 from .. import problems
 from ..problems.common import pooled
 from ..protocols import Array, Collective
-from .base import ComponentEstimator, check_components, signs
+from .base import ComponentEstimator, RunningCovariance, check_components, signs
 
 PIECE = 10
 """The number of samples in a piece of a batch, for each feature."""
@@ -34,12 +34,10 @@ AVERAGED = 3.0
 """The weight of a piece's point in the average, relative to the piece's share of the samples."""
 
 
-class Seen(NamedTuple):
-    """The state of a stream: the number of samples, their mean and covariance, the last point and the average of the last ones."""
+class Stream(NamedTuple):
+    """The state of a stream of batches: the samples seen, the last point and the average of the last ones."""
 
-    samples: int
-    mean: Array
-    covariance: Array
+    seen: RunningCovariance
     point: Array
     average: Array
 
@@ -105,13 +103,13 @@ class ICA(ComponentEstimator):
             )
         if first:
             start = check_random_state(self.random_state).standard_normal((d, d))
-            seen, self.n_iter_ = Seen(0, np.zeros(d), np.zeros((d, d)), start, start), 0
-        else:
-            seen = self._seen
+            self._stream, self.n_iter_ = Stream(RunningCovariance.empty(d), start, start), 0
+        stream = self._stream
         for rows in np.array_split(X, max(1, len(X) // (PIECE * d))):
-            seen = _taken_in(seen, rows)
-        self._keep(seen.samples, seen.mean, _projected(seen.average, seen.covariance))
-        self._seen: Seen = seen
+            stream = _taken_in(stream, rows)
+        seen = stream.seen
+        self._keep(seen.samples, seen.mean, _projected(stream.average, seen.covariance))
+        self._stream = stream
         self.n_iter_ += 1
         return self
 
@@ -124,28 +122,26 @@ class ICA(ComponentEstimator):
         self.mixing_ = mixing[:, order] * flip
         self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)
         self.n_components_ = len(self.components_)
-        self._seen = Seen(samples, mean, self.mixing_ @ self.mixing_.T, self.components_.T, self.components_.T)
+        seen = RunningCovariance(samples, mean, self.mixing_ @ self.mixing_.T)
+        self._stream = Stream(seen, self.components_.T, self.components_.T)
 
     @property
     def _axes(self) -> Array:
         return self.mixing_.T
 
 
-def _taken_in(seen: Seen, rows: Array) -> Seen:
+def _taken_in(stream: Stream, rows: Array) -> Stream:
     """The state after one step with a piece of a batch, ``(b, d)``."""
-    d, count = rows.shape[1], seen.samples + len(rows)
-    share, gap = len(rows) / count, rows.mean(axis=0) - seen.mean
-    around = rows - (seen.mean + gap)
-    covariance = (1.0 - share) * (seen.covariance + share * np.outer(gap, gap)) + around.T @ around / count
-    mean = seen.mean + share * gap
-    if seen.samples == 0:
-        pooled.root_inverse(covariance, d)  # refused here where it is singular
-    x, centred = _projected(seen.point, covariance), rows - mean
+    before, d = stream.seen.samples, rows.shape[1]
+    seen = stream.seen.joined(rows)
+    if before == 0:
+        pooled.root_inverse(seen.covariance, d)  # refused here where it is singular
+    x, centred = _projected(stream.point, seen.covariance), rows - seen.mean
     along = x.T @ (centred.T @ np.tanh(centred @ x)) / len(rows)
-    step = STEP * (1.0 + seen.samples / (DECAY * d)) ** -0.5
-    point = _projected(x - x @ (0.5 * step * (along - along.T)), covariance)
-    average = seen.average + min(1.0, AVERAGED * share) * (point - seen.average)
-    return Seen(count, mean, covariance, point, average)
+    step = STEP * (1.0 + before / (DECAY * d)) ** -0.5
+    point = _projected(x - x @ (0.5 * step * (along - along.T)), seen.covariance)
+    weight = min(1.0, AVERAGED * len(rows) / seen.samples)
+    return Stream(seen, point, stream.average + weight * (point - stream.average))
 
 
 def _projected(x: Array, covariance: Array) -> Array:
