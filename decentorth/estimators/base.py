@@ -246,14 +246,12 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         across = self.components_.T
         sparse = issparse(X)
         coordinates = X @ across - self._origin @ across if sparse else (X - self._origin) @ across
-        found: Array = (coordinates / self._lengths).astype(X.dtype, copy=False)
-        return found
+        return (coordinates / self._lengths).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
         """``(m, d)``: the points with these coordinates, float32 for float32 coordinates."""
         coordinates = self._coordinates(X)
-        points: Array = ((coordinates * self._lengths) @ self._axes + self._origin).astype(coordinates.dtype, copy=False)
-        return points
+        return ((coordinates * self._lengths) @ self._axes + self._origin).astype(coordinates.dtype, copy=False)
 
     def _set_components(self, components: NDArray[np.floating[Any]]) -> None:
         """Set ``components_``, the largest entry of each positive, and their number."""

@@ -147,5 +147,4 @@ def _taken_in(stream: Stream, rows: Array) -> Stream:
 def _projected(x: Array, covariance: Array) -> Array:
     """The polar factor x (x^T B x)^{-1/2}, where x x^T is the inverse of B."""
     values, vectors = np.linalg.eigh(x.T @ covariance @ x)
-    polar: Array = x @ ((vectors / np.sqrt(values)) @ vectors.T)
-    return polar
+    return x @ ((vectors / np.sqrt(values)) @ vectors.T)

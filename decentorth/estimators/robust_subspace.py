@@ -91,5 +91,4 @@ class RobustSubspace(SubgradientEstimator):
         seen = np.asarray(X, dtype=np.float64) - self.location_
         away = seen - along @ self.components_
         distances, lengths = np.linalg.norm(away, axis=1), np.linalg.norm(seen, axis=1)
-        scores: Array = -distances / np.where(lengths > 0.0, lengths, 1.0)
-        return scores
+        return -distances / np.where(lengths > 0.0, lengths, 1.0)

@@ -111,8 +111,7 @@ class FunctionProblem(AgentProblem[C]):
     ) -> Array:
         """``(n_local, *shape)``: the values of a user's function at the points ``x``, which are read-only for it."""
         if self._put is not None:
-            answers: Array = self._on_device(name, function, x, shape, batch)
-            return answers
+            return self._on_device(name, function, x, shape, batch)
         points = x.view()
         points.flags.writeable = False
         if self._stacked:

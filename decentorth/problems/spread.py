@@ -122,8 +122,7 @@ class SpreadProblem(AgentProblem[Any]):
 
     def _mean(self, per_block: Array) -> Array:
         """``(1, ...)``: the mean over all blocks."""
-        mean: Array = self._total(per_block) / self.base.n_agents
-        return mean
+        return self._total(per_block) / self.base.n_agents
 
     def _mean_of(self, evaluate: Callable[..., Array], *points: Array) -> Array:
         """``(1, ...)``: the mean over all blocks of ``evaluate(blocks, *points)``, with a copy of the points for each block."""
@@ -210,12 +209,10 @@ class SpreadProblem(AgentProblem[Any]):
         self.base.prepare(self._collective)
 
     def start(self, seed: int) -> Array:
-        start: Array = self.base.start(seed)
-        return start
+        return self.base.start(seed)
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
-        variables: Mapping[str, Array] = self.base.unpack(x)
-        return variables
+        return self.base.unpack(x)
 
     @property
     def error_name(self) -> str:
@@ -239,8 +236,7 @@ class SpreadProblem(AgentProblem[Any]):
         return getattr(self.base, "evaluations", ())
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
-        measures: tuple[float, ...] = self.base.evaluate(xhat)
-        return measures
+        return self.base.evaluate(xhat)
 
     @property
     def nonsmooth(self) -> bool:
@@ -266,8 +262,7 @@ class SmoothSpread(SpreadProblem):
             hessian = self.hessian()
         else:
             return self._mean(self.base.lipschitz)
-        largest: Array = np.abs(np.linalg.eigvalsh(hessian)).max(-1)
-        return largest
+        return np.abs(np.linalg.eigvalsh(hessian)).max(-1)
 
 
 class WeaklyConvexSpread(SpreadProblem):

@@ -109,8 +109,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
 
     def random(self, rng: np.random.Generator) -> Array:
         """The projection of a Gaussian matrix, ``(n, p)``."""
-        point: Array = self.project(rng.standard_normal((1, *self.shape)))[0]
-        return point
+        return self.project(rng.standard_normal((1, *self.shape)))[0]
 
     def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
         """The Riemannian gradient of the Euclidean metric, from the Euclidean gradient g: the direction riemannian, at any x."""
@@ -242,8 +241,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
 
 def _nearest(squares: Array) -> Index:
     """The exponents ``(n_local,)`` of the powers of 256 nearest to the roots; 0 for roots from 1/16 to 16."""
-    exponents: Index = 8 * np.rint(np.frexp(squares)[1] / 16.0).astype(np.int64)
-    return exponents
+    return 8 * np.rint(np.frexp(squares)[1] / 16.0).astype(np.int64)
 
 
 def _penalised(s: Array, penalty: Array) -> Array:
@@ -259,8 +257,7 @@ def _multiplier(g: Array, bx: Array) -> Array:
     values, vectors = np.linalg.eigh(np.where(usable, m, np.eye(m.shape[-1])))
     right = vectors.swapaxes(-1, -2) @ (2.0 * sym(bx.swapaxes(-1, -2) @ g)) @ vectors
     right /= values[:, :, None] + values[:, None, :]
-    multiplier: Array = vectors @ right @ vectors.swapaxes(-1, -2)
-    return multiplier
+    return vectors @ right @ vectors.swapaxes(-1, -2)
 
 
 def _each(way: Any, both: Array, e: Array, _: Array | None = None) -> Array:
@@ -278,8 +275,7 @@ def _polar(both: Array, square: Array) -> Array:
     w, u = np.linalg.eigh(square)
     if not w[0] * CONDITION >= w[-1]:
         return _polar_svd(both, square)
-    polar: Array = both @ ((u / np.sqrt(w)) @ u.T)
-    return polar
+    return both @ ((u / np.sqrt(w)) @ u.T)
 
 
 def _polar_svd(both: Array, square: Array) -> Array:
@@ -305,8 +301,7 @@ def _factored(both: Array, square: Array, polar: bool = False, twice: bool = Tru
     if polar and np.isfinite(second[0, 0]):
         p, _, vt = np.linalg.svd(first @ second)
         second = second @ (p @ vt).T
-    orthonormal: Array = q @ second
-    return orthonormal
+    return q @ second
 
 
 def _inverse_factor(square: Array) -> Array:
@@ -316,5 +311,4 @@ def _inverse_factor(square: Array) -> Array:
     factor, info = dpotrf(square, lower=0, clean=1)
     if info != 0:
         return np.full_like(square, np.nan)
-    inverse: Array = dtrtri(factor, lower=0)[0]
-    return inverse
+    return dtrtri(factor, lower=0)[0]

@@ -85,8 +85,7 @@ class JOrthogonal:
 
     def violation(self, x: Array) -> Array:
         """The largest entry of |x^T J x - J|, ``(n_local,)``."""
-        largest: Array = np.abs(self._gap(x)).reshape(len(x), -1).max(-1)
-        return largest
+        return np.abs(self._gap(x)).reshape(len(x), -1).max(-1)
 
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
         """A feasible point ``(n, n)`` from a random hyperbolic CS decomposition.
@@ -116,8 +115,7 @@ class JOrthogonal:
         """
         w = g @ x.swapaxes(-1, -2) * self.signs
         w = 0.5 * (w - w.swapaxes(-1, -2))
-        gradient: Array = w @ (self.signs[:, None] * x)
-        return gradient
+        return w @ (self.signs[:, None] * x)
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, for any ``retraction``.
@@ -126,8 +124,7 @@ class JOrthogonal:
         """
         left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)  # v x^{-1} = v J x^T J
         left *= -0.5
-        point: Array = np.linalg.solve(plus(left, 1.0), x + 0.5 * v).astype(np.float64, copy=False)
-        return point
+        return np.linalg.solve(plus(left, 1.0), x + 0.5 * v).astype(np.float64, copy=False)
 
     def corrected(self, x: Array) -> Array:
         """The Newton-Schulz step x (3 I - J x^T J x) / 2 towards the set, which squares the order of the distance from it.
@@ -142,12 +139,10 @@ class JOrthogonal:
                     f"the Newton-Schulz correction needs ||J x^T J x - I||_2 < 1, but it is {size:.3g} at local agent {agent}: "
                     "correct more often, or start again from a feasible point"
                 )
-        point: Array = x - 0.5 * (x @ excess)
-        return point
+        return x - 0.5 * (x @ excess)
 
 
 def _orthogonal(rng: np.random.Generator, n: int) -> Array:
     """A uniformly distributed orthogonal matrix, ``(n, n)``."""
     q, r = np.linalg.qr(rng.standard_normal((n, n)))
-    factor: Array = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
-    return factor
+    return q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)

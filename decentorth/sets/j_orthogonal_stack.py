@@ -60,13 +60,11 @@ class JOrthogonalStack:
 
     def feasibility(self, x: Array) -> Array:
         """The largest of the matrices' (1/n^2) sum |x_c^T J x_c - J|, ``(n_local,)``."""
-        largest: Array = self._by_agent(self.each.feasibility(self.matrices(x))).max(-1)
-        return largest
+        return self._by_agent(self.each.feasibility(self.matrices(x))).max(-1)
 
     def violation(self, x: Array) -> Array:
         """The largest entry of all |x_c^T J x_c - J|, ``(n_local,)``."""
-        largest: Array = self._by_agent(self.each.violation(self.matrices(x))).max(-1)
-        return largest
+        return self._by_agent(self.each.violation(self.matrices(x))).max(-1)
 
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
         """A point of matrices from random hyperbolic CS decompositions (`JOrthogonal.random`) and Gaussian free rows."""

@@ -35,8 +35,7 @@ class AugmentedLagrangian(ABC):
     def multiplier_norm(self, x: Array, g: Array) -> Array:
         """The constraint's contribution ||sym(x^T G)||_2 to the curvature of the Lagrangian, ``(n_local,)``."""
         values = np.linalg.eigvalsh(sym(x.swapaxes(-1, -2) @ g))
-        largest: Array = np.abs(values[:, [0, -1]]).max(-1)
-        return largest
+        return np.abs(values[:, [0, -1]]).max(-1)
 
     def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
         """The field G - B x sym(x^T G) + penalty B x (x^T B x - I), at any x; ``penalty`` is ``(n_local,)``.
@@ -57,8 +56,7 @@ class AugmentedLagrangian(ABC):
         """The part of a field that keeps each x_j^T B x_j: every column is made orthogonal to that of B x."""
         bx = self.product(x) if bx is None else bx
         share = (bx * field).sum(-2, keepdims=True) / np.maximum((bx * bx).sum(-2, keepdims=True), np.finfo(np.float64).tiny)
-        tangent: Array = field - bx * share
-        return tangent
+        return field - bx * share
 
     def normalized(self, y: Array) -> tuple[Array, Array]:
         """The point x, the columns of y scaled so that each x_j^T B x_j = 1, and B x; fresh."""

@@ -86,8 +86,7 @@ def symmetric(name: str, A: Any) -> Operator:
 def formed(A: Operator) -> Array:
     """The matrix of A ``(n, n)``, formed by products with the columns of the identity, and exactly symmetric."""
     matrix = A.product(np.eye(A.n)[None])[0]
-    made: Array = 0.5 * (matrix + matrix.T)
-    return made
+    return 0.5 * (matrix + matrix.T)
 
 
 def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
@@ -144,8 +143,7 @@ class Matrices(Operator):
             _ = self.factors
 
     def product(self, x: Array) -> Array:
-        image: Array = self.stack @ x
-        return image
+        return self.stack @ x
 
     def solve(self, g: Array) -> Array:
         """The solution B^{-1} g by two triangular solves from the right with g^T, in Fortran order g itself."""
@@ -302,8 +300,7 @@ class SampleCovariance(Operator):
     def _taken(self, batch: Index) -> Array:
         """The samples ``batch`` as a dense array, ``(n_local, b, n)``."""
         rows: Any = self.rows
-        taken: Array = np.stack([rows[one].toarray() for one in batch]) if _is_sparse(rows) else rows[batch]
-        return taken
+        return np.stack([rows[one].toarray() for one in batch]) if _is_sparse(rows) else rows[batch]
 
     def solve(self, g: Array) -> Array:
         raise TypeError(
@@ -343,8 +340,7 @@ def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
 
 def _probe(n: int, columns: int) -> Array:
     """Fixed vectors ``(n, columns)`` without structure that an operator could share."""
-    vectors: Array = np.cos(np.arange(1.0, n * columns + 1.0).reshape(n, columns) ** 2)
-    return vectors
+    return np.cos(np.arange(1.0, n * columns + 1.0).reshape(n, columns) ** 2)
 
 
 def _check_square(name: str, shape: tuple[int, ...]) -> None:

@@ -142,12 +142,10 @@ class Product:
         return norms(self._numbers("distance", x))
 
     def _multiplier_norm(self, *given: Any, **named: Any) -> Array:
-        largest: Array = self._numbers("multiplier_norm", *given, **named).max(-1)
-        return largest
+        return self._numbers("multiplier_norm", *given, **named).max(-1)
 
     def _gap_squares(self, *given: Any) -> Array:
-        total: Array = self._numbers("gap_squares", *given).sum(-1)
-        return total
+        return self._numbers("gap_squares", *given).sum(-1)
 
     def _landing_scale(self) -> float:
         return max([float(part.landing_scale()) for part in self.parts])
@@ -166,8 +164,7 @@ class Product:
             part.safe_step(self._own(x, k), self._own(direction, k), penalty, share)
             for k, (part, share) in enumerate(zip(self.parts, shares, strict=True))
         ]
-        least: Array = np.stack(steps, axis=-1).min(-1)
-        return least
+        return np.stack(steps, axis=-1).min(-1)
 
     def _with_matrices(self, matrices: Array) -> Product:
         """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""

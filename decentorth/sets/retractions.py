@@ -66,8 +66,7 @@ def gram(y: Array, spare: Array | None = None) -> Array:
         else:
             np.copyto(spare, y)
             right = spare
-    product: Array = y.swapaxes(-1, -2) @ right
-    return product
+    return y.swapaxes(-1, -2) @ right
 
 
 def gap(y: Array, spare: Array | None = None) -> Array:
@@ -148,14 +147,12 @@ def factor(name: str, e: Array) -> Array | None:
 def _by_root(y: Array, e: Array, _: Array) -> Array:
     """The product y (I + e)^{-1/2} from the eigenvectors of e."""
     w, u = np.linalg.eigh(e)
-    product: Array = y @ ((u / np.sqrt(1.0 + w)[:, None, :]) @ u.swapaxes(-1, -2))
-    return product
+    return y @ ((u / np.sqrt(1.0 + w)[:, None, :]) @ u.swapaxes(-1, -2))
 
 
 def _by_cholesky(y: Array, e: Array, _: Array) -> Array:
     """The product y U, with U the inverse of the Cholesky factor of I + e."""
-    product: Array = y @ np.linalg.inv(np.linalg.cholesky(plus(e, 1.0))).swapaxes(-1, -2)
-    return product
+    return y @ np.linalg.inv(np.linalg.cholesky(plus(e, 1.0))).swapaxes(-1, -2)
 
 
 Far = Callable[..., Array]
@@ -170,8 +167,7 @@ def times_root(y: Array, e: Array, far: Far) -> Array:
 
 def _kinds(reached: Array, e: Array) -> NDArray[np.intp]:
     """The index ``(n,)`` of the first entry of a table valid for delta = ||e||_F; its length if there is none or delta is NaN."""
-    kinds: NDArray[np.intp] = np.searchsorted(reached, norms(e))
-    return kinds
+    return np.searchsorted(reached, norms(e))
 
 
 def _per_kind(kinds: NDArray[Any], functions: Sequence[Callable[..., Array]], y: Array, *more: Array) -> Array:
@@ -215,8 +211,7 @@ def sym(a: Array) -> Array:
 
 def _by_svd(y: Array) -> Array:
     u, _, vt = np.linalg.svd(y, full_matrices=False)
-    factor: Array = u @ vt
-    return factor
+    return u @ vt
 
 
 def _alone(function: Callable[[Array], Array]) -> Callable[..., Array]:

@@ -57,8 +57,7 @@ def safe_step(
     polynomials = self.gap_squares(x, scale * direction, bx, None if image is None else scale * image)
     bounds = np.broadcast_to(np.square(eps), len(x))
     steps = np.array([_largest(own, bound) for own, bound in zip(polynomials, bounds, strict=True)])
-    found: Array = np.ldexp(steps, -size)
-    return found
+    return np.ldexp(steps, -size)
 
 
 def _largest(polynomial: Array, bound: float) -> float:

@@ -70,8 +70,7 @@ class Stiefel(AugmentedLagrangian):
 
     def random(self, rng: np.random.Generator) -> Array:
         """A uniformly distributed point ``(d, r)`` (QR of a Gaussian matrix, signs fixed)."""
-        point: Array = qr(rng.standard_normal((1, *self.shape)))[0]
-        return point
+        return qr(rng.standard_normal((1, *self.shape)))[0]
 
     def tangent(self, x: Array, g: Array) -> Array:
         """The Riemannian gradient P_x(g) = g - x sym(x^T g) of the Euclidean metric at a feasible x."""
@@ -147,8 +146,7 @@ class Stiefel(AugmentedLagrangian):
 
     def dissolve(self, x: Array) -> Array:
         """The Newton-Schulz step A(x) = x (3I - x^T x)/2, whose distance from the manifold is of the order of the square of x's."""
-        point: Array = x @ plus(-0.5 * gram(x), 1.5)
-        return point
+        return x @ plus(-0.5 * gram(x), 1.5)
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
         """The field g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
@@ -175,5 +173,4 @@ class Stiefel(AugmentedLagrangian):
         d = self.feasibility(x)
         g2 = np.maximum(norms(direction) ** 2, np.finfo(np.float64).tiny)
         pull = penalty * d * (1.0 - d)
-        step: Array = np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)
-        return step
+        return np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)

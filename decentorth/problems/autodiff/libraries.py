@@ -112,8 +112,7 @@ class Jax(Library):
 
         one = jax.grad(self._at, argnums=1) if gradient else self._at
         if self.batched:
-            each_agent: Callable[..., Any] = jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
-            return each_agent
+            return jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
         by_number, by_data = jax.jit(one, static_argnums=0), jax.jit(one)
         return lambda own, *given: (by_number if isinstance(own, int) else by_data)(own, *given)
 
@@ -152,8 +151,7 @@ class Torch(Library):
 
     def _call(self, function: Callable[..., Any], *given: Any) -> Array:
         own, *rest = given
-        found: Array = function(own, *map(_tensor, rest)).detach().numpy()
-        return found
+        return function(own, *map(_tensor, rest)).detach().numpy()
 
 
 def _tensor(a: Array) -> Any:

@@ -80,8 +80,7 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
             matrix = given[name].detach().numpy().reshape(shape[0] if shape else 1, -1)
             wide = name in self._orthogonal and matrix.shape[0] < matrix.shape[1]
             point[0, place, 0] = (matrix.T if wide else matrix).reshape(-1)
-        start: Array = self.constraint.project(point)[0]
-        return start
+        return self.constraint.project(point)[0]
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
         """The module's parameters in stacked points, by name, ``(n_local, ...)``."""

@@ -111,5 +111,4 @@ def taylor_slopes(value: Callable[[Array], Array], gradient: Callable[[Array], A
 def random_direction(x: Array, seed: int) -> Array:
     """A random direction as long as the point ``x``, or of length 1 at zero, of its shape."""
     v = np.random.default_rng(seed).standard_normal(x.shape)
-    unit: Array = v * ((norms(x[None])[0] or 1.0) / norms(v[None])[0])
-    return unit
+    return v * ((norms(x[None])[0] or 1.0) / norms(v[None])[0])

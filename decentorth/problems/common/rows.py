@@ -32,8 +32,7 @@ def _gradient(a: Array, b: Array | None, twice: Array, x: Array) -> Array:
     if b is not None:
         residual -= b
     residual *= twice
-    gradient: Array = a.swapaxes(-1, -2) @ residual
-    return gradient
+    return a.swapaxes(-1, -2) @ residual
 
 
 class _Rows(NamedTuple):
@@ -65,8 +64,7 @@ class _Rows(NamedTuple):
 
     def curvature(self) -> Array:
         small = self.a @ np.ascontiguousarray(self.a.swapaxes(-1, -2))  # A A^T has the same largest eigenvalue, and m < d
-        largest: Array = np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
-        return largest
+        return np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
 
     def on(self, put: Callable[[Any], Any]) -> _Rows:
         return _Rows(*map(put, self))
@@ -116,12 +114,10 @@ class _Gram(NamedTuple):
         return self.h
 
     def product(self, v: Array) -> Array:
-        product: Array = self.h @ v
-        return product
+        return self.h @ v
 
     def curvature(self) -> Array:
-        largest: Array = np.abs(np.linalg.eigvalsh(self.h)).max(-1)
-        return largest
+        return np.abs(np.linalg.eigvalsh(self.h)).max(-1)
 
     def on(self, put: Callable[[Any], Any]) -> _Gram:
         return _Gram(*map(put, self))
@@ -225,8 +221,7 @@ class SumsOfSquares:
     @property
     def n_samples(self) -> Index:
         """``(n,)``: the numbers of rows m_i."""
-        counts: Index = self._each(lambda form: np.array(form.counts(), dtype=np.int64))
-        return counts
+        return self._each(lambda form: np.array(form.counts(), dtype=np.int64))
 
     @cached_property
     def row_form(self) -> tuple[Array, Array, Array] | None:
@@ -237,39 +232,33 @@ class SumsOfSquares:
         return form.a, form.b, form.twice
 
     def value(self, x: Array) -> Array:
-        value: Array = self._each(lambda form, x: form.value(x), x)
-        return value
+        return self._each(lambda form, x: form.value(x), x)
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh: the gradients at x_i."""
         members, form = self._parts[0]
         if members is None:  # in every iteration: without the calls of `_each`
             return form.gradient(x)
-        gradient: Array = self._each(lambda form, x: form.gradient(x), x)
-        return gradient
+        return self._each(lambda form, x: form.gradient(x), x)
 
     def product(self, v: Array) -> Array:
         """``(n_local, d, r)``, fresh: 2 w_i A_i^T A_i v_i, the gradient without its constant part."""
-        product: Array = self._each(lambda form, v: form.product(v), v)
-        return product
+        return self._each(lambda form, v: form.product(v), v)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, d, r)``, fresh: m_i / b times the gradients of the rows ``batch``, ``(n_local, b)``.
 
         The mean over random rows is the gradient.
         """
-        gradient: Array = self._each(lambda form, x, batch: form.gradient_on(x, batch), x, batch)
-        return gradient
+        return self._each(lambda form, x, batch: form.gradient_on(x, batch), x, batch)
 
     def hessian(self) -> Array:
         """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian of f_i in each column of x."""
-        hessian: Array = self._each(lambda form: form.hessian())
-        return hessian
+        return self._each(lambda form: form.hessian())
 
     def curvature(self) -> Array:
         """``(n_local,)``: the largest absolute eigenvalue of each Hessian."""
-        largest: Array = self._each(lambda form: form.curvature())
-        return largest
+        return self._each(lambda form: form.curvature())
 
     def weighted_rows(self) -> list[Array]:
         """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""

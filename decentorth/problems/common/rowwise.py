@@ -129,5 +129,4 @@ class AbsoluteLosses(SeparableLosses[Stiefel]):
     @property
     def lipschitz_value(self) -> Array:
         """``(n_local,)``: |w_i| ||A_i||_2 sqrt(m_i r), which bounds |w_i| ||A_i^T U||_F for every U of signs."""
-        bound: Array = np.abs(self._weights) * np.sqrt(self.largest * (self.n_samples * self.shape[1]))
-        return bound
+        return np.abs(self._weights) * np.sqrt(self.largest * (self.n_samples * self.shape[1]))

@@ -111,18 +111,15 @@ class SplitPencil(AgentProblem[Euclidean]):
 
     def products(self, x: Array) -> Array:
         """``(n_local, k, r)``, fresh: D_i x_i."""
-        product: Array = self._columns @ x
-        return product
+        return self._columns @ x
 
     def adjoint(self, image: Array) -> Array:
         """``(n_local, most, r)``, fresh: D_i^T times a ``(n_local, k, r)``."""
-        product: Array = self._columns.transpose(0, 2, 1) @ image
-        return product
+        return self._columns.transpose(0, 2, 1) @ image
 
     def objective_rows(self, image: Array) -> Array:
         """J T, fresh."""
-        rows: Array = self._scale * image[:, self._partner]
-        return rows
+        return self._scale * image[:, self._partner]
 
     def constraint_rows(self, image: Array) -> Array:
         """E T, fresh."""

@@ -263,8 +263,7 @@ class CCA(AgentProblem[Any]):
         product = x.T @ self._moments()[1] @ y
         if not np.isfinite(np.abs(product).max((-2, -1))):
             return np.full(len(product), np.nan)
-        found: Array = np.linalg.svd(product, compute_uv=False)
-        return found
+        return np.linalg.svd(product, compute_uv=False)
 
     def error(self, xhat: Array) -> float:
         """``correlation_gap``: the sum of the p largest canonical correlations, minus the sum of those of ``xhat``.

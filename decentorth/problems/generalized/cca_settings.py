@@ -167,8 +167,7 @@ class CCASettings(Divided):
 def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
     """``(n, n)``: a random rotation, a geometric diagonal from 1 to condition^{-1/2}, and another rotation."""
     first, second = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
-    mixing: Array = (first * np.geomspace(1.0, condition**-0.5, n)) @ second
-    return mixing
+    return (first * np.geomspace(1.0, condition**-0.5, n)) @ second
 
 
 def _halves(images: list[Array], width: int | None) -> tuple[list[Array], list[Array]]:

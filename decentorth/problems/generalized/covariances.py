@@ -120,8 +120,7 @@ class Moments(NamedTuple):
 
     def norms(self) -> Array:
         """``(k,)``: ||C12_i||_2."""
-        norm: Array = np.linalg.norm(self.c12, 2, axis=(-2, -1))
-        return norm
+        return np.linalg.norm(self.c12, 2, axis=(-2, -1))
 
     def moments(self) -> Iterator[tuple[Array, ...]]:
         """C11_i, C12_i and C22_i of each agent."""

@@ -60,8 +60,7 @@ class Completions:
 
     def _keys(self, triples: Index) -> Index:
         """``(b,)``: the number of the query of each triple."""
-        keys: Index = triples[:, 1] * self._n_entities + triples[:, 0 if self._side == "tail" else 2]
-        return keys
+        return triples[:, 1] * self._n_entities + triples[:, 0 if self._side == "tail" else 2]
 
     def _runs(self, triples: Index) -> tuple[Index, Index]:
         """The position of the first completion of each triple's query, and the number of its completions."""

@@ -55,20 +55,17 @@ class Ultrahyperbolic:
 
     def points(self, y: Array) -> Array:
         """``(m, n)``: phi of each row of y; NaN where t = 0."""
-        points: Array = y * np.where(self._plus, 1.0, self._stretch(y)[2])
-        return points
+        return y * np.where(self._plus, 1.0, self._stretch(y)[2])
 
     def pulled_back(self, y: Array, g: Array) -> Array:
         """``(m, n)``: the gradient in y of a function whose gradient at phi(y) is g."""
         s, t, ratio = self._stretch(y)
         along = ratio * (g * y * (1.0 - self._plus)).sum(-1, keepdims=True)
-        back: Array = np.where(self._plus, g + along / s * y, ratio * g - along / t * y)
-        return back
+        return np.where(self._plus, g + along / s * y, ratio * g - along / t * y)
 
     def sizes(self, q: Array) -> Array:
         """``(m,)``: the norms ||q|| / alpha, to which the rounding of products with q is proportional."""
-        sizes: Array = np.sqrt((q * q).sum(-1)) / self.alpha
-        return sizes
+        return np.sqrt((q * q).sum(-1)) / self.alpha
 
     def cosines(self, products: Array, sizes: Array) -> tuple[Array, Array]:
         """The u of the products <x, y>_q, exactly 1 where rounding hides the difference, and its slope; both like ``products``.

@@ -156,5 +156,4 @@ class ODLSettings(Divided):
         """``(m_i, n)``: an agent's coefficients, drawn from its own stream."""
         each, more = divmod(self.samples, n_agents)
         rng, size = stream(seed, agent), (each + (agent < more), self.dimension)
-        drawn: Array = rng.standard_normal(size) * (rng.random(size) < self.density)
-        return drawn
+        return rng.standard_normal(size) * (rng.random(size) < self.density)

@@ -94,8 +94,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     @staticmethod
     def losses(products: Array) -> Array:
         """The norm ||x^T a_j|| of every sample."""
-        norms: Array = np.sqrt((products * products).sum(-1))
-        return norms
+        return np.sqrt((products * products).sum(-1))
 
     @staticmethod
     def differentiate(products: Array) -> None:
@@ -110,8 +109,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     @property
     def lipschitz_value(self) -> Array:
         """``(n_local,)``: w_i ||A_i||_2 / sqrt(m_i), which bounds w_i ||A_i^T U||_F / m_i where U has rows of norm 1."""
-        bound: Array = self._weights * np.sqrt(self.n_samples * self.largest)
-        return bound
+        return self._weights * np.sqrt(self.n_samples * self.largest)
 
     def cache(self, x: Array) -> Array:
         """``(n_local, p + 2, m)``, m the most samples of an agent: A_i x by columns, the squared norms of its rows, their maxima.
@@ -200,8 +198,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
 def _inverse_root(squares: Array) -> Array:
     """The inverse root of every positive entry, 0 for the others."""
     positive = squares > 0.0
-    inverse: Array = positive / np.sqrt(np.where(positive, squares, 1.0))
-    return inverse
+    return positive / np.sqrt(np.where(positive, squares, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,8 +80,7 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
     def lipschitz_value(self) -> Array:
         """``(n_local,)``: lambda_max(C_i) sqrt(r) + mu sqrt(d r), which bounds the subgradients where ||x||_F^2 <= r."""
         d, r = self.shape
-        bound: Array = self.weak_convexity * np.sqrt(r) + self._mu * np.sqrt(d * r)
-        return bound
+        return self.weak_convexity * np.sqrt(r) + self._mu * np.sqrt(d * r)
 
     def prepare(self, collective: Collective) -> None:
         """Compute the largest lambda_max(C_i) of all agents, for a common step."""

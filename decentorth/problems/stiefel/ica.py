@@ -36,8 +36,7 @@ from ..common.rowwise import SeparableLosses
 def log_cosh(t: Array) -> Array:
     """log(cosh(t)), entry by entry, without overflow: |t| + log(1 + exp(-2 |t|)) - log 2. The derivative is tanh."""
     size = np.abs(t)
-    value: Array = size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0)
-    return value
+    return size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0)
 
 
 def amari_distance(product: Array) -> float:

@@ -164,8 +164,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
 
     def _gradient(self, mask: Array, a: Array, x: Array) -> Array:
         v = least_squares(mask, a, x, self._ridge)
-        gradient: Array = _residual(mask, a, x, v) @ v.swapaxes(-1, -2)
-        return gradient
+        return _residual(mask, a, x, v) @ v.swapaxes(-1, -2)
 
     def completed(self, x: Array) -> list[Array]:
         """The completed columns x_i V_i(x_i), ``(d, T_i)``, of each local agent."""
