@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -89,8 +90,25 @@ def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (
     return dict.fromkeys(read, "it is for data of a file")
 
 
+class Source(ABC):
+    """The samples of all agents, from files or generated; `read` gives those of some agents, one list for each view."""
+
+    counts: Sequence[int]
+    """The number of samples of each agent."""
+    width: int
+    """The number of columns of all views together."""
+
+    @abstractmethod
+    def read(self, agents: slice) -> list[list[Array]]:
+        """The samples ``(m_i, d)`` of each agent in ``agents``, for each view."""
+
+    def numbers(self) -> int:
+        """The number of entries of all samples."""
+        return sum(self.counts) * self.width
+
+
 @dataclass
-class Division:
+class Division(Source):
     """The samples of files or bundled sets, one for each view, whose rows are divided over the agents in the same way.
 
     Nothing is read before it is used, and of a file with a header only that for the sizes. The labels are those of the first view.
@@ -138,19 +156,29 @@ class Division:
             shuffle=settings.shuffle,
         )
 
-    @property
-    def counts(self) -> list[int]:
-        """The number of samples of each agent."""
+    @cached_property
+    def counts(self) -> Sequence[int]:  # type: ignore[override]  # computed at first use
         return [len(part) for part in self._parts]
 
-    @property
-    def width(self) -> int:
-        """The number of columns of all views together."""
+    @cached_property
+    def width(self) -> int:  # type: ignore[override]
         return sum(int(view.shape[1]) for view in self._views)
 
     def read(self, agents: slice) -> list[list[Array]]:
-        """The samples ``(m_i, d)`` of each agent in ``agents``, for each view."""
         return [[view.rows(index) for index in self._parts[agents]] for view in self._views]
+
+
+@dataclass
+class Generated(Source):
+    """Samples that are drawn agent by agent: ``draw`` maps an agent's number to its arrays, one for each view."""
+
+    counts: Sequence[int]
+    width: int
+    draw: Callable[[int], Sequence[Array]]
+
+    def read(self, agents: slice) -> list[list[Array]]:
+        drawn = [self.draw(agent) for agent in range(agents.start, agents.stop)]
+        return [list(view) for view in zip(*drawn, strict=True)]
 
 
 def even_counts(total: int, n_agents: int) -> list[int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -12,7 +14,7 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...settings import Condition, Count, NotNegative, Range, Share
 from ..base import Deferred, Outline
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, idle_data
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, Source, idle_data
 from ..common.generated import stream
 from ..common.pooled import HERE, centered, mean_squares
 from ..features.division import by_features, split_features
@@ -89,43 +91,43 @@ class CCASettings(Divided):
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        generated, source = self.data == "synthetic", self._source(n_agents, seed)
+        source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> CCA:
             with collective.together():
-                views = self._generated(agents, seed) if generated else self._loaded(source, agents)
-            first, second = [self._prepared(name, view, collective) for name, view in zip(("first", "second"), views, strict=True)]
+                views = self._views(source, agents)
+            first, second = [self._prepared(name, view, collective) for name, view in views.items()]
             return CCA(
                 first, second, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
             )
 
-        def outline() -> Outline:
-            counts = [self.samples] * n_agents if generated else source.counts
-            return Outline(counts, self.dimension + self.dimension_y if generated else source.width, 2.0)
-
-        return Deferred(n_agents, build, outline)
+        return Deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0))
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
-
-        generated, source = self.data == "synthetic", self._source(1, seed)
+        source = self._source(1, seed)
 
         def build() -> SplitCCA:
-            one = slice(0, 1)
-            views = self._generated(one, seed) if generated else self._loaded(source, one)
-            whole = [self._prepared(name, view, HERE)[0] for name, view in zip(("first", "second"), views, strict=True)]
+            whole = [self._prepared(name, view, HERE)[0] for name, view in self._views(source, slice(0, 1)).items()]
             first, second = [self.ridge * float((view * view).mean()) for view in whole]
             left, right = [by_features(view, n_agents) for view in whole]
             return SplitCCA(left, right, self.rank, (first, second))
 
-        def numbers() -> int:
-            return self.samples * (self.dimension + self.dimension_y) if generated else sum(source.counts) * source.width
+        return split_features(n_agents, build, source.numbers, self.partition)
 
-        return split_features(n_agents, build, numbers, self.partition)
+    def _source(self, n_agents: int, seed: int) -> Source:
+        """The samples of the file, or files, or generated ones."""
+        if self.data == "synthetic":
+            return Generated([self.samples] * n_agents, self.dimension + self.dimension_y, self._drawing(seed))
+        files = [name for name in (self.data, self.data_y) if name is not None]
+        return Division(files, self, n_agents, seed)
 
-    def _source(self, n_agents: int, seed: int) -> Division:
-        """The samples of the file, or files."""
-        return Division((self.data, *([] if self.data_y is None else [self.data_y])), self, n_agents, seed)
+    def _views(self, source: Source, agents: slice) -> dict[str, list[Array]]:
+        """The two views of the agents' samples, by name."""
+        views = source.read(agents)
+        if len(views) == 1:
+            views = _halves(views[0], self.width)
+        return dict(zip(("first", "second"), views, strict=True))
 
     def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:
         """A view centred, scaled and without constant columns."""
@@ -138,30 +140,30 @@ class CCASettings(Divided):
         scales = {"view": np.full(len(kept), mean), "columns": variances, "none": np.ones(len(kept))}[self.scale]
         return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)]
 
-    def _loaded(self, source: Division, agents: slice) -> tuple[list[Array], list[Array]]:
-        """The two views of the agents' samples, from files."""
-        first, *second = source.read(agents)
-        return (first, second[0]) if second else _halves(first, self.width)
-
-    def _generated(self, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
-        """Gaussian views with u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, each mixed."""
-        shared = stream(seed)
-        mixings = [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
+    def _drawing(self, seed: int) -> Callable[[int], list[Array]]:
+        """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed."""
         k = min(self.dimension, self.dimension_y)
         share = np.sqrt(self.correlation * self.decay ** np.arange(k))
         rest = np.sqrt(1.0 - share * share)
-        views: tuple[list[Array], list[Array]] = ([], [])
-        for agent in range(agents.start, agents.stop):
-            rng = stream(seed, agent)
+
+        @cache
+        def mixings() -> list[Array]:
+            shared = stream(seed)
+            return [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
+
+        def draw(agent: int) -> list[Array]:
+            rng, views = stream(seed, agent), []
             stretch = np.exp(self.heterogeneity * rng.standard_normal(k))
             common = share * rng.standard_normal((self.samples, k))
-            for view, mixing in zip(views, mixings, strict=True):
+            for mixing in mixings():
                 factors = rng.standard_normal((self.samples, len(mixing)))
                 factors[:, :k] *= rest
                 factors[:, :k] += common
                 factors[:, :k] *= stretch
-                view.append(factors @ mixing)
-        return views
+                views.append(factors @ mixing)
+            return views
+
+        return draw
 
 
 def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
@@ -170,18 +172,15 @@ def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
     return (first * np.geomspace(1.0, condition**-0.5, n)) @ second
 
 
-def _halves(images: list[Array], width: int | None) -> tuple[list[Array], list[Array]]:
+def _halves(images: list[Array], width: int | None) -> list[list[Array]]:
     """The left and the right halves of images, flattened; for an odd width the middle column goes to the right."""
     pixels = images[0].shape[1]
-    across = math.isqrt(pixels) if width is None else width
+    across = width or math.isqrt(pixels)
     if pixels % across or (width is None and across * across != pixels) or across < 2:
-        shape = "square" if width is None else f"made of rows of {width} pixels"
+        shape = f"made of rows of {width} pixels" if width else "square"
         raise ValueError(
             f"images of {pixels} pixels are not {shape}: give their width, or data_y with the second view in a file of its own"
         )
     grids = [image.reshape(len(image), -1, across) for image in images]
-    left, right = (
-        [np.ascontiguousarray(grid[:, :, half].reshape(len(grid), -1)) for grid in grids]
-        for half in (slice(across // 2), slice(across // 2, None))
-    )
-    return left, right
+    halves = slice(across // 2), slice(across // 2, None)
+    return [[np.ascontiguousarray(grid[:, :, half].reshape(len(grid), -1)) for grid in grids] for half in halves]

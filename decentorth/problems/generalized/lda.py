@@ -13,6 +13,7 @@ problem is that of a single agent.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,11 +94,7 @@ class LDASettings(Tabular):
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
             return SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
 
-        def numbers() -> int:
-            m, n = self._source().shape
-            return int(m * n)
-
-        return split_features(n_agents, build, numbers)
+        return split_features(n_agents, build, lambda: math.prod(self._source().shape))
 
     def _source(self) -> Any:
         from ...data import Columns, resolve

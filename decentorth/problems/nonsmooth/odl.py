@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from ...sets import Stiefel
 from ...settings import Count, Share
 from ..base import Deferred, Loadable, Outline
 from ..common.checks import samples
-from ..common.division import DIVIDED, Divided, Division, SampleFile, even_counts, idle_data
+from ..common.division import DIVIDED, Divided, Division, Generated, SampleFile, Source, even_counts, idle_data
 from ..common.generated import stream
 from ..common.pooled import normalized
 from ..common.rowwise import AbsoluteLosses
@@ -123,37 +125,44 @@ class ODLSettings(Divided):
         if self.data is None and self.samples < n_agents:
             raise ValueError(f"{n_agents} agents need at least as many samples, got {self.samples}: use fewer agents")
 
-        generated, source = self.data is None, Division((str(self.data),), self, n_agents, seed)
+        source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> OrthogonalDictionaryLearning:
-            if not generated:
-                with collective.together():
-                    mine = source.read(agents)[0]
-                if self.normalize:
-                    mine = normalized(mine, collective)
-                return OrthogonalDictionaryLearning(mine, n_agents=n_agents, first_agent=agents.start)
-            dictionary = Stiefel(self.dimension, self.dimension).random(stream(seed))
+            with collective.together():
+                mine = source.read(agents)[0]
+            if self.data and self.normalize:
+                mine = normalized(mine, collective)
             return OrthogonalDictionaryLearning(
-                [self._drawn(agent, n_agents, seed) @ dictionary.T for agent in range(agents.start, agents.stop)],
-                dictionary=dictionary,
-                n_agents=n_agents,
-                first_agent=agents.start,
+                mine, dictionary=self._dictionary(seed), n_agents=n_agents, first_agent=agents.start
             )
 
         def outline() -> Outline:
-            counts = even_counts(self.samples, n_agents) if generated else source.counts
-            n = self.dimension if generated else source.width
+            n = source.width
 
             def made(rows: list[Array], agents: slice) -> OrthogonalDictionaryLearning:
-                known = np.eye(n) if generated else None
+                known = None if self.data else np.eye(n)
                 return OrthogonalDictionaryLearning(rows, dictionary=known, n_agents=n_agents, first_agent=agents.start)
 
-            return Outline(counts, n, 2.0 if self.normalize and not generated else 1.0, made=made)
+            return Outline(source.counts, n, 2.0 if self.data and self.normalize else 1.0, made=made)
 
         return Deferred(n_agents, build, outline)
 
-    def _drawn(self, agent: int, n_agents: int, seed: int) -> Array:
-        """``(m_i, n)``: an agent's coefficients, drawn from its own stream."""
-        each, more = divmod(self.samples, n_agents)
-        rng, size = stream(seed, agent), (each + (agent < more), self.dimension)
-        return rng.standard_normal(size) * (rng.random(size) < self.density)
+    def _dictionary(self, seed: int) -> Array | None:
+        """``(n, n)``: the dictionary of generated samples, the same on every rank."""
+        return None if self.data else Stiefel(self.dimension, self.dimension).random(stream(seed))
+
+    def _source(self, n_agents: int, seed: int) -> Source:
+        """The samples of the file, or generated ones with each agent's coefficients from its own stream."""
+        if self.data is not None:
+            return Division((self.data,), self, n_agents, seed)
+        counts = even_counts(self.samples, n_agents)
+
+        @cache
+        def dictionary() -> Any:
+            return self._dictionary(seed)
+
+        def draw(agent: int) -> tuple[Array]:
+            rng, size = stream(seed, agent), (counts[agent], self.dimension)
+            return (rng.standard_normal(size) * (rng.random(size) < self.density) @ dictionary().T,)
+
+        return Generated(counts, self.dimension, draw)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
 from ..base import C, Deferred, Loadable, Outline
 from ..common.checks import agent_weights, matrices, samples
-from ..common.division import DIVIDED, AgentSamples, Divided, Division, idle_data
+from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, Source, idle_data
 from ..common.generated import stream
 from ..common.pooled import centered, whitening
 from ..common.rowwise import SeparableLosses
@@ -198,39 +198,43 @@ class ICASettings(Divided):
                 "whiten the samples (whiten), or take n_agents 1"
             )
 
-        generated, source = self.data is None, Division((str(self.data),), self, n_agents, seed)
+        source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
-            mixing = self._mixing(seed) if self.data is None else None
+            mixing = self._mixing(seed)
             with collective.together():
-                if mixing is None:
-                    mine = source.read(agents)[0]
-                else:
-                    mine = [self._drawn(agent, n_agents, seed) @ mixing.T for agent in range(agents.start, agents.stop)]
+                mine = source.read(agents)[0]
             mine = centered(mine, collective)
             if not self.whiten:
                 with collective.together():
                     return self._generalized(mine[0], mixing)
             whiten = whitening(mine, self.sources or mine[0].shape[1], collective)
-            return ICA(
-                [a @ whiten for a in mine],
-                mixing=None if mixing is None else whiten.T @ mixing,
-                n_agents=n_agents,
-                first_agent=agents.start,
-            )
+            if mixing is not None:
+                mixing = whiten.T @ mixing
+            return ICA([a @ whiten for a in mine], mixing=mixing, n_agents=n_agents, first_agent=agents.start)
 
         def outline() -> Outline:
-            agents = range(n_agents)
-            counts = [self._count(agent, n_agents) for agent in agents] if generated else source.counts
-            d = (self.sources or 10) if generated else source.width
-            n = self.sources or d
+            n, d = self.sources or source.width, source.width
 
             def made(rows: list[Array], agents: slice) -> ICA:
-                return ICA(rows, mixing=np.eye(n) if generated else None, n_agents=n_agents, first_agent=agents.start)
+                known = None if self.data else np.eye(n)
+                return ICA(rows, mixing=known, n_agents=n_agents, first_agent=agents.start)
 
-            return Outline(counts, n, 2.0, made=made if self.whiten and n <= d else None)
+            return Outline(source.counts, n, 2.0, made=made if self.whiten and n <= d else None)
 
         return Deferred(n_agents, build, outline)
+
+    def _source(self, n_agents: int, seed: int) -> Source:
+        """The samples of the file, or mixed Laplace sources of unit variance, each agent's drawn from its own stream."""
+        if self.data is not None:
+            return Division((self.data,), self, n_agents, seed)
+        n, counts = self.sources or 10, [self._count(agent, n_agents) for agent in range(n_agents)]
+
+        def draw(agent: int) -> tuple[Array]:
+            mixing: Any = self._mixing(seed)
+            return (stream(seed, agent).laplace(0.0, math.sqrt(0.5), (counts[agent], n)) @ mixing.T,)
+
+        return Generated(counts, n, draw)
 
     def _generalized(self, A: Array, mixing: Array | None) -> GeneralizedICA:
         if self.sources not in (None, A.shape[1]):
@@ -240,15 +244,13 @@ class ICASettings(Divided):
             )
         return GeneralizedICA(A, mixing=mixing)
 
-    def _mixing(self, seed: int) -> Array:
-        """``(n, n)``: the mixing matrix M of the sources, the same on every rank."""
+    def _mixing(self, seed: int) -> Array | None:
+        """``(n, n)``: the mixing matrix M of the generated sources, the same on every rank."""
+        if self.data is not None:
+            return None
         n = self.sources or 10
         mixing: Array = stream(seed).standard_normal((n, n))
         return mixing if self.mixing == "general" else np.linalg.qr(mixing)[0]
-
-    def _drawn(self, agent: int, n_agents: int, seed: int) -> Array:
-        """``(N_i, n)``: an agent's Laplace sources of unit variance, drawn from its own stream."""
-        return stream(seed, agent).laplace(0.0, math.sqrt(0.5), (self._count(agent, n_agents), self.sources or 10))
 
     def _count(self, agent: int, n_agents: int) -> int:
         """The number of an agent's generated samples."""

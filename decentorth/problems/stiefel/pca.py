@@ -20,7 +20,7 @@ from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, check_settings
 from ..common.checks import samples
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, idle_data
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, Source, idle_data
 from ..common.generated import stream
 from ..common.pooled import HERE, centered, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
@@ -224,18 +224,14 @@ class PCASettings(Divided):
                 f"{self.dimension}: the pooled covariance would be singular; ask for more agents or samples, or a smaller dimension"
             )
 
-        generated, source = self.data == "synthetic", Division((self.data,), self, n_agents, seed)
+        source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> PCA:
             with collective.together():
-                mine = self._gaussian(agents, seed) if generated else source.read(agents)[0]
-            if self.center:
-                mine = centered(mine, collective)
-            if generated:
-                mine = with_spectrum(mine, self.gap, None, collective)
-            if self.scale != 1.0:
-                mine = [a / self.scale for a in mine]
-            m = number_of_rows(mine, collective) if self.weighting == "samples" else None
+                mine = source.read(agents)[0]
+            mine, m = self._prepared(mine, collective), None
+            if self.weighting == "samples":
+                m = number_of_rows(mine, collective)
             with collective.together():
                 return PCA(mine, self.rank, weights=self.weighting, n_agents=n_agents, first_agent=agents.start, n_samples=m)
 
@@ -243,39 +239,42 @@ class PCASettings(Divided):
             return StandIn(rows, self.rank, weights="agents", n_agents=n_agents, first_agent=agents.start)
 
         def outline() -> Outline:
-            counts = [self.samples] * n_agents if generated else source.counts
-            d = self.dimension if generated else source.width
-            changed = generated or self.center or self.scale != 1.0
-            return Outline(counts, d, 2.0 if changed else 1.0, lambda own: gram_numbers(own, d), made)
+            changed = self.data == "synthetic" or self.center or self.scale != 1.0
+            return Outline(source.counts, source.width, 1.0 + changed, lambda own: gram_numbers(own, source.width), made)
 
         return Deferred(n_agents, build, outline)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
-
-        source = Division((self.data,), self, 1, seed)
+        source = self._source(1, seed)
 
         def build() -> SplitPCA:
-            if self.data == "synthetic":
-                whole = with_spectrum(self._gaussian(slice(0, 1), seed), self.gap, None, HERE)[0]
-            else:
-                whole = source.read(slice(0, 1))[0][0]
-            whole = (centered([whole], HERE)[0] if self.center else whole) / self.scale
+            (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
             return SplitPCA(by_features(whole, n_agents), self.rank)
 
-        def numbers() -> int:
-            return self.samples * self.dimension if self.data == "synthetic" else sum(source.counts) * source.width
+        return split_features(n_agents, build, source.numbers, self.partition)
 
-        return split_features(n_agents, build, numbers, self.partition)
+    def _source(self, n_agents: int, seed: int) -> Source:
+        """The samples of the file, or Gaussian ones of each agent from its own stream, stretched along its own axes."""
+        if self.data != "synthetic":
+            return Division((self.data,), self, n_agents, seed)
 
-    def _gaussian(self, agents: slice, seed: int) -> list[Array]:
-        """Gaussian samples ``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""
-        mine = []
-        for agent in range(agents.start, agents.stop):
+        def draw(agent: int) -> tuple[Array]:
             rng = stream(seed, agent)
             a = rng.standard_normal((self.samples, self.dimension))
             if self.heterogeneity > 0.0:
                 axes = np.linalg.qr(rng.standard_normal((self.dimension, self.dimension)))[0]
                 a = a @ ((axes * np.logspace(0.0, -self.heterogeneity, self.dimension)) @ axes.T)
-            mine.append(a)
+            return (a,)
+
+        return Generated([self.samples] * n_agents, self.dimension, draw)
+
+    def _prepared(self, mine: list[Array], collective: Collective) -> list[Array]:
+        """The samples centred, with the generated spectrum, and scaled."""
+        if self.center:
+            mine = centered(mine, collective)
+        if self.data == "synthetic":
+            mine = with_spectrum(mine, self.gap, None, collective)
+        if self.scale != 1.0:
+            mine = [a / self.scale for a in mine]
         return mine

@@ -75,7 +75,7 @@ def test_heterogeneity_parts_the_agents_and_not_the_answer() -> None:
 
 def test_stretches_are_those_of_the_settings() -> None:
     """Before the common change: one agent's singular values beside another's, whose common change cancels."""
-    mine = PCASettings(data="synthetic", samples=40_000, heterogeneity=1.0)._gaussian(slice(3, 5), 0)
+    (mine,) = PCASettings(data="synthetic", samples=40_000, heterogeneity=1.0)._source(5, 0).read(slice(3, 5))
     for a in mine:
         np.testing.assert_allclose(np.linalg.svd(a, compute_uv=False) / 200, np.logspace(0, -1, 10), rtol=0.03)
     axes = [np.linalg.svd(a, full_matrices=False)[2] for a in mine]
