@@ -34,6 +34,11 @@ def selected(items: Sequence[Any], local: Selection) -> list[Any]:
     return list(items[local]) if isinstance(local, slice) else [items[i] for i in local]
 
 
+def numbers_of(local: Selection) -> Index:
+    """The ascending numbers of the local agents in ``local``."""
+    return np.arange(local.start, local.stop) if isinstance(local, slice) else local
+
+
 class AgentProblem(Shown, ABC, Generic[C]):
     """The objectives f_i of the agents in ``agents``; subclasses add data and formulas.
 

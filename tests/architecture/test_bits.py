@@ -72,7 +72,7 @@ ALLOWED = {
     ("decentorth/algorithms/asynchronous/asynchronous_drfgt.py", "AsynchronousDRFGT.init", "max"): "Network.max, exact",
     ("decentorth/algorithms/asynchronous/log.py", "decoded", "accumulate"): "over the activations of one agent",
     ("decentorth/algorithms/asynchronous/schedule.py", "uniforms", "random.Philox"): "an agent's own stream",
-    ("decentorth/problems/common/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
+    ("decentorth/problems/common/squares.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
     ("decentorth/problems/features/split.py", "SplitPencil.__init__", "any"): "the diagonal of E, which all agents share",
     ("decentorth/problems/features/split.py", "SplitPencil._blocks_inverted", "LinAlgError"): "validation: ends the run",
     ("decentorth/problems/features/split.py", "SplitPencil._starts", "accumulate"): "numbers of features",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...protocols import Array
-from ..base import Selection
+from ..base import Selection, numbers_of
 
 RUN_BYTES = 1 << 21
 """The bytes of the arrays of a run, unless they belong to a single agent."""
@@ -38,17 +38,13 @@ class Runs:
         """The runs of the agents in ``local``; the arrays of a slice are viewed, not copied."""
         part = object.__new__(Runs)
         part._runs = []
+        wanted = numbers_of(local)
         for own, arrays in self._runs:
-            if not isinstance(local, slice):
-                first, last = np.searchsorted(local, [own.start, own.stop]).tolist()
-                if first < last:
-                    rows = local[first:last] - own.start
-                    part._runs.append((slice(first, last), tuple([array[rows] for array in arrays])))
-                continue
-            a, b = max(own.start, local.start), min(own.stop, local.stop)
-            if a < b:
-                stacks = tuple(array[a - own.start : b - own.start] for array in arrays)
-                part._runs.append((slice(a - local.start, b - local.start), stacks))
+            first, last = np.searchsorted(wanted, [own.start, own.stop]).tolist()
+            if first < last:
+                rows = wanted[first:last] - own.start
+                chosen = slice(int(rows[0]), int(rows[-1]) + 1) if isinstance(local, slice) else rows
+                part._runs.append((slice(first, last), tuple([array[chosen] for array in arrays])))
         return part
 
 

@@ -13,7 +13,6 @@ problem is that of a single agent.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +93,11 @@ class LDASettings(Tabular):
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
             return SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
 
-        return split_features(n_agents, build, lambda: math.prod(self._source().shape))
+        def numbers() -> int:
+            m, n = self._source().shape
+            return int(m * n)
+
+        return split_features(n_agents, build, numbers)
 
     def _source(self) -> Any:
         from ...data import Columns, resolve

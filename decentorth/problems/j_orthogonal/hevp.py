@@ -31,8 +31,7 @@ from ..common.checks import samples
 from ..common.division import even_counts, idle_data
 from ..common.generated import stream
 from ..common.pooled import Fold, here, total, triangle
-from ..common.rows import SumsOfSquares
-from ..common.squares import SquaresProblem
+from ..common.squares import SquaresProblem, SumsOfSquares
 from .signed import SignedSettings
 
 Form = Literal["well-posed", "as-printed"]

@@ -14,7 +14,7 @@ import numpy as np
 from ...numerics.random_streams import CounterStreams
 from ...protocols import Index
 
-Side = Literal["head", "tail"]
+Side = Literal["tail", "head"]
 PIECE = 4096
 """The number of triples that are corrupted at a time."""
 
@@ -96,6 +96,8 @@ class Completions:
 
 def corrupted(graph: KnowledgeGraph, side: Side, count: int, first: int, last: int, seed: int) -> Index:
     """``(last - first, count)``: replacements for the heads, or tails, of training triples ``first`` to ``last - 1``."""
+    if count == 0:
+        return np.empty((last - first, 0), dtype=np.int64)
     completions = Completions(graph.train, side, graph.n_entities)
     number = 0 if side == "tail" else 1
 

@@ -26,14 +26,17 @@ where sums leave out the other training tails of (h, r) and the other training h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ...numerics.ordered_sums import scatter
 from ...protocols import Array, Index
 from ...sets import JOrthogonal, JOrthogonalStack
+from ...settings import Count, Finite, Natural, Positive, Settings
 from ..base import AgentProblem
 from ..common.generated import stream
 from .knowledge import Completions, KnowledgeGraph, Side, check, corrupted
@@ -41,9 +44,6 @@ from .planted import around_pole
 from .ranking import MEASURES, filtered_ranks, measures
 from .ultrahyperbolic import Ultrahyperbolic
 
-Corrupt = Literal["both", "tail", "head"]
-Loss = Literal["cross-entropy", "softmax"]
-Score = Literal["printed", "signed"]
 PASS_BYTES = 1 << 21
 """The bytes of the other entities' points of a piece of the triples."""
 SCORE_BYTES = 1 << 22
@@ -79,6 +79,44 @@ class _Samples(NamedTuple):
         return _Samples(*(part[rows] for part in self))
 
 
+@dataclass(frozen=True, kw_only=True)
+class UltraEOptions(Settings):
+    """The model of a knowledge graph's triples.
+
+    Parameters
+    ----------
+    score
+        printed, -d^2 as in the paper; or signed, beyond the paper: without absolute values, smooth and strictly monotone.
+    loss
+        cross-entropy with corrupted triples, as in the paper; or softmax over all entities.
+    negatives
+        k, corrupted triples for each.
+    corrupt
+        What is replaced: the tail in half of the corrupted triples and the head in the others (both), the tail, or the head. For
+        softmax: which side is compared with all entities.
+    delta
+        The margin in the scores.
+    alpha
+        The radius of curvature.
+    spread
+        Standard deviation of the entities' coordinates at the start, around a pole of the manifold.
+    ranked
+        At most so many held-out triples, evenly spaced, are ranked for the history.
+    judge
+        test, or valid (where files have it): the triples that are ranked.
+    """
+
+    score: Literal["printed", "signed"] = "printed"
+    loss: Literal["cross-entropy", "softmax"] = "cross-entropy"
+    negatives: Count = 50
+    corrupt: Literal["both", "tail", "head"] = "both"
+    delta: Finite = 5.0
+    alpha: Positive = 1.0
+    spread: Positive = 0.1
+    ranked: Natural = 1000
+    judge: Literal["test", "valid"] = "test"
+
+
 class UltraE(AgentProblem[JOrthogonalStack]):
     """The loss of a knowledge graph's triples against their corruptions, over relations R_r^T J R_r = J and free entities.
 
@@ -90,14 +128,14 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         The triples.
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order, at least one -1.
-    score, loss, negatives, corrupt, delta, alpha, ranked, judge, spread
-        As in `UltraESettings`.
     n_agents
         The number of agents over which the training triples are divided.
     agents
         The agents whose shares are in this process; by default all.
     seed
         The seed of the corrupted triples.
+    options
+        The fields of `UltraEOptions`.
 
     Raises
     ------
@@ -110,59 +148,43 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         graph: KnowledgeGraph,
         signs: Array,
         *,
-        score: Score = "printed",
-        loss: Loss = "cross-entropy",
-        negatives: int = 50,
-        corrupt: Corrupt = "both",
-        delta: float = 5.0,
-        alpha: float = 1.0,
-        ranked: int = 1000,
-        judge: Literal["test", "valid"] = "test",
-        spread: float = 0.1,
         n_agents: int = 1,
         agents: slice | None = None,
         seed: int = 0,
+        **options: Any,
     ) -> None:
+        self.options = UltraEOptions(**options)
         check(graph)
-        if negatives < 1 or ranked < 0:
-            raise ValueError(f"negatives must be at least 1 and ranked at least 0, got {negatives} and {ranked}")
-        if corrupt not in get_args(Corrupt):
-            raise ValueError(f"corrupt must be both, tail or head, got {corrupt!r}")
-        if score not in get_args(Score) or loss not in get_args(Loss):
-            raise ValueError(f"score must be printed or signed and loss cross-entropy or softmax, got {score!r} and {loss!r}")
-        if not np.isfinite(delta):
-            raise ValueError(f"delta must be finite, got {delta}")
-        if not 0.0 < spread < np.inf:
-            raise ValueError(f"spread must be positive and finite, got {spread}")
         if not 1 <= n_agents <= len(graph.train):
             raise ValueError(f"each agent needs a training triple: got {len(graph.train)} triples for {n_agents} agents")
         each = JOrthogonal.with_signs(signs)
-        n = each.shape[0]
-        rows = graph.n_entities + -(-graph.n_entities // n)
+        rows = graph.n_entities + -(-graph.n_entities // each.shape[0])
         super().__init__(n_agents, agents or slice(0, n_agents), JOrthogonalStack(each, graph.n_relations, rows))
-        self.graph, self.delta, self.spread, self.manifold = graph, delta, spread, Ultrahyperbolic(each.signs, alpha)
-        self.score, self.loss, self.corrupt = score, loss, corrupt
-        held = graph.test if judge == "test" else graph.valid
-        self.judged = held[np.linspace(0, len(held), min(ranked, len(held)), endpoint=False).astype(np.int64)]
+        self.graph, self.manifold = graph, Ultrahyperbolic(each.signs, self.options.alpha)
+        held = {"test": graph.test, "valid": graph.valid}[self.options.judge]
+        chosen = np.linspace(0, len(held), min(self.options.ranked, len(held)), endpoint=False)
+        self.judged = held[chosen.astype(np.int64)]
         """``(m, 3)``: the triples that `evaluate` ranks."""
         self.evaluations = MEASURES if len(self.judged) else ()
-        self._known = [Completions(np.concatenate(graph[:3]), side, graph.n_entities) for side in ("tail", "head")]
-        self._trained = [Completions(graph.train, side, graph.n_entities) for side in ("tail", "head")] if loss == "softmax" else []
-        negatives = 0 if loss == "softmax" else negatives
-        tails = {"both": negatives - negatives // 2, "tail": negatives, "head": 0}[corrupt]
-        self._shares = [self._share(agent, tails, negatives - tails, seed) for agent in range(self.agents.start, self.agents.stop)]
+        self._known = _completions(np.concatenate(graph[:3]), graph.n_entities)
+        self._shares = [self._share(agent, seed) for agent in range(self.agents.start, self.agents.stop)]
         self.n_samples: Index = np.array([len(share.triples) for share in self._shares], dtype=np.int64)
 
-    def _share(self, agent: int, tails: int, heads: int, seed: int) -> _Samples:
-        """An agent's training triples, sorted by relation."""
+    @cached_property
+    def _trained(self) -> dict[Side, Completions]:
+        return _completions(self.graph.train, self.graph.n_entities)
+
+    def _share(self, agent: int, seed: int) -> _Samples:
+        """An agent's training triples, sorted by relation, with their corruptions."""
         first, last = (number * len(self.graph.train) // self.n_agents for number in (agent, agent + 1))
-        triples = self.graph.train[first:last]
-        others = corrupted(self.graph, "tail", tails, first, last, seed) if tails else np.empty((last - first, 0), dtype=np.int64)
-        return _Samples(
-            triples,
-            np.concatenate((triples[:, 2:], others), axis=1),
-            corrupted(self.graph, "head", heads, first, last, seed) if heads else np.empty((last - first, 0), dtype=np.int64),
-        ).take(np.argsort(triples[:, 1], kind="stable"))
+        triples, count = self.graph.train[first:last], self.options.negatives
+        if self.options.loss == "softmax":
+            count = 0
+        tails = {"both": count - count // 2, "tail": count, "head": 0}[self.options.corrupt]
+        others = corrupted(self.graph, "tail", tails, first, last, seed)
+        heads = corrupted(self.graph, "head", count - tails, first, last, seed)
+        samples = _Samples(triples, np.concatenate((triples[:, 2:], others), axis=1), heads)
+        return samples.take(np.argsort(triples[:, 1], kind="stable"))
 
     def _take(self, local: slice) -> None:
         self._shares = self._shares[local]
@@ -190,7 +212,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         start = np.zeros(self.shape)
         parts = self.unpack(start[None])
         parts["relations"][:] = np.eye(self.shape[1])
-        parts["entities"][0] = around_pole(stream(seed), self.constraint.each.signs, self.graph.n_entities, self.spread)
+        parts["entities"][0] = around_pole(stream(seed), self.constraint.each.signs, self.graph.n_entities, self.options.spread)
         return start
 
     def embedding(self, x: Array) -> _Embedding:
@@ -200,10 +222,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return _Embedding(relations, coordinates, points, self.manifold.sizes(points), biases)
 
     def value(self, x: Array) -> Array:
-        scale = self.n_agents / len(self.graph.train)
-        return np.array(
-            [scale * self._losses(self.embedding(point), share, None) for point, share in zip(x, self._shares, strict=True)]
-        )
+        losses = [self._losses(self.embedding(point), share, None) for point, share in zip(x, self._shares, strict=True)]
+        return self.n_agents / len(self.graph.train) * np.array(losses)
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``: the gradients; kinks contribute 0."""
@@ -216,12 +236,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         The mean over random triples is the gradient.
         """
         scales = self.n_samples * (self.n_agents / (len(self.graph.train) * batch.shape[1]))
-        return np.stack(
-            [
-                self._slope(point, share.take(np.sort(numbers)), float(scale))
-                for point, share, numbers, scale in zip(x, self._shares, batch, scales, strict=True)
-            ]
-        )
+        each = zip(x, self._shares, batch, scales.tolist(), strict=True)
+        return np.stack([self._slope(point, share.take(np.sort(numbers)), scale) for point, share, numbers, scale in each])
 
     def _slope(self, x: Array, samples: _Samples, scale: float) -> Array:
         """``shape``: the gradient of ``scale`` times the samples' losses."""
@@ -236,7 +252,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def _losses(self, at: _Embedding, samples: _Samples, sums: _Sums | None) -> float:
         """The losses of some triples, sorted by relation; their gradients are added to ``sums``, unless it is None."""
         total, J = 0.0, self.constraint.each.signs
-        if self.loss == "softmax":
+        if self.options.loss == "softmax":
             size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
         else:
             size = max(1, PASS_BYTES // (8 * len(J) * max(samples.tails.shape[1], samples.heads.shape[1])))
@@ -246,15 +262,14 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             runs = _runs(r)
             heads_at, tails_at = at.points[h], at.points[t] * J
             for_tails, for_heads = _turned(at, runs, heads_at) * J, _turned(at, runs, tails_at, transposed=True)
-            if self.loss == "softmax":
-                loss, pull_tails = self._against_all(at, for_tails, triples, "tail", sums)
-                total += loss
-                loss, pull_heads = self._against_all(at, for_heads, triples, "head", sums)
+            if self.options.loss == "softmax":
+                first, pull_tails = self._against_all(at, for_tails, triples, "tail", sums)
+                second, pull_heads = self._against_all(at, for_heads, triples, "head", sums)
             else:
-                loss, pull_tails = self._side(at, for_tails, h, tails, True, sums)
-                total += loss
-                loss, pull_heads = self._side(at, for_heads, t, heads, False, sums)
-            total += loss
+                first, pull_tails = self._side(at, for_tails, h, tails, 1, sums)
+                second, pull_heads = self._side(at, for_heads, t, heads, 0, sums)
+            total += first
+            total += second
             if sums is None:
                 continue
             pull_tails *= J
@@ -267,22 +282,22 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return total
 
     def _side(
-        self, at: _Embedding, queries: Array, own: Index, others: Index, true_first: bool, sums: _Sums | None
+        self, at: _Embedding, queries: Array, own: Index, others: Index, true: int, sums: _Sums | None
     ) -> tuple[float, Array]:
         """The losses of triples with all ``others``, and their gradient in the queries unless ``sums`` is None.
 
         The inner products of ``queries`` ``(b, n)`` with the others' points are <R e_h, e_t>_q; ``own`` ``(b,)`` are the entities
-        of the queries, and ``others`` ``(b, c)`` complete them. If ``true_first``, the first column of ``others`` makes training
-        triples.
+        of the queries, and ``others`` ``(b, c)`` complete them. The first ``true`` columns of ``others`` make
+        training triples.
         """
         found = np.take(at.points, others, axis=0)
         products = (found @ queries[:, :, None]).reshape(others.shape)
         score, pulled = self._scores(products, self.manifold.sizes(queries)[:, None] * at.sizes[others])
-        score += self.delta
+        score += self.options.delta
         score += at.biases[own][:, None]
         score += at.biases[others]
         truth = np.ones(others.shape[1])
-        truth[: int(true_first)] = -1.0
+        truth[:true] = -1.0
         score *= truth  # -log s(z) = softplus(-z), -log(1 - s(z)) = softplus(z)
         small = np.exp(-np.abs(score))
         loss = float((np.maximum(score, 0.0) + np.log1p(small)).reshape(-1).sum(-1))
@@ -298,13 +313,13 @@ class UltraE(AgentProblem[JOrthogonalStack]):
 
     def _against_all(self, at: _Embedding, queries: Array, triples: Index, side: Side, sums: _Sums | None) -> tuple[float, Array]:
         """The softmax losses of triples over all entities of a side, and their gradient in the queries unless ``sums`` is None."""
-        if self.corrupt not in ("both", side):
+        if self.options.corrupt not in ("both", side):
             return 0.0, np.zeros_like(queries)
         rows, truth = np.arange(len(triples)), triples[:, 2 if side == "tail" else 0]
         scores, pulled = self._scores(queries @ at.points.T, self.manifold.sizes(queries)[:, None] * at.sizes)
         scores += at.biases
         true = scores[rows, truth]
-        scores[self._trained[0 if side == "tail" else 1].entries(triples)] = -np.inf
+        scores[self._trained[side].entries(triples)] = -np.inf
         scores[rows, truth] = true
         top = scores.max(-1)
         scores -= top[:, None]
@@ -325,7 +340,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
 
         ``sizes`` holds the products of the points' sizes.
         """
-        if self.score == "signed":
+        if self.options.score == "signed":
             scores, steepness = self.manifold.signed_scores(products)
             return scores, lambda slope: slope * steepness
         u, sign = self.manifold.cosines(products, sizes)
@@ -342,7 +357,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             h, r, t = np.ascontiguousarray(triples[rows].T)
             runs = _runs(r)
             queries = _turned(at, runs, at.points[h]) * J, _turned(at, runs, at.points[t] * J, transposed=True)
-            for side, (query, truth, known) in enumerate(zip(queries, (t, h), self._known, strict=True)):
+            for side, (query, truth, known) in enumerate(zip(queries, (t, h), self._known.values(), strict=True)):
                 scores, _ = self._scores(query @ at.points.T, self.manifold.sizes(query)[:, None] * at.sizes)
                 scores += at.biases
                 found[side, rows] = filtered_ranks(scores, truth, known.entries(triples[rows]))
@@ -351,6 +366,11 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         """The mean reciprocal rank of held-out triples, over heads and tails, and the shares of ranks up to 1, 3 and 10."""
         return measures(self.ranks(xhat, self.judged).reshape(-1))
+
+
+def _completions(triples: Index, n_entities: int) -> dict[Side, Completions]:
+    """The completions of each side."""
+    return {side: Completions(triples, side, n_entities) for side in get_args(Side)}
 
 
 def _runs(relations: Index) -> list[tuple[int, slice]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, fields
+from typing import Annotated
 
 from ...sets import JOrthogonal
 from ...settings import Count, Probability, Range
@@ -13,16 +13,14 @@ from ..common.generated import stream
 from .knowledge import KnowledgeGraph, held_out, most_frequent
 from .planted import planted
 from .signed import SignedSettings
-from .ultrae import Corrupt, Loss, Score, UltraE
+from .ultrae import UltraE, UltraEOptions
 
 PLANTED = (2, 1)
 """The numbers of signs +1 and -1 of the model of a planted graph, the hyperbolic plane."""
-PASSED = ("score", "loss", "negatives", "corrupt", "delta", "alpha", "ranked", "judge", "spread")
-"""The settings that are parameters of the problem."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class UltraESettings(SignedSettings):
+class UltraESettings(SignedSettings, UltraEOptions):
     """An ultrahyperbolic knowledge graph embedding, for a single agent.
 
     Parameters
@@ -41,25 +39,6 @@ class UltraESettings(SignedSettings):
         Share of the triples to test with, where there is no test file.
     dimension
         n, the length of an entity's vector.
-    score
-        printed, -d^2 as in the paper; or signed, beyond the paper: without absolute values, smooth and strictly monotone.
-    loss
-        cross-entropy with corrupted triples, as in the paper; or softmax over all entities.
-    negatives
-        k, corrupted triples for each.
-    corrupt
-        What is replaced: the tail in half of the corrupted triples and the head in the others (both), the tail, or the head. For
-        softmax: which side is compared with all entities.
-    delta
-        The margin in the scores.
-    alpha
-        The radius of curvature.
-    spread
-        Standard deviation of the entities' coordinates at the start, around a pole of the manifold.
-    ranked
-        At most so many held-out triples, evenly spaced, are ranked for the history.
-    judge
-        test, or valid (where files have it): the triples that are ranked.
     """
 
     data: str = "planted"
@@ -68,27 +47,20 @@ class UltraESettings(SignedSettings):
     triples: Count = 1500
     held_out: Probability = 0.2
     dimension: Count = 36
-    score: Score = "printed"
-    loss: Loss = "cross-entropy"
-    negatives: int = 50
-    corrupt: Corrupt = "both"
-    delta: float = 5.0
-    alpha: float = 1.0
-    spread: float = 0.1
-    ranked: int = 1000
-    judge: Literal["test", "valid"] = "test"
 
     def idle(self) -> dict[str, str]:
         found = idle_data(self.data != "planted", ("relations", "triples"), source="data planted")
-        return found | (dict.fromkeys(("negatives", "delta"), "it is for loss cross-entropy") if self.loss == "softmax" else {})
+        if self.loss == "softmax":
+            found |= dict.fromkeys(("negatives", "delta"), "it is for loss cross-entropy")
+        return found
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem of ``n_blocks`` agents, one for each block of the training triples, with the same mean: for `Spread`."""
-        settings = {name: getattr(self, name) for name in PASSED}
+        options = {field.name: vars(self)[field.name] for field in fields(UltraEOptions)}
 
         def make(agents: slice) -> UltraE:
             signs = self._constraint(self.dimension, self.dimension - 1).signs
-            return UltraE(self._graph(seed), signs, **settings, n_agents=n_blocks, agents=agents, seed=seed)
+            return UltraE(self._graph(seed), signs, **options, n_agents=n_blocks, agents=agents, seed=seed)
 
         planted_size = (self.entities or 60) * self.dimension + 3 * self.triples
         outline = Outline([0] * n_blocks, 0, more=lambda own: planted_size if self.data == "planted" else 0)

@@ -23,7 +23,7 @@ from ...settings import NotNegative, check
 from ..base import AgentProblem, Selection
 from ..common.checks import samples
 from ..common.columns import SeparateColumns
-from ..common.rows import SumsOfSquares, gram_numbers
+from ..common.squares import SumsOfSquares, gram_numbers
 from .l1_pca import L1PCASettings
 
 

@@ -24,8 +24,7 @@ from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Divisio
 from ..common.generated import stream
 from ..common.pooled import HERE, centered, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
-from ..common.rows import SumsOfSquares, gram_numbers
-from ..common.squares import SquaresProblem
+from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
 from ..features.division import by_features, split_features
 from ..features.split import SplitPCA
 

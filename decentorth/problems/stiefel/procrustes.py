@@ -21,8 +21,7 @@ from ..common.checks import matrices, samples
 from ..common.division import Shuffling, even_counts, idle_data
 from ..common.generated import stream
 from ..common.pooled import with_spectrum
-from ..common.rows import SumsOfSquares, gram_numbers
-from ..common.squares import SquaresProblem
+from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
 
 
 class Procrustes(SquaresProblem[Stiefel], Loadable):
