@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -114,13 +113,12 @@ class FunctionProblem(AgentProblem[C]):
             return self._on_device(name, function, x, shape, batch)
         points = x.view()
         points.flags.writeable = False
+        given = [points] if batch is None else [points, batch]
         if self._stacked:
-            more = () if batch is None else (batch,)
-            return _answer(name, function, (self._numbers, points, *more), (len(x), *shape))
+            return _answer(name, function, (self._numbers, *given), (len(x), *shape))
         out = np.empty((len(x), *shape))
-        for i, agent in enumerate(self._numbers):
-            more = () if batch is None else (batch[i],)
-            out[i] = _answer(f"{name} of agent {agent}", function, (int(agent), points[i], *more), shape)
+        for i, (agent, *own) in enumerate(zip(self._numbers.tolist(), *given, strict=True)):
+            out[i] = _answer(f"{name} of agent {agent}", function, (agent, *own), shape)
         return out
 
     def _on_device(self, name: str, function: Callable[..., object], x: Any, shape: tuple[int, ...], batch: Index | None) -> Any:
@@ -190,17 +188,16 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         )
 
 
-def _called(what: str, function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[NDArray[Any], int]:
-    """The value of the function as an array, and the number of references to it; an error names the function and the agent."""
+def _called(what: str, function: Callable[..., object], arguments: tuple[object, ...]) -> NDArray[Any]:
+    """The value of the function as an array; an error names the function and the agent."""
     try:
-        result: Any = function(*arguments)
+        result = function(*arguments)
     except Exception as error:
         if isinstance(error, ValueError) and "read-only" in str(error):
             raise ValueError(f"{what} must not write into x, the agent's own point ({error}): let it work on x.copy()") from error
         error.add_note(f"raised by {what}")
         raise
-    result = _array(what, result)
-    return result, sys.getrefcount(result)
+    return _array(what, result)
 
 
 def _array(what: str, result: Any) -> NDArray[Any]:
@@ -216,20 +213,15 @@ def _array(what: str, result: Any) -> NDArray[Any]:
         raise TypeError(f"{what} must be an array of NumPy, got a {type(result).__name__} ({why})") from error
 
 
-_ALONE = _called("", np.empty, (0,))[1]
-"""The number of references to an array that nobody else holds."""
-
-
 def _answer(what: str, function: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
-    """The value of the function, as a float64 array that nobody else holds: the function's own, or a copy."""
-    result, holders = _called(what, function, arguments)
+    """A fresh float64 copy of the value of the function."""
+    result = _called(what, function, arguments)
     if not np.can_cast(result.dtype, np.float64, "same_kind"):
         raise TypeError(f"{what} must be of real numbers, got {_not_real(result)}")
     if result.shape != shape:
         must = f"have shape {shape}, got" if shape else "be one number, got an array of shape"
         raise ValueError(f"{what} must {must} {result.shape}")
-    own = result.dtype == np.float64 and result.flags.carray and result.flags.owndata
-    return result if own and holders == _ALONE else np.array(result, dtype=np.float64, order="C")
+    return np.array(result, dtype=np.float64, order="C")
 
 
 def _not_real(result: NDArray[Any]) -> str:

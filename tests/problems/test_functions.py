@@ -58,18 +58,6 @@ def test_a_gradient_is_nobody_else_s_and_contiguous(gradient: Callable[[Index, A
         np.testing.assert_array_equal(gradient.last, x - KEPT)
 
 
-def test_a_fresh_gradient_is_not_copied() -> None:
-    places: list[int] = []
-
-    def gradient(agents: Index, x: Array) -> Array:
-        made = x - KEPT
-        places.append(made.ctypes.data)
-        return made
-
-    problem = FunctionProblem(lambda agents, x: np.zeros(len(x)), gradient, Euclidean(D, 1), N, stacked=True)
-    assert problem.gradient(np.zeros((N, D, 1))).ctypes.data == places[0]
-
-
 class Lines:
     def __repr__(self) -> str:
         return "one\ntwo"

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Collective, Index
+from ...protocols import Array, Collective
 from ...sets import JOrthogonal
 from ...settings import Condition, Count, NotNegative
 from ..base import Deferred, Outline
@@ -171,50 +171,55 @@ class HEVPSettings(SignedSettings):
             return HEVP(D, signs, self.form, n_agents=n_blocks, first_agent=blocks.start, collective=collective)
 
         def outline() -> Outline:
-            m, n, whole = self._shape()
-            return Outline(even_counts(m, n_blocks), n, more=lambda own: 2 * whole)
+            file = self._file()
+            m, n = self._shape() if file is None else file.shape
+            return Outline(even_counts(m, n_blocks), n, more=lambda own: 0 if file else 2 * m * n)
 
         return Deferred(n_blocks, build, outline)
 
-    def _shape(self) -> tuple[int, int, int]:
-        """The shape of D without its ridge, and its numbers where every rank generates the whole of it."""
+    def _square(self) -> int:
+        """The order of the square Gaussian matrix that data names, or 0."""
         square = re.fullmatch(r"randn([1-9]\d*)", self.data)
-        if square or self.data == "generated":
-            n = int(square[1]) if square else self.dimension
-            m = n if square else self.samples or 2 * n
-            return m, n, m * n
+        return int(square[1]) if square else 0
+
+    def _shape(self) -> tuple[int, int]:
+        """The shape of a generated D without its ridge, which every rank generates as a whole."""
+        n = self._square() or self.dimension
+        return self._square() or self.samples or 2 * n, n
+
+    def _file(self) -> Any:
+        """The samples of a file; None for generated data."""
+        if self._square() or self.data == "generated":
+            return None
         from ...data import resolve
 
-        return (*resolve(self.data).shape, 0)
+        return resolve(self.data)
 
     def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
         """The rows of each block; the rows of the ridge come after all others."""
-        (samples, n), rows = self._source(seed)
-        whole = samples + (n if self.ridge > 0.0 else 0)
+        file = self._file()
+        if file is None:
+            D = self._generated(seed)
+            samples, n, rows = *D.shape, D.__getitem__
+        else:
+            samples, n, rows = *file.shape, file.rows
+        whole = samples + n * (self.ridge > 0.0)
         if n_blocks > whole:
             raise ValueError(f"D has {whole} rows, so there can be at most {whole} blocks of them, got {n_blocks}")
         cuts = [block * whole // n_blocks for block in range(blocks.start, blocks.stop + 1)]
         found = []
         for start, end in pairwise(cuts):
-            own = [rows(np.arange(start, min(end, samples)))] if start < samples else []
+            own = [rows(np.arange(min(start, samples), min(end, samples)))]
             if end > samples:
                 own.append(np.sqrt(self.ridge) * np.eye(n)[max(start - samples, 0) : end - samples])
-            found.append(own[0] if len(own) == 1 else np.concatenate(own))
+            found.append(np.concatenate(own))
         return found
 
-    def _source(self, seed: int) -> tuple[tuple[int, int], Callable[[Index], Array]]:
-        """The shape of D without its ridge, and its rows by their numbers."""
-        rng, square = stream(seed), re.fullmatch(r"randn([1-9]\d*)", self.data)
-        if not square and self.data != "generated":
-            from ...data import resolve
-
-            source = resolve(self.data)
-            return source.shape, source.rows
-        if square:
-            D = rng.standard_normal((int(square[1]), int(square[1])))
-        else:
-            n = self.dimension
-            left, _ = np.linalg.qr(rng.standard_normal((self.samples or 2 * n, n)))
-            right, _ = np.linalg.qr(rng.standard_normal((n, n)))
-            D = np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(self.condition), n) @ right)
-        return (len(D), D.shape[1]), D.__getitem__
+    def _generated(self, seed: int) -> Array:
+        """D: square and Gaussian, or with the singular values of the condition."""
+        rng, (m, n) = stream(seed), self._shape()
+        if self._square():
+            return rng.standard_normal((m, n))
+        left, _ = np.linalg.qr(rng.standard_normal((m, n)))
+        right, _ = np.linalg.qr(rng.standard_normal((n, n)))
+        return np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(self.condition), n) @ right)
