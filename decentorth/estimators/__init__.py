@@ -30,8 +30,7 @@ except ModuleNotFoundError as error:
 
 from .cca import CCA
 from .ica import ICA
-from .orthogonal_dictionary import OrthogonalDictionary
 from .pca import PCA
-from .robust_subspace import RobustSubspace
+from .subgradient import OrthogonalDictionary, RobustSubspace
 
 __all__ = ["CCA", "ICA", "PCA", "OrthogonalDictionary", "RobustSubspace"]

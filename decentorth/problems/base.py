@@ -14,7 +14,6 @@ import numpy as np
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
-from .common.generated import stream
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 
 BLOCK_BYTES = 1 << 18
@@ -27,6 +26,16 @@ C = TypeVar("C", bound=ConstraintSet)
 """The type of a problem's constraint set."""
 Selection = slice | Index
 """A selection of local agents: a slice, or ascending numbers."""
+
+
+_SHARED = 0xFFFFFFFF
+"""The key of the shared stream, in place of an agent's number; stream 0 of it gives the start (`AgentProblem.start`)."""
+
+
+def stream(seed: int, agent: int | None = None, purpose: int = 0) -> np.random.Generator:
+    """The generator of an agent's data, or of another ``purpose``; without an agent, of shared data, the same on every rank."""
+    key = (_SHARED, 1) if agent is None else (agent, purpose)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def selected(items: Sequence[Any], local: Selection) -> list[Any]:
@@ -301,3 +310,22 @@ class Loadable:
             return problem(*map(list, lists), *settings, n_agents=n_agents, first_agent=agents.start, **more)
 
         return on_each_rank(n_agents, make)
+
+
+class SeparateColumns(ABC):
+    """`decentorth.protocols.ColumnOracle` for a problem whose ``gradient`` takes points with any number of columns."""
+
+    @abstractmethod
+    def gradient(self, x: Array) -> Array:
+        """The gradient, of the shape of ``x``."""
+
+    def cache(self, x: Array) -> Array:
+        """``(n_local, 0)``: an empty cache."""
+        return np.empty((len(x), 0))
+
+    def refresh(self, cache: Array, x: Array, columns: Index) -> None:  # noqa: B027  # not every column oracle has a cache
+        """The cache is empty: nothing to refresh."""
+
+    def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
+        """``(n_local, d, c)``: the columns ``(c,)`` of the gradient."""
+        return self.gradient(x.take(columns, -1))

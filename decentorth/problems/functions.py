@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ..protocols import Array, Index
 from ..settings import Count, check
-from .base import AgentProblem, C, Selection
-from .common.columns import SeparateColumns
+from .base import AgentProblem, C, Selection, SeparateColumns
 
 
 class FunctionProblem(AgentProblem[C]):

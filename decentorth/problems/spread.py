@@ -20,8 +20,7 @@ import numpy as np
 
 from ..numerics.ordered_sums import add_agents
 from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, Smooth, TraceForm, WeaklyConvex
-from .base import AgentProblem, Deferred, Outline, Selection
-from .common.columns import SeparateColumns
+from .base import AgentProblem, Deferred, Outline, Selection, SeparateColumns
 
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""

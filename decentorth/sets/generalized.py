@@ -30,17 +30,15 @@ import numpy as np
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, Direction, Index, MetricName, Retraction
 from ..settings import check
-from .multipliers import AugmentedLagrangian
+from .fields import ClosedMultiplier, TrackedFields, safe_step, squares
 from .operators import Matrices, Operator, operator
 from .retractions import CONDITION, Polar, gram, plus, sym, times_root
-from .safe_steps import safe_step, squares
-from .tracked import TrackedFields
 
 NEAR = 0.9
 """The largest ||y^T B y - I||_F, hence cond(y^T B y) <= 19, where one Cholesky factor is accurate."""
 
 
-class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
+class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
     """The generalized Stiefel manifold St_B(p, n).
 
     Parameters

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, ConstraintSet
-from .safe_steps import safe_step
+from .fields import safe_step
 
 POINTS = (
     *("project", "tangent", "retract", "product", "solve", "relative_gradient", "landing", "landing_from_products"),

@@ -14,14 +14,14 @@ import numpy as np
 from ..numerics.ordered_sums import norms, subtract_scaled
 from ..protocols import Array, Index, Retraction
 from ..settings import check
-from .multipliers import AugmentedLagrangian
+from .fields import ClosedMultiplier
 from .retractions import Polar, factor, gap, gram, in_blocks, named, plus, qr, sym
 
 LONG = 0.5
 """The norm ||Y||_F above which a step of some columns is long; see `move_columns`."""
 
 
-class Stiefel(AugmentedLagrangian):
+class Stiefel(ClosedMultiplier):
     """The Stiefel manifold St(d, r).
 
     Parameters

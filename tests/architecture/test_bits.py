@@ -42,7 +42,7 @@ ALLOWED = {
     ("decentorth/problems/nonsmooth/rsr.py", "RobustSubspaceRecovery.prepare", "max"): "Collective.max, the same on every rank",
     ("decentorth/problems/nonsmooth/sparse_pca.py", "SparsePCA.prepare", "max"): "Collective.max, the same on every rank",
     ("decentorth/problems/nonsmooth/odl.py", "OrthogonalDictionaryLearning.prepare", "sum"): "Collective.sum, in agent order",
-    ("decentorth/problems/common/generated.py", "stream", "default_rng"): "data generation, a stream for each agent",
+    ("decentorth/problems/base.py", "stream", "default_rng"): "data generation, a stream for each agent",
     ("decentorth/problems/common/gradient_check.py", "worst", "argmin"): "a choice among the slopes of all agents",
     ("decentorth/problems/common/gradient_check.py", "taylor_slopes", "max"): "over the steps of the test",
     ("decentorth/problems/common/gradient_check.py", "random_direction", "default_rng"): "the common direction, from the seed",

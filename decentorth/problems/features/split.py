@@ -21,7 +21,7 @@ Agents with fewer features than others have rows of zeros at the end of their ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import Euclidean
 from ...settings import check
-from ..base import AgentProblem
+from ..base import AgentProblem, Deferred, Outline
 from ..common.checks import matrices
 
 _LARGEST_OPTIMUM = 3000
@@ -395,3 +395,26 @@ def check_rank(rank: int, features: int) -> None:
     """Raise ValueError for more columns of x than features of all agents, TypeError for a rank that is not a whole number."""
     if not 1 <= check("rank", int, rank) <= features:
         raise ValueError(f"all agents together hold {features} features, so there are at most {features} components, got {rank}")
+
+
+def by_features(whole: Array, n_agents: int) -> list[Array]:
+    """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one."""
+    if whole.shape[1] < n_agents:
+        raise ValueError(f"{n_agents} agents cannot share {whole.shape[1]} features: n_agents must be at most {whole.shape[1]}")
+    return np.array_split(whole, n_agents, axis=1)
+
+
+def split_features(n_agents: int, build: Callable[[], Any], numbers: Callable[[], int], partition: str = "even") -> Deferred:
+    """The problem that each rank builds whole, and of which it keeps its own agents' features.
+
+    Each rank holds the ``numbers`` of the samples twice while it divides them. A ``partition`` divides samples, which all agents
+    share here: any but the default is a ValueError.
+    """
+    if partition != "even":
+        raise ValueError("partition divides samples, and here all agents have all samples: leave partition out")
+
+    def on_rank(agents: slice, collective: Collective) -> Any:
+        with collective.together():
+            return build().restrict(agents)
+
+    return Deferred(n_agents, on_rank, lambda: Outline([0] * n_agents, 0, more=lambda own: 2 * numbers()))

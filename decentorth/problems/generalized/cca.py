@@ -34,7 +34,7 @@ from ...sets.retractions import plus
 from ..base import AgentProblem, Deferred, Selection, selected
 from ..common.checks import samples
 from ..common.pooled import Fold, here, root_inverse
-from ..common.runs import Runs
+from ..common.rows import Runs
 from ..stiefel.pca import subspace_distance
 from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, second_moments
 from .whitened import Whitened, from_both_sides

@@ -13,12 +13,10 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...settings import Condition, Count, NotNegative, Range, Share
-from ..base import Deferred, Outline
+from ..base import Deferred, Outline, stream
 from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, Source, idle_data
-from ..common.generated import stream
 from ..common.pooled import HERE, centered, mean_squares
-from ..features.division import by_features, split_features
-from ..features.split import SplitCCA
+from ..features.split import SplitCCA, by_features, split_features
 from .cca import CCA
 
 

@@ -24,9 +24,8 @@ from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
 from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
 from ...settings import Condition, Count, Settings
-from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected
+from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected, stream
 from ..common.division import idle_data
-from ..common.generated import stream
 from ..common.pooled import total
 from ..stiefel.pca import subspace_distance
 from .whitened import Whitened, from_both_sides

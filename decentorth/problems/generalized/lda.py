@@ -23,8 +23,7 @@ from ...protocols import Array
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline, on_each_rank
 from ..common.division import SampleFile, Tabular
-from ..features.division import by_features, split_features
-from ..features.split import SplitGEVP
+from ..features.split import SplitGEVP, by_features, split_features
 from .gevp import GEVP
 
 

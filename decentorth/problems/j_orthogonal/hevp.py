@@ -26,10 +26,9 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...sets import JOrthogonal
 from ...settings import Condition, Count, NotNegative
-from ..base import Deferred, Outline
+from ..base import Deferred, Outline, stream
 from ..common.checks import samples
 from ..common.division import even_counts, idle_data
-from ..common.generated import stream
 from ..common.pooled import Fold, here, total, triangle
 from ..common.squares import SquaresProblem, SumsOfSquares
 from .signed import SignedSettings

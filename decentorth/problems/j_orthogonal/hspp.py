@@ -27,10 +27,9 @@ from numpy.typing import ArrayLike
 from ...protocols import Array, Index
 from ...sets import JOrthogonal
 from ...settings import Count, NotNegative, Range
-from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected
+from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected, stream
 from ..common.checks import matrices
 from ..common.division import idle_data
-from ..common.generated import stream
 from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 

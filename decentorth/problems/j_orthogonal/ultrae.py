@@ -37,8 +37,7 @@ from ...numerics.ordered_sums import scatter
 from ...protocols import Array, Index
 from ...sets import JOrthogonal, JOrthogonalStack
 from ...settings import Count, Finite, Natural, Positive, Settings
-from ..base import AgentProblem
-from ..common.generated import stream
+from ..base import AgentProblem, stream
 from .knowledge import Completions, KnowledgeGraph, Side, check, corrupted
 from .planted import around_pole
 from .ranking import MEASURES, filtered_ranks, measures

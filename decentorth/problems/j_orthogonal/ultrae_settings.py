@@ -7,9 +7,8 @@ from typing import Annotated
 
 from ...sets import JOrthogonal
 from ...settings import Count, Probability, Range
-from ..base import Deferred, Outline, on_each_rank
+from ..base import Deferred, Outline, on_each_rank, stream
 from ..common.division import idle_data
-from ..common.generated import stream
 from .knowledge import KnowledgeGraph, held_out, most_frequent
 from .planted import planted
 from .signed import SignedSettings

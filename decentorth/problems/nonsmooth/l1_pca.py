@@ -21,7 +21,7 @@ from ..base import AgentProblem, Deferred, Outline
 from ..common.checks import samples
 from ..common.division import Centering, Divided, Division, SampleFile
 from ..common.pooled import centered, normalized
-from ..common.rowwise import AbsoluteLosses
+from ..common.rows import AbsoluteLosses
 
 
 class L1PCA(AbsoluteLosses):

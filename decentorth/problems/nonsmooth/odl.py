@@ -21,12 +21,11 @@ import numpy as np
 from ...protocols import Array, Collective, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Share
-from ..base import Deferred, Loadable, Outline
+from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import samples
 from ..common.division import DIVIDED, Divided, Division, Generated, SampleFile, Source, even_counts, idle_data
-from ..common.generated import stream
 from ..common.pooled import normalized
-from ..common.rowwise import AbsoluteLosses
+from ..common.rows import AbsoluteLosses
 
 
 def dictionary_error(x: Array, dictionary: Array) -> float:

@@ -26,12 +26,11 @@ import numpy as np
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Range, check
-from ..base import Deferred, Loadable, Outline, on_each_rank
+from ..base import Deferred, Loadable, Outline, on_each_rank, stream
 from ..common.checks import agent_weights, samples
 from ..common.division import Divided, Division, SampleFile, even_counts, idle_data
-from ..common.generated import stream
 from ..common.pooled import with_spectrum
-from ..common.rowwise import RowLosses
+from ..common.rows import RowLosses
 
 STALE = 1e-3
 """The share of its largest value since the last summation below which a squared norm is summed anew."""

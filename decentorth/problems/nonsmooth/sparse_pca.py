@@ -20,9 +20,8 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import NotNegative, check
-from ..base import AgentProblem, Selection
+from ..base import AgentProblem, Selection, SeparateColumns
 from ..common.checks import samples
-from ..common.columns import SeparateColumns
 from ..common.squares import SumsOfSquares, gram_numbers
 from .l1_pca import L1PCASettings
 

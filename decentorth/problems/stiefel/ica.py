@@ -25,12 +25,11 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
-from ..base import C, Deferred, Loadable, Outline
+from ..base import C, Deferred, Loadable, Outline, stream
 from ..common.checks import agent_weights, matrices, samples
 from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, Source, idle_data
-from ..common.generated import stream
 from ..common.pooled import centered, whitening
-from ..common.rowwise import SeparableLosses
+from ..common.rows import SeparableLosses
 
 
 def log_cosh(t: Array) -> Array:

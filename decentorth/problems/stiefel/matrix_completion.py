@@ -27,11 +27,10 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Probability, Settings, check
-from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank
+from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
 from ..common.checks import matrices
 from ..common.division import Shuffling, even_counts, idle_data
-from ..common.generated import stream
-from ..common.runs import Runs
+from ..common.rows import Runs
 from .pca import subspace_distance
 
 _HELD_OUT = 1

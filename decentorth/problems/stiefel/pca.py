@@ -18,15 +18,13 @@ import numpy as np
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
-from ..base import Deferred, Loadable, Outline, check_settings
+from ..base import Deferred, Loadable, Outline, check_settings, stream
 from ..common.checks import samples
 from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, Source, idle_data
-from ..common.generated import stream
 from ..common.pooled import HERE, centered, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
-from ..features.division import by_features, split_features
-from ..features.split import SplitPCA
+from ..features.split import SplitPCA, by_features, split_features
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6

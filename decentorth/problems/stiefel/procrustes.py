@@ -16,10 +16,9 @@ import numpy as np
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, Positive, Settings, Share
-from ..base import Deferred, Loadable, Outline, on_each_rank
+from ..base import Deferred, Loadable, Outline, on_each_rank, stream
 from ..common.checks import matrices, samples
 from ..common.division import Shuffling, even_counts, idle_data
-from ..common.generated import stream
 from ..common.pooled import with_spectrum
 from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
 

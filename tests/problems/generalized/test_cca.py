@@ -204,7 +204,7 @@ def test_a_part_has_the_bits_of_the_whole(run_bytes: int, monkeypatch: pytest.Mo
 
     every = slice(0, N)
     value = [numbers(whole.restrict(slice(i, i + 1)), slice(i, i + 1)) for i in range(N)]
-    monkeypatch.setattr("decentorth.problems.common.runs.RUN_BYTES", run_bytes)
+    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
     cca = problem(0.1)
     together = [b"".join(parts) for parts in zip(*value, strict=True)]
     assert numbers(cca, every)[:-1] == together[:-1]

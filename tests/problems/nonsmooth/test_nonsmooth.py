@@ -88,7 +88,7 @@ def rows_of(problem: Any) -> list[Array]:
 @kinds
 def test_values_and_subgradients_are_the_formulas(kind: Kind, pass_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one pass over an agent's samples, or a few or one of them at a time."""
-    monkeypatch.setattr("decentorth.problems.common.rowwise.PASS_BYTES", pass_bytes)
+    monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", pass_bytes)
     data, x = samples(), gaussian(kind, seed=1)
     problem = kind.make(data)
     value, gradient = problem.value(x), problem.gradient(x)
@@ -210,7 +210,7 @@ def test_flops_are_those_of_the_products() -> None:
 @kinds
 def test_a_part_has_the_bits_of_the_whole(kind: Kind, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run of consecutive agents, also a part of a part, however agents are stacked."""
-    monkeypatch.setattr("decentorth.problems.common.rowwise.PASS_BYTES", 400)
+    monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", 400)
     x, whole, batch = gaussian(kind), kind.make(samples()), np.zeros((N, 5), dtype=np.int64)
 
     def everything(problem: Any, own: slice) -> list[bytes]:
@@ -218,7 +218,7 @@ def test_a_part_has_the_bits_of_the_whole(kind: Kind, run_bytes: int, monkeypatc
         return [array.tobytes() for array in arrays]
 
     expected = [everything(whole.restrict(slice(i, i + 1)), slice(i, i + 1)) for i in range(N)]
-    monkeypatch.setattr("decentorth.problems.common.runs.RUN_BYTES", run_bytes)
+    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
     problem = kind.make(samples())
     _ = problem.lipschitz_value
     for first, end in itertools.combinations(range(N + 1), 2):

@@ -67,7 +67,7 @@ def test_log_cosh_is_that_of_numpy_and_does_not_overflow() -> None:
 @pytest.mark.parametrize("pass_bytes", [1, 400, 1 << 17])
 def test_values_and_gradients_are_the_formulas(pass_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one pass over an agent's samples, or ten or one of them at a time."""
-    monkeypatch.setattr("decentorth.problems.common.rowwise.PASS_BYTES", pass_bytes)
+    monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", pass_bytes)
     data, x = samples(), gaussian(seed=1)
     problem = ICA(data)
     value, gradient = problem.value(x), problem.gradient(x)
@@ -106,10 +106,10 @@ def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
 @pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
 def test_a_part_has_the_bits_of_the_whole(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run of consecutive agents, also a part of a part, however agents are stacked: tanh in blocks of all lengths."""
-    monkeypatch.setattr("decentorth.problems.common.rowwise.PASS_BYTES", 400)
+    monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", 400)
     x, whole, batch = gaussian(), ICA(samples()), np.zeros((N, 5), dtype=np.int64)
     value, gradient, drawn, lipschitz = whole.value(x), whole.gradient(x), whole.gradient_on(x, batch), whole.lipschitz
-    monkeypatch.setattr("decentorth.problems.common.runs.RUN_BYTES", run_bytes)
+    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
     problem = ICA(samples())
     for first in range(N):
         for end in range(first + 1, N + 1):

@@ -140,7 +140,7 @@ def test_a_part_has_the_bits_of_the_whole(ridge: float, run_bytes: int, monkeypa
     whole = MatrixCompletion(observed(), R, ridge=ridge)
     value, gradient, batch = whole.value(x), whole.gradient(x), np.zeros((N, 4), dtype=np.int64)
     drawn = whole.gradient_on(x, batch)
-    monkeypatch.setattr("decentorth.problems.common.runs.RUN_BYTES", run_bytes)
+    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
     problem = MatrixCompletion(observed(), R, ridge=ridge)
     for first in range(N):
         for end in range(first + 1, N + 1):

@@ -1,4 +1,4 @@
-"""The base class of problems with a sum over samples: f_i(x) = w_i sum_j h(x^T a_j) over the rows a_j of A_i.
+"""The base class of problems with a sum over samples, f_i(x) = w_i sum_j h(x^T a_j) over the rows a_j of A_i, and stacks of rows.
 
 Both passes over an agent's rows, the products A_i x and the sum A_i^T h'(A_i x), go piece by piece, so that a piece's products are
 still in cache when they are multiplied back.
@@ -15,12 +15,52 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index
 from ...sets import Stiefel
-from ..base import AgentProblem, C, Selection
-from .columns import SeparateColumns
-from .runs import Runs
+from ..base import AgentProblem, C, Selection, SeparateColumns, numbers_of
 
+RUN_BYTES = 1 << 21
+"""The bytes of the arrays of a run, unless they belong to a single agent."""
 PASS_BYTES = 1 << 17
 """The bytes of a piece of an agent's samples, small enough to stay in cache between the two products."""
+
+
+class Runs:
+    """The arrays of each agent, the same number for every agent.
+
+    Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked. The runs depend on which agents
+    share a process, so an agent's numbers must not depend on its run.
+    """
+
+    def __init__(self, agents: Sequence[tuple[Array, ...]]) -> None:
+        self._runs: list[tuple[slice, tuple[Array, ...]]] = []
+        start = 0
+        for end in range(1, len(agents) + 1):
+            shapes = [array.shape for array in agents[start]]
+            full = (end - start) * sum(array.nbytes for array in agents[start]) >= RUN_BYTES
+            if end == len(agents) or full or [array.shape for array in agents[end]] != shapes:
+                stacks = tuple(_stack(arrays) for arrays in zip(*agents[start:end], strict=True))
+                self._runs.append((slice(start, end), stacks))
+                start = end
+
+    def __iter__(self) -> Iterator[tuple[slice, tuple[Array, ...]]]:
+        return iter(self._runs)
+
+    def take(self, local: Selection) -> Runs:
+        """The runs of the agents in ``local``; the arrays of a slice are viewed, not copied."""
+        part = object.__new__(Runs)
+        part._runs = []
+        wanted = numbers_of(local)
+        for own, arrays in self._runs:
+            first, last = np.searchsorted(wanted, [own.start, own.stop]).tolist()
+            if first < last:
+                rows = wanted[first:last] - own.start
+                chosen = slice(int(rows[0]), int(rows[-1]) + 1) if isinstance(local, slice) else rows
+                part._runs.append((slice(first, last), tuple([array[chosen] for array in arrays])))
+        return part
+
+
+def _stack(arrays: Sequence[Array]) -> Array:
+    """The stack of the arrays of several agents, copied; a view for a single agent."""
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
 def pieces(samples: int, width: int) -> Iterator[slice]:
