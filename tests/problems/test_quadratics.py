@@ -53,19 +53,6 @@ def test_values_and_gradients_are_the_formulas(name: str, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @names
-def test_gradients_leave_a_second_order_taylor_remainder(name: str, form: str) -> None:
-    problem = cases(name, form).problem
-    n = len(FORMS[form])
-    x, u = gaussian(n, 1), gaussian(n, 2)
-    steps = np.logspace(-3, -1, 9)
-    slope = (problem.gradient(x) * u).sum((-2, -1))
-    remainders = np.array([np.abs(problem.value(x + t * u) - problem.value(x) - t * slope) for t in steps])
-    for remainder in remainders.T:
-        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.02)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@names
 def test_lipschitz_constants_are_the_largest_eigenvalues(name: str, form: str) -> None:
     """And no pair of points is steeper, while the worst direction is as steep."""
     case = cases(name, form)
@@ -90,24 +77,6 @@ def basis() -> Array:
 
 
 @names
-def test_a_part_has_the_bits_of_the_whole(name: str) -> None:
-    """Every run of consecutive agents, also a part of a part; agents keep their form whoever shares their process."""
-    problem = CASES[name](rows=UNEVEN).problem
-    x = gaussian(N)
-    value, gradient, lipschitz = problem.value(x), problem.gradient(x), problem.lipschitz
-    for first in range(N):
-        for end in range(first + 1, N + 1):
-            own = slice(first, end)
-            for part in (problem.restrict(own), problem.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own)):
-                assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
-                assert part.value(x[own]).tobytes() == value[own].tobytes()
-                assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
-                assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
-    assert problem.gradient(x).tobytes() == gradient.tobytes()
-    assert problem.agents == slice(0, N)
-
-
-@names
 def test_large_agents_in_parts_have_the_bits_of_the_whole(name: str) -> None:
     """Where matrix products take other paths than for small ones."""
     rows = (150, 3, 40, 200, 3, 40, 3)
@@ -119,23 +88,6 @@ def test_large_agents_in_parts_have_the_bits_of_the_whole(name: str) -> None:
         assert part.value(x[own]).tobytes() == value[own].tobytes()
         assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
         assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
-
-
-@names
-def test_a_part_of_agents_given_alone_has_the_bits_of_the_whole(name: str) -> None:
-    """As a rank that loads its own agents builds it."""
-    data, x = samples(UNEVEN, D, 0), gaussian(N)
-    targets = [np.random.default_rng(i).standard_normal((R, m)) for i, m in enumerate(UNEVEN)]
-    own = slice(3, 8)
-    whole: Any
-    part: Any
-    if name == "pca":
-        whole, part = PCA(data, R), PCA(data[own], R, n_agents=N, first_agent=3, n_samples=sum(UNEVEN))
-    else:
-        whole, part = Procrustes(data, targets), Procrustes(data[own], targets[own], n_agents=N, first_agent=3)
-    assert (part.agents, part.n_agents) == (own, N)
-    assert part.gradient(x[own]).tobytes() == whole.gradient(x)[own].tobytes()
-    assert part.value(x[own]).tobytes() == whole.value(x)[own].tobytes()
 
 
 def test_agents_that_are_not_here_are_refused() -> None:
@@ -186,34 +138,6 @@ def test_pooled_procrustes_is_that_of_the_stacked_rows() -> None:
     pooled = Procrustes(data, targets).pooled()
     np.testing.assert_allclose(pooled.value(x), scaled.value(x), rtol=1e-13)
     np.testing.assert_allclose(pooled.gradient(x), scaled.gradient(x), rtol=1e-11)
-
-
-@names
-def test_from_loader_is_the_whole_problem(name: str) -> None:
-    """On one rank and on three, each loading its own agents only."""
-    data, targets = samples(UNEVEN, D, 0), [np.random.default_rng(i).standard_normal((R, m)) for i, m in enumerate(UNEVEN)]
-    whole: Any = PCA(data, R) if name == "pca" else Procrustes(data, targets)
-    x = gaussian(N)
-    loaded: list[int] = []
-
-    def loader(agent: int) -> Any:
-        loaded.append(agent)
-        return data[agent] if name == "pca" else (data[agent], targets[agent])
-
-    deferred = PCA.from_loader(loader, N, R) if name == "pca" else Procrustes.from_loader(loader, N)
-    assert deferred.n_agents == N
-    assert deferred.build(slice(0, N), collective()).gradient(x).tobytes() == whole.gradient(x).tobytes()
-    assert loaded == list(range(N))
-    loaded.clear()
-    bounds = np.array([0, 4, 7, 10])
-
-    def on_rank(communicator: Any) -> tuple[slice, Array]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return own, deferred.build(own, AgentCollective(communicator, bounds)).gradient(x[own])
-
-    for own, gradient in on_ranks(3, on_rank):
-        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
-    assert sorted(loaded) == list(range(N))
 
 
 def test_a_loader_that_fails_for_one_agent_fails_on_every_rank() -> None:
@@ -509,20 +433,6 @@ def test_published_data_has_the_published_spectrum() -> None:
 def test_settings_of_the_published_data() -> None:
     gram = pooled_gram(published(n_agents=4, dimension=8, rank=2, rows=3, decay=0.5, largest_eigenvalue=7.0))
     np.testing.assert_allclose(np.linalg.eigvalsh(gram)[::-1], 7.0 * 0.5 ** np.arange(8), rtol=1e-9)
-
-
-def test_published_data_over_ranks_has_the_bits_of_one_process() -> None:
-    whole, deferred = published(), ProcrustesSettings().problem(10, 0)
-    x = gaussian(10, shape=(50, 20))
-    bounds = np.array([0, 4, 7, 10])
-
-    def on_rank(communicator: Any) -> tuple[slice, Array]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return own, deferred.build(own, AgentCollective(communicator, bounds)).gradient(x[own])
-
-    for own, gradient in on_ranks(3, on_rank):
-        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
-    assert not np.array_equal(gradient, published(seed=1).gradient(x)[own])
 
 
 def test_messages_about_frames_name_labels_and_the_cure() -> None:

@@ -72,19 +72,6 @@ def test_gradients_of_batches_are_the_formula(name: str, size: int) -> None:
 
 
 @names
-def test_the_mean_over_all_batches_of_one_is_the_gradient(name: str) -> None:
-    """For each agent, whatever its number of samples: the estimate is unbiased."""
-    problem, x = whole(name), gaussian(N)
-    exact = problem.gradient(x)
-    for i, m in enumerate(UNEVEN):
-        alone = problem.restrict(slice(i, i + 1))
-        single = [alone.gradient_on(x[i : i + 1], np.array([[row]]))[0] for row in range(m)]
-        np.testing.assert_allclose(np.mean(single, axis=0), exact[i], atol=1e-13 * np.abs(exact[i]).max())
-        everything = alone.gradient_on(x[i : i + 1], np.arange(m)[None])[0]
-        np.testing.assert_allclose(everything, exact[i], atol=1e-13 * np.abs(exact[i]).max())
-
-
-@names
 def test_a_batch_is_the_mean_of_its_samples(name: str) -> None:
     problem, x, batch = whole(name), gaussian(N), batches(6)
     single = [problem.gradient_on(x, batch[:, [j]]) for j in range(6)]
@@ -110,21 +97,6 @@ def test_drawn_batches_average_to_the_gradient(name: str) -> None:
     assert np.all(error[several] < 3 * expected[several])
     np.testing.assert_allclose(error[~several], 0, atol=1e-12 * np.abs(exact).max())
     assert np.all(expected[several] > 1e-3 * np.linalg.norm(exact[several].reshape(several.sum(), -1), axis=1) / np.sqrt(K))
-
-
-@pytest.mark.parametrize("size", [1, 3, 40])
-@names
-def test_a_part_has_the_bits_of_the_whole(name: str, size: int) -> None:
-    problem, x, batch = whole(name), gaussian(N), batches(size)
-    found = problem.gradient_on(x, batch)
-    a, b = data()
-    for first in range(N):
-        for end in range(first + 1, N + 1):
-            own = slice(first, end)
-            assert problem.restrict(own).gradient_on(x[own], batch[own]).tobytes() == found[own].tobytes()
-    given: dict[str, Any] = {"n_agents": N, "first_agent": 3}
-    part: Any = PCA(a[3:8], R, weights="agents", **given) if name == "pca" else Procrustes(a[3:8], b[3:8], **given)
-    assert part.gradient_on(x[3:8], batch[3:8]).tobytes() == found[3:8].tobytes()
 
 
 @pytest.mark.parametrize("shape", [(90, 15), (784, 10), (5, 1), (1, 1)])

@@ -22,7 +22,6 @@ from decentorth.protocols import Array, Direction, KnownOptimum, LocalProducts, 
 from decentorth.sets import SampleCovariance
 from tests.support.marks import first_is_quick
 from tests.support.problems import stack
-from tests.support.threads import ThreadCommunicator, on_ranks
 
 N1, N2, P = 6, 5, 2
 COUNTS = (40, 40, 1, 2, 90, 40, 7)
@@ -94,15 +93,6 @@ def test_values_gradients_and_products_are_the_formulas() -> None:
     assert {name: part.shape for name, part in cca.unpack(x).items()} == {"x": (N, N1, P), "y": (N, N2, P)}
     for need in (Smooth, SampledProducts, SampledMatrices, LocalProducts, KnownOptimum):
         assert isinstance(cca, need)
-
-
-def test_gradients_leave_a_second_order_taylor_remainder() -> None:
-    cca, x, u = problem(), points(seed=1), points(seed=2)
-    slope = (cca.gradient(x) * u).sum((-2, -1))
-    steps = np.logspace(-4, -2, 9)
-    remainders = np.array([np.abs(cca.value(x + t * u) - cca.value(x) - t * slope) for t in steps])
-    for remainder in remainders.T:
-        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.01)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
@@ -181,61 +171,6 @@ def test_the_error_is_a_difference_of_correlations_in_column_spaces() -> None:
 def test_the_answer_of_singular_covariances_is_refused() -> None:
     with pytest.raises(ValueError, match="vary in only 1 of 2"):
         canonical_correlations(np.ones((2, 2)), np.ones((2, 2)), np.eye(2))
-
-
-@pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
-def test_a_part_has_the_bits_of_the_whole(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run of consecutive agents, also a part of a part, and agents that are loaded."""
-    x, batch, whole = points(), batches(9), problem(0.1)
-
-    def numbers(cca: Any, own: slice) -> list[bytes]:
-        found = (
-            cca.value(x[own]),
-            cca.gradient(x[own]),
-            cca.local_product(x[own]),
-            cca.local_diagonal(),
-            cca.lipschitz,
-            cca.gradient_on(x[own], batch[own]),
-            cca.product_on(x[own], batch[own]),
-            cca.matrices_on(batch[own]),
-            cca.constraint.product(x[:1]),
-        )
-        return [one.tobytes() for one in found]
-
-    every = slice(0, N)
-    value = [numbers(whole.restrict(slice(i, i + 1)), slice(i, i + 1)) for i in range(N)]
-    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
-    cca = problem(0.1)
-    together = [b"".join(parts) for parts in zip(*value, strict=True)]
-    assert numbers(cca, every)[:-1] == together[:-1]
-    for first in range(N):
-        for end in range(first + 1, N + 1):
-            own = slice(first, end)
-            part = cca.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own)
-            assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
-            assert numbers(part, own) == numbers(cca.restrict(own), own)
-            assert numbers(part, own)[:-1] == [b"".join(parts) for parts in zip(*value[own], strict=True)][:-1]
-            assert part.n_samples.tolist() == [*COUNTS][own]
-
-
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_loaded_on_ranks_it_is_the_same_as_given_whole(ranks: int) -> None:
-    x, whole = points(), problem(0.1)
-    first, second = views()
-    deferred = CCA.from_loader(lambda agent: (first[agent], second[agent]), N, P, ridge=0.1)
-
-    bounds = np.linspace(0, N, ranks + 1).astype(int)
-
-    def work(communicator: ThreadCommunicator) -> tuple[slice, Any]:
-        agents = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return agents, deferred.build(agents, AgentCollective(communicator, bounds))
-
-    for agents, cca in on_ranks(ranks, work):
-        assert cca.agents == agents
-        assert cca.gradient(x[agents]).tobytes() == whole.gradient(x)[agents].tobytes()
-        assert cca.local_product(x[agents]).tobytes() == whole.local_product(x)[agents].tobytes()
-        assert cca.constraint.product(x[:1]).tobytes() == whole.constraint.product(x[:1]).tobytes()
-        assert cca.error(x[0]) == whole.error(x[0])
 
 
 def test_batches_are_unbiased() -> None:

@@ -72,17 +72,6 @@ def test_value_and_gradient_are_the_closed_forms(kind: Callable[[Array], Any]) -
     np.testing.assert_allclose(problem.constraint.product(x)[0], B @ x[0], rtol=1e-12, atol=1e-13)
 
 
-def test_gradient_has_the_slope_of_a_quadratic() -> None:
-    """The Taylor error is exactly t^2 <v, H v> / 2."""
-    problem = GEVP(*matrices(), P)
-    rng = np.random.default_rng(2)
-    x, v = rng.standard_normal((2, 1, N, P))
-    value, slope = problem.value(x)[0], float((problem.gradient(x) * v).sum())
-    steps = np.array([1e-1, 1e-2, 1e-3])
-    errors = [problem.value(x + t * v)[0] - value - t * slope for t in steps]
-    np.testing.assert_allclose(np.polyfit(np.log(steps), np.log(np.abs(errors)), 1)[0], 2.0, atol=1e-6)
-
-
 @pytest.mark.parametrize("n", [N, 80], ids=["formed", "lanczos"])
 def test_the_lipschitz_constant_of_an_operator_bounds_the_most_negative_eigenvalue_too(n: int) -> None:
     A, B = matrices(n)

@@ -80,18 +80,6 @@ def test_points_are_on_the_manifold_and_are_kept() -> None:
     np.testing.assert_allclose(manifold.points(q), q, rtol=1e-12)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
-@pytest.mark.parametrize("repeated", [False, True])
-def test_the_gradient_by_its_taylor_slope(smoothing: float, repeated: bool) -> None:
-    """The error of the linear model falls with the square of the step; equal rows are no trouble."""
-    problem = made(8, smoothing, repeated)
-    x, direction = somewhere(problem), np.random.default_rng(3).standard_normal((1, 5, 5))
-    slope, at = float((problem.gradient(x) * direction).sum()), problem.value(x)[0]
-    steps = np.array([1e-4, 1e-5, 1e-6])
-    errors = np.array([abs(problem.value(x + h * direction)[0] - at - h * slope) for h in steps])
-    np.testing.assert_allclose(np.diff(np.log10(errors)), -2.0, atol=0.05)
-
-
 def test_many_rows_are_gone_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = made(23)
     x = somewhere(problem)

@@ -73,29 +73,6 @@ def test_values_subgradients_and_columns_are_the_formulas(name: str) -> None:
     assert problem.nonsmooth
 
 
-@every
-def test_a_part_has_the_bits_of_the_whole(name: str) -> None:
-    problem, x, batch = PROBLEMS[name][0](samples()), gaussian(), np.zeros((N, 4), dtype=np.int64)
-    _ = problem.lipschitz_value
-    for first, end in itertools.combinations(range(N + 1), 2):
-        own = slice(first, end)
-        for part in (problem.restrict(own), PROBLEMS[name][0](samples()[own], n_agents=N, first_agent=first)):
-            assert part.value(x[own]).tobytes() == problem.value(x)[own].tobytes()
-            assert part.gradient(x[own]).tobytes() == problem.gradient(x)[own].tobytes()
-            assert part.gradient_on(x[own], batch[own]).tobytes() == problem.gradient_on(x, batch)[own].tobytes()
-            assert part.lipschitz_value.tobytes() == problem.lipschitz_value[own].tobytes()
-            assert part.flops(2).tolist() == problem.flops(2)[own].tolist()
-            assert part.n_samples.tolist() == [*COUNTS][own]
-
-
-@every
-def test_subgradients_from_samples_are_unbiased(name: str) -> None:
-    data = [a[:30] for a in (samples()[0], samples()[3])]
-    problem, x = PROBLEMS[name][0](data), gaussian(n=2)
-    single = [problem.gradient_on(x, np.full((2, 1), j, dtype=np.int64)) for j in range(30)]
-    np.testing.assert_allclose(np.mean(single, axis=0), problem.gradient(x), atol=1e-12)
-
-
 def test_one_is_weakly_convex_and_the_other_concave() -> None:
     """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 with tau = lambda_max(C); and f(y) <= f(x) + <G(x), y - x>."""
     sparse, concave = SparsePCA(samples(), R, MU), L1PCA(samples(), R)

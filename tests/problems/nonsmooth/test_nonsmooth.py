@@ -14,7 +14,6 @@ import pytest
 import scipy.optimize
 
 from decentorth import RSM, solve
-from decentorth.network.collective import AgentCollective
 from decentorth.problems import (
     ICA,
     ODLSettings,
@@ -27,7 +26,6 @@ from decentorth.problems import (
 from decentorth.protocols import Array, ColumnOracle, Counted, KnownOptimum, Nonsmooth, Recommends, Sampled, Smooth, WeaklyConvex
 from tests.support.building import built, collective, prepared
 from tests.support.problems import stack
-from tests.support.threads import on_ranks
 
 COUNTS = (40, 40, 3, 1, 200, 40, 7, 7)
 """Samples of each agent."""
@@ -127,20 +125,6 @@ def test_subgradients_support_the_convex_objectives(kind: Kind) -> None:
 
 
 @kinds
-def test_subgradients_leave_a_second_order_taylor_remainder_where_smooth(kind: Kind) -> None:
-    """The l1 norm is linear between its kinks, so nothing is left of it there."""
-    problem, x, u = kind.make(samples()), gaussian(kind, seed=2), gaussian(kind, seed=3)
-    slope = (problem.gradient(x) * u).sum((-2, -1))
-    steps = np.logspace(-4.5, -3.5, 9)
-    remainders = np.array([np.abs(problem.value(x + t * u) - problem.value(x) - t * slope) for t in steps])
-    for agent, remainder in enumerate(remainders.T):
-        if kind is KINDS["rsr"]:
-            assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.03)
-        elif COUNTS[agent] < 10:
-            assert remainder.max() < 1e-12 * problem.value(x)[agent]
-
-
-@kinds
 def test_lipschitz_constants_of_the_objectives(kind: Kind) -> None:
     """They bound subgradients everywhere, and are met where all samples are alike."""
     problem = kind.make(samples())
@@ -204,42 +188,6 @@ def test_flops_are_those_of_the_products() -> None:
     for kind, beside in ((KINDS["rsr"], 5), (KINDS["odl"], 1)):
         problem = kind.make(samples())
         np.testing.assert_array_equal(problem.flops(3), [3 * m * (4 * D + beside) for m in COUNTS])
-
-
-@pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
-@kinds
-def test_a_part_has_the_bits_of_the_whole(kind: Kind, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run of consecutive agents, also a part of a part, however agents are stacked."""
-    monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", 400)
-    x, whole, batch = gaussian(kind), kind.make(samples()), np.zeros((N, 5), dtype=np.int64)
-
-    def everything(problem: Any, own: slice) -> list[bytes]:
-        arrays = (problem.value(x[own]), problem.gradient(x[own]), problem.gradient_on(x[own], batch[own]), problem.lipschitz_value)
-        return [array.tobytes() for array in arrays]
-
-    expected = [everything(whole.restrict(slice(i, i + 1)), slice(i, i + 1)) for i in range(N)]
-    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
-    problem = kind.make(samples())
-    _ = problem.lipschitz_value
-    for first, end in itertools.combinations(range(N + 1), 2):
-        own = slice(first, end)
-        given = kind.make(samples()[own], n_agents=N, first_agent=first)
-        for part in (problem.restrict(own), problem.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own), given):
-            assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
-            assert everything(part, own) == [b"".join(parts) for parts in zip(*expected[first:end], strict=True)]
-            assert part.n_samples.tolist() == [*COUNTS][own]
-
-
-@kinds
-def test_subgradients_from_samples_are_unbiased(kind: Kind) -> None:
-    """The mean over all choices of one sample is the subgradient; all samples, twice, are it."""
-    count = 30
-    problem, x = kind.make(samples((count,) * 3)), gaussian(kind, 3)
-    gradient = problem.gradient(x)
-    single = [problem.gradient_on(x, np.full((3, 1), j, dtype=np.int64)) for j in range(count)]
-    np.testing.assert_allclose(np.mean(single, axis=0), gradient, atol=1e-12 * np.abs(gradient).max())
-    twice = problem.gradient_on(x, np.tile(np.arange(count), (3, 2)))
-    np.testing.assert_allclose(twice, gradient, atol=1e-12 * np.abs(gradient).max())
 
 
 def test_ica_has_columns_too() -> None:
@@ -354,36 +302,6 @@ def test_generated_coefficients_are_bernoulli_gaussian() -> None:
     assert built(ODLSettings(dimension=4, samples=11).problem(3, 0)).n_samples.tolist() == [4, 4, 3]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        RSRSettings(dimension=12, rank=3, inliers=60, outliers=120),
-        RSRSettings(dimension=12, rank=3, inliers=60, outliers=120, points="orthonormal", partition="dirichlet"),
-        ODLSettings(dimension=8, samples=203),
-    ],
-    ids=["sphere", "orthonormal", "odl"],
-)
-def test_over_ranks_data_start_and_cache_have_the_bits_of_one_process(settings: Any) -> None:
-    deferred = settings.problem(10, 4)
-    whole, bounds = prepared(built(deferred)), np.array([0, 4, 7, 10])
-    x = np.random.default_rng(0).standard_normal((10, *whole.shape))
-    cache = whole.cache(x)
-
-    def on_rank(communicator: Any) -> tuple[slice, bytes, bytes, bytes, float]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        problem = deferred.build(own, AgentCollective(communicator, bounds))
-        problem.prepare(AgentCollective(communicator, bounds))
-        start = problem.start(1)
-        return own, problem.gradient(x[own]).tobytes(), problem.cache(x[own]).tobytes(), start.tobytes(), problem.error(start)
-
-    for own, gradient, kept, start, error in on_ranks(3, on_rank):
-        assert gradient == whole.gradient(x)[own].tobytes()
-        assert kept == cache[own].tobytes()
-        assert start == whole.start(1).tobytes()
-        assert error == whole.error(whole.start(1))
-    assert not np.array_equal(built(settings.problem(10, 5)).gradient(x), whole.gradient(x))
-
-
 # Answers
 
 
@@ -480,17 +398,6 @@ def test_samples_of_a_file_are_divided_and_normalized(tmp_path: Path) -> None:
         else:
             for rows in pooled:
                 np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(a, axis=0))
-
-
-def test_from_loader_is_the_whole_problem() -> None:
-    data = samples()
-    loaded = (
-        RobustSubspaceRecovery.from_loader(lambda agent: data[agent], N, RANK),
-        OrthogonalDictionaryLearning.from_loader(lambda agent: data[agent], N),
-    )
-    for deferred, kind in zip(loaded, KINDS.values(), strict=True):
-        x = gaussian(kind)
-        assert built(deferred).gradient(x).tobytes() == kind.make(data).gradient(x).tobytes()
 
 
 def test_the_start_needs_all_agents() -> None:

@@ -20,7 +20,6 @@ from decentorth.problems.common.pooled import whitening
 from decentorth.protocols import Array, KnownOptimum, Sampled, SampledMatrices, SampledProducts, Smooth
 from decentorth.stopping import GradientNorm
 from tests.support.problems import stack
-from tests.support.threads import on_ranks
 
 K = 5
 COUNTS = (40, 40, 3, 1, 200, 40, 7, 7)
@@ -78,17 +77,6 @@ def test_values_and_gradients_are_the_formulas(pass_bytes: int, monkeypatch: pyt
     assert not np.shares_memory(gradient, problem.gradient(x))
 
 
-def test_gradients_leave_a_second_order_taylor_remainder() -> None:
-    """On the manifold and off it."""
-    problem, u = ICA(samples()), gaussian(seed=2)
-    for x in (np.stack([orthogonal(seed) for seed in range(N)]), gaussian(seed=3)):
-        slope = (problem.gradient(x) * u).sum((-2, -1))
-        steps = np.logspace(-4.5, -3, 9)
-        remainders = np.array([np.abs(problem.value(x + t * u) - problem.value(x) - t * slope) for t in steps])
-        for remainder in remainders.T:
-            assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.03)
-
-
 def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
     data = samples()
     problem = ICA(data)
@@ -101,38 +89,6 @@ def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
     tiny = 1e-6 * np.stack([np.linalg.eigh(z.T @ z)[1][:, -1:] @ np.ones((1, K)) for z in data])
     steepest = np.linalg.norm(problem.gradient(tiny), axis=(-2, -1)) / np.linalg.norm(tiny, axis=(-2, -1))
     np.testing.assert_allclose(steepest, problem.lipschitz, rtol=1e-6)
-
-
-@pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
-def test_a_part_has_the_bits_of_the_whole(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run of consecutive agents, also a part of a part, however agents are stacked: tanh in blocks of all lengths."""
-    monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", 400)
-    x, whole, batch = gaussian(), ICA(samples()), np.zeros((N, 5), dtype=np.int64)
-    value, gradient, drawn, lipschitz = whole.value(x), whole.gradient(x), whole.gradient_on(x, batch), whole.lipschitz
-    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
-    problem = ICA(samples())
-    for first in range(N):
-        for end in range(first + 1, N + 1):
-            own = slice(first, end)
-            given = ICA(samples()[own], n_agents=N, first_agent=first)
-            for part in (problem.restrict(own), problem.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own), given):
-                assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
-                assert part.value(x[own]).tobytes() == value[own].tobytes()
-                assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
-                assert part.gradient_on(x[own], batch[own]).tobytes() == drawn[own].tobytes()
-                assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
-                assert part.n_samples.tolist() == [*COUNTS][own]
-
-
-def test_gradients_from_samples_are_unbiased() -> None:
-    """The mean over all choices of one sample is the gradient; all samples, twice, are the gradient."""
-    count = 30
-    problem, x = ICA(samples((count,) * 3)), gaussian(3)
-    assert isinstance(problem, Sampled)
-    gradient = problem.gradient(x)
-    single = [problem.gradient_on(x, np.full((3, 1), j, dtype=np.int64)) for j in range(count)]
-    np.testing.assert_allclose(np.mean(single, axis=0), gradient, atol=1e-13)
-    np.testing.assert_allclose(problem.gradient_on(x, np.tile(np.arange(count), (3, 2))), gradient, atol=1e-13)
 
 
 def test_amari_distance_is_that_of_the_definition() -> None:
@@ -207,29 +163,6 @@ def test_the_true_unmixing_is_nearly_stationary_and_nearly_least() -> None:
         assert problem.value(x).mean() < min(others)
 
 
-def test_over_ranks_the_data_has_the_bits_of_one_process() -> None:
-    """Centring and whitening add up over agents in their order."""
-    deferred = ICASettings(sources=6, samples=60, imbalance=4.0, mixing="general").problem(10, 4)
-    whole, bounds = built(deferred), np.array([0, 4, 7, 10])
-    x = gaussian(10, k=6)
-
-    def on_rank(communicator: Any) -> tuple[slice, Array, float]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        problem = deferred.build(own, AgentCollective(communicator, bounds))
-        return own, problem.gradient(x[own]), problem.error(problem.start(1))
-
-    for own, gradient, error in on_ranks(3, on_rank):
-        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
-        assert error == whole.error(whole.start(1))
-    other = built(ICASettings(sources=6, samples=60, imbalance=4.0, mixing="general").problem(10, 5))
-    assert not np.array_equal(other.gradient(x), whole.gradient(x))
-
-
-def test_from_loader_is_the_whole_problem() -> None:
-    data, x = samples(), gaussian()
-    assert built(ICA.from_loader(lambda agent: data[agent], N)).gradient(x).tobytes() == ICA(data).gradient(x).tobytes()
-
-
 @pytest.mark.parametrize(("settings", "most"), [({}, 0.03), ({"mixing": "general", "imbalance": 20.0}, 0.03)])
 def test_drfgt_finds_the_sources_with_nothing_tuned(settings: dict[str, Any], most: float) -> None:
     problem = ICASettings(sources=4, **settings).problem(6, 0)
@@ -299,15 +232,6 @@ def test_the_generalized_constraint_is_the_samples_covariance() -> None:
     assert problem.value(x)[0] == pytest.approx(np.log(np.cosh(A @ x[0])).sum() / 50, rel=1e-12)
     assert problem.lipschitz[0] == pytest.approx(np.linalg.eigvalsh(B)[-1], rel=1e-12)
     assert (problem.n_agents, problem.shape, problem.n_samples.tolist()) == (1, (3, 3), [50])
-
-
-def test_generalized_gradients_leave_a_second_order_taylor_remainder() -> None:
-    problem, u = GeneralizedICA(mixed(60)[0]), gaussian(1, seed=2, k=3)
-    for x in (problem.start(0)[None], gaussian(1, seed=3, k=3)):
-        slope = (problem.gradient(x) * u).sum((-2, -1))
-        steps = np.logspace(-4.5, -3, 9)
-        remainder = [float(abs(problem.value(x + t * u) - problem.value(x) - t * slope)[0]) for t in steps]
-        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.03)
 
 
 def test_three_independent_samples_make_an_unbiased_field_and_shared_ones_do_not() -> None:

@@ -20,10 +20,9 @@ from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import Deferred, MatrixCompletion, MatrixCompletionSettings
 from decentorth.problems.stiefel.matrix_completion import least_squares
-from decentorth.protocols import Array, KnownOptimum, Sampled, Smooth
+from decentorth.protocols import Array, KnownOptimum, Smooth
 from decentorth.stopping import Error
 from tests.support.problems import relative, stack
-from tests.support.threads import on_ranks
 
 D, R = 12, 3
 COLUMNS = (7, 7, 1, 30, 7, 2, 2, 9)
@@ -97,19 +96,6 @@ def test_values_and_gradients_are_the_formulas(ridge: float, size: float) -> Non
         assert not np.shares_memory(gradient, problem.gradient(x))
 
 
-@ridges
-def test_gradients_leave_a_second_order_taylor_remainder(ridge: float) -> None:
-    """Off the manifold too, though v moves with x."""
-    problem = MatrixCompletion(observed(), R, ridge=ridge)
-    for x in (gaussian(seed=1), np.linalg.qr(gaussian(seed=2))[0]):
-        u = 0.1 * gaussian(seed=3)
-        slope = (problem.gradient(x) * u).sum((-2, -1))
-        steps = np.logspace(-4.5, -3, 9)
-        remainders = np.array([np.abs(problem.value(x + t * u) - problem.value(x) - t * slope) for t in steps])
-        for remainder in remainders.T:
-            assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.03)
-
-
 def test_without_ridge_only_the_range_of_x_counts() -> None:
     """f(x R) = f(x) for invertible R, so x^T G(x) = 0 and no multiplier: with ridge neither holds."""
     x, turn = gaussian(), np.random.default_rng(5).standard_normal((R, R))
@@ -132,30 +118,6 @@ def test_least_squares_are_those_of_numpy_for_many_sizes() -> None:
         np.testing.assert_allclose(least_squares(mask, a, x, 0.0), expected, rtol=1e-8, atol=1e-10)
 
 
-@ridges
-@pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
-def test_a_part_has_the_bits_of_the_whole(ridge: float, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run of consecutive agents, also a part of a part, however agents are stacked."""
-    x = gaussian()
-    whole = MatrixCompletion(observed(), R, ridge=ridge)
-    value, gradient, batch = whole.value(x), whole.gradient(x), np.zeros((N, 4), dtype=np.int64)
-    drawn = whole.gradient_on(x, batch)
-    monkeypatch.setattr("decentorth.problems.common.rows.RUN_BYTES", run_bytes)
-    problem = MatrixCompletion(observed(), R, ridge=ridge)
-    for first in range(N):
-        for end in range(first + 1, N + 1):
-            own = slice(first, end)
-            given = MatrixCompletion(observed()[own], R, ridge=ridge, n_agents=N, first_agent=first)
-            outer = problem.restrict(slice(max(first - 1, 0), min(end + 2, N)))
-            for part in (problem.restrict(own), outer.restrict(own), given):
-                assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
-                assert part.value(x[own]).tobytes() == value[own].tobytes()
-                assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
-                assert part.gradient_on(x[own], batch[own]).tobytes() == drawn[own].tobytes()
-                assert part.n_samples.tolist() == [*COLUMNS][own]
-                assert [a.shape[1] for a in part.completed(x[own])] == [*COLUMNS][own]
-
-
 def test_large_agents_in_parts_have_the_bits_of_the_whole() -> None:
     """Where matrix products take other paths than for small ones."""
     problem = built(MatrixCompletionSettings(dimension=150, columns=80, rank=12, oversampling=2.5).problem(5, 0))
@@ -173,20 +135,6 @@ def test_an_agent_with_singular_least_squares_disturbs_nobody() -> None:
     spoilt = problem.gradient(x)
     assert not np.isfinite(spoilt[2]).any()
     assert spoilt[[0, 1, 3]].tobytes() == gradient[[0, 1, 3]].tobytes()
-
-
-def test_gradients_from_columns_are_unbiased() -> None:
-    """The mean over all choices of one column is the gradient; all columns once are the gradient."""
-    columns = 6
-    problem, x = MatrixCompletion(observed((columns,) * 3), R), gaussian(3)
-    assert isinstance(problem, Sampled)
-    gradient = problem.gradient(x)
-    single = [problem.gradient_on(x, np.full((3, 1), j, dtype=np.int64)) for j in range(columns)]
-    np.testing.assert_allclose(np.mean(single, axis=0), gradient, atol=1e-12 * np.abs(gradient).max())
-    orders = np.array([[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 0, 4, 1, 5, 3]])
-    np.testing.assert_allclose(problem.gradient_on(x, orders), gradient, atol=1e-12 * np.abs(gradient).max())
-    repeated = problem.gradient_on(x, np.tile(orders, 2))
-    np.testing.assert_allclose(repeated, gradient, atol=1e-12 * np.abs(gradient).max())
 
 
 def test_generated_data_is_explained_by_its_true_column_space() -> None:
@@ -235,33 +183,10 @@ def test_noise_has_its_size_and_the_answer_is_then_unknown() -> None:
             problem.error(problem.start(0))
 
 
-def test_over_ranks_the_data_has_the_bits_of_one_process() -> None:
-    deferred = MatrixCompletionSettings(dimension=30, columns=9, rank=2).problem(10, 4)
-    whole, bounds = built(deferred), np.array([0, 4, 7, 10])
-    x = np.random.default_rng(0).standard_normal((10, 30, 2))
-
-    def on_rank(communicator: Any) -> tuple[slice, Array, float]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        problem = deferred.build(own, AgentCollective(communicator, bounds))
-        return own, problem.gradient(x[own]), problem.error(problem.start(1))
-
-    for own, gradient, error in on_ranks(3, on_rank):
-        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
-        assert error == whole.error(whole.start(1))
-    other = built(MatrixCompletionSettings(dimension=30, columns=9, rank=2).problem(10, 5))
-    assert not np.array_equal(other.gradient(x), whole.gradient(x))
-
-
 def test_the_start_is_not_the_answer() -> None:
     """Both are drawn from the seed, from different streams."""
     problem = built(MatrixCompletionSettings(dimension=50, rank=2).problem(2, 0))
     assert problem.error(problem.start(0)) > 1.0
-
-
-def test_from_loader_is_the_whole_problem() -> None:
-    data, x = observed(), gaussian()
-    deferred = MatrixCompletion.from_loader(lambda agent: data[agent], N, R, ridge=0.1)
-    assert built(deferred).gradient(x).tobytes() == MatrixCompletion(data, R, ridge=0.1).gradient(x).tobytes()
 
 
 def test_curvature_near_the_answer() -> None:

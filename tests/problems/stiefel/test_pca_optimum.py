@@ -192,23 +192,6 @@ def test_digits_are_the_data_of_scikit_learn() -> None:
     assert one.shape == (64, 5)
 
 
-@pytest.mark.parametrize("partition", ["even", "by-label", "dirichlet"])
-def test_partitions_over_ranks_have_the_bits_of_one_process(partition: Any) -> None:
-    """Centring adds up over agents in their order."""
-    settings = PCASettings(partition=partition, center=True)
-    deferred = settings.problem(10, 3)
-    bounds = np.array([0, 4, 7, 10])
-    x = np.random.default_rng(0).standard_normal((10, 64, 5))
-
-    def on_rank(communicator: Any) -> tuple[slice, Array]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return own, deferred.build(own, AgentCollective(communicator, bounds)).gradient(x[own])
-
-    whole = deferred.build(slice(0, 10), collective(10)).gradient(x)
-    for own, gradient in on_ranks(3, on_rank):
-        assert gradient.tobytes() == whole[own].tobytes()
-
-
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
         PCASettings(rank=0)

@@ -20,7 +20,6 @@ from decentorth.network.collective import AgentCollective
 from decentorth.problems import PCASettings, subspace_distance
 from decentorth.protocols import Array
 from decentorth.stopping import Error
-from tests.support.threads import on_ranks
 
 GRID = [(0.0, 10), (0.0, 1), (0.5, 10), (2.0, 10)]
 """Heterogeneity and agents."""
@@ -80,20 +79,6 @@ def test_stretches_are_those_of_the_settings() -> None:
         np.testing.assert_allclose(np.linalg.svd(a, compute_uv=False) / 200, np.logspace(0, -1, 10), rtol=0.03)
     axes = [np.linalg.svd(a, full_matrices=False)[2] for a in mine]
     assert np.abs(axes[0] @ axes[1].T).max() < 0.95
-
-
-@pytest.mark.parametrize("settings", [{"heterogeneity": 0.7}, {"center": True, "scale": 3.0}], ids=str)
-def test_over_ranks_the_data_has_the_bits_of_one_process(settings: dict[str, Any]) -> None:
-    deferred = PCASettings(data="synthetic", samples=30, dimension=12, **settings).problem(10, 3)
-    whole, bounds = deferred.build(slice(0, 10), collective(10)), np.array([0, 4, 7, 10])
-    x = np.random.default_rng(0).standard_normal((10, 12, 5))
-
-    def on_rank(communicator: Any) -> tuple[slice, Array]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return own, deferred.build(own, AgentCollective(communicator, bounds)).gradient(x[own])
-
-    for own, gradient in on_ranks(3, on_rank):
-        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
 
 
 @pytest.mark.parametrize("heterogeneity", [0.0, 1.0])
