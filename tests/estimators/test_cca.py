@@ -13,7 +13,6 @@ import sklearn.cross_decomposition
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import topologies as tp
 from decentorth.estimators import CCA
@@ -49,13 +48,6 @@ def answer(X: Array, y: Array) -> Array:
 def correlations(scores: tuple[Array, Array]) -> Array:
     """Of each pair of columns."""
     return np.array([np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)])
-
-
-@pytest.mark.slow
-@parametrize_with_checks([CCA(n_components=1)])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    """With one component, as scikit-learn checks its own: the checks have one target."""
-    check(estimator)
 
 
 def test_fit_is_that_of_scikit_learn_up_to_sign() -> None:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import scipy.linalg
 import sklearn.decomposition
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import topologies as tp
 from decentorth.estimators import ICA
@@ -30,11 +29,6 @@ def mixed(count: int = 20_000, n: int = 4, d: int | None = None, seed: int = 0) 
 def apart(found: ICA, mixing: Any) -> float:
     """The Amari distance of what was found from unmixing."""
     return amari_distance(found.components_ @ mixing)
-
-
-@parametrize_with_checks([ICA()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "landing"])

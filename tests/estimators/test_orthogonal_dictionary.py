@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import topologies as tp
 from decentorth import RSSM
@@ -26,11 +25,6 @@ def planted(d: int = 12, samples: int = 1500, seed: int = 0) -> tuple[Array, Arr
     coefficients = rng.standard_normal((samples, d)) * (rng.random((samples, d)) < 0.3) * 0.97 ** np.arange(d)
     order = np.argsort(-np.abs(coefficients).sum(axis=0))
     return coefficients @ atoms, atoms[order]
-
-
-@parametrize_with_checks([OrthogonalDictionary()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 REDRAWN = RSSM(blocks=4, step_size="geometric:initial=3e-3,ratio=0.98", block_partition="redraw")

@@ -19,7 +19,6 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import topologies as tp
 from decentorth import DRFGT, RGD, problems, solve
@@ -43,11 +42,6 @@ def same(found: PCA, expected: Any, tol: float = 1e-6) -> None:
     np.testing.assert_allclose(found.components_, expected.components_, atol=tol)
     for name in ("mean_", "explained_variance_", "explained_variance_ratio_", "singular_values_"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
-
-
-@parametrize_with_checks([PCA()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "landing", "drfgt", DRFGT()])

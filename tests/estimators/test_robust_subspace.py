@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import topologies as tp
 from decentorth import RSM, RSSM
@@ -40,12 +39,6 @@ def planted(d: int = 12, rank: int = 4, inliers: int = 200, outliers: int = 150,
 
 def projection(components: Array) -> Array:
     return components.T @ components
-
-
-@pytest.mark.slow
-@parametrize_with_checks([RobustSubspace()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", RSSM(blocks=4, step_size="geometric:initial=2,ratio=0.985")])

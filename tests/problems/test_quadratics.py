@@ -76,20 +76,6 @@ def basis() -> Array:
     return unit
 
 
-@names
-def test_large_agents_in_parts_have_the_bits_of_the_whole(name: str) -> None:
-    """Where matrix products take other paths than for small ones."""
-    rows = (150, 3, 40, 200, 3, 40, 3)
-    problem = CASES[name](rows=rows, d=90, r=15).problem
-    x = gaussian(len(rows), shape=(90, 15))
-    value, gradient, lipschitz = problem.value(x), problem.gradient(x), problem.lipschitz
-    for own in (slice(0, 1), slice(1, 5), slice(2, 3), slice(3, 7)):
-        part = problem.restrict(own)
-        assert part.value(x[own]).tobytes() == value[own].tobytes()
-        assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
-        assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
-
-
 def test_agents_that_are_not_here_are_refused() -> None:
     part = pca(rows=UNEVEN).problem.restrict(slice(2, 6))
     for asked in (slice(1, 4), slice(4, 7), slice(3, 3)):
@@ -128,16 +114,6 @@ def test_pooled_is_the_mean_of_the_agents(name: str) -> None:
     np.testing.assert_allclose(pooled.lipschitz, np.abs(np.linalg.eigvalsh(hessian)).max(), rtol=1e-12)
     with pytest.raises(ValueError, match=r"pooled\(\) needs all 10 agents, but only 4 are in this process"):
         case.problem.restrict(slice(0, 4)).pooled()
-
-
-def test_pooled_procrustes_is_that_of_the_stacked_rows() -> None:
-    data, rng = samples(UNEVEN, D, 0), np.random.default_rng(1)
-    targets = [rng.standard_normal((R, m)) for m in UNEVEN]
-    scaled = Procrustes([np.concatenate(data) / np.sqrt(N)], [np.concatenate(targets, axis=1) / np.sqrt(N)])
-    x = gaussian(1)
-    pooled = Procrustes(data, targets).pooled()
-    np.testing.assert_allclose(pooled.value(x), scaled.value(x), rtol=1e-13)
-    np.testing.assert_allclose(pooled.gradient(x), scaled.gradient(x), rtol=1e-11)
 
 
 def test_a_loader_that_fails_for_one_agent_fails_on_every_rank() -> None:

@@ -106,6 +106,12 @@ def test_other_shapes_in_parts_have_the_bits_of_the_whole(name: str, shape: tupl
     d, r = shape
     rows = (2 * d, 3, max(d // 3, 1), 2 * d, 3, max(d // 3, 1), 1)
     problem, x = CASES[name](rows=rows, d=d, r=r).problem, gaussian(len(rows), shape=shape)
+    value, gradient, lipschitz = problem.value(x), problem.gradient(x), problem.lipschitz
+    for own in (slice(0, 1), slice(1, 5), slice(2, 3), slice(3, 7)):
+        part = problem.restrict(own)
+        assert part.value(x[own]).tobytes() == value[own].tobytes()
+        assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
+        assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
     batch = np.random.default_rng(1).integers(0, np.array(rows)[:, None], (len(rows), 5))
     for b in (batch, batch[:, :1].copy()):
         found = problem.gradient_on(x, b)

@@ -11,7 +11,7 @@ import numpy as np
 import pymanopt.manifolds
 import pytest
 
-from decentorth.protocols import Array, Retractable, Retraction
+from decentorth.protocols import Array, Retraction
 from decentorth.sets import Stiefel
 from decentorth.sets.retractions import CONDITION, FACTOR_STEPS, SERIES, STEPS, Polar
 from tests.reference import naive
@@ -64,10 +64,6 @@ def slope(steps: Array, errors: Array) -> float:
     return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
 
 
-def test_capabilities() -> None:
-    assert isinstance(Stiefel(4, 2), Retractable)
-
-
 @shapes
 @retractions
 def test_every_point_reached_is_feasible(shape: tuple[int, int], name: Retraction) -> None:
@@ -76,24 +72,6 @@ def test_every_point_reached_is_feasible(shape: tuple[int, int], name: Retractio
     for length in (*LENGTHS, 1e2, 1e6):
         reached = manifold.retract(x, length * direction, name)
         np.testing.assert_array_less(manifold.feasibility(reached), 1e-13 * np.sqrt(shape[1]))
-
-
-@shapes
-@retractions
-def test_no_step_leaves_the_point(shape: tuple[int, int], name: Retraction) -> None:
-    x = feasible(shape)
-    np.testing.assert_allclose(Stiefel(*shape).retract(x, np.zeros_like(x), name), x, atol=3e-15)
-
-
-@pytest.mark.parametrize("shape", [(6, 3), (5, 5), (7, 1), (50, 20)])
-@retractions
-def test_first_order(shape: tuple[int, int], name: Retraction) -> None:
-    """||R(x, t v) - x - t v|| = O(t^2)."""
-    manifold, x, steps = Stiefel(*shape), feasible(shape), np.logspace(-4, -2, 7)
-    v = tangents(x)
-    errors = np.array([norm(manifold.retract(x, t * v, name) - x - t * v) for t in steps])
-    for each in errors.T:
-        assert slope(steps, each) == pytest.approx(2, abs=0.02)
 
 
 @pytest.mark.parametrize("shape", [(6, 3), (5, 5), (50, 20)])

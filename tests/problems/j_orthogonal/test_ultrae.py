@@ -140,14 +140,6 @@ def test_the_signed_score_is_smooth_and_strictly_decreasing() -> None:
     np.testing.assert_allclose(single[1], slopes[0], rtol=1e-4)
 
 
-def test_the_slope_of_the_signed_score_is_its_derivative() -> None:
-    manifold, step = Ultrahyperbolic(SIGNS, ALPHA), 1e-6
-    products = -(ALPHA**2) * np.concatenate((np.linspace(-2.0, 5.0, 701), 1.0 + np.linspace(-3.0, 3.0, 31) * NEAR))
-    slopes = manifold.signed_scores(products)[1]
-    ends = [manifold.signed_scores(products + sign * step)[0] for sign in (1.0, -1.0)]
-    np.testing.assert_allclose((ends[0] - ends[1]) / (2.0 * step), slopes, rtol=1e-5)
-
-
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"score": "signed"},

@@ -1,0 +1,19 @@
+"""Scikit-learn's own checks of its estimators, and the names of the coordinates in data frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from decentorth.estimators import CCA, ICA, PCA, OrthogonalDictionary, RobustSubspace
+
+ESTIMATORS = [CCA(n_components=1), ICA(), PCA(), OrthogonalDictionary(), RobustSubspace()]
+"""CCA has one component, as scikit-learn checks its own: the checks have one target."""
+
+
+@pytest.mark.slow
+@parametrize_with_checks(ESTIMATORS)  # type: ignore[untyped-decorator]  # scikit-learn ships no types
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
