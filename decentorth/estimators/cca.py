@@ -62,6 +62,13 @@ class Pairs(problems.CCA):
     def optimal_value(self) -> None:
         """The least value is left unknown."""
 
+    def condition(self) -> float:
+        """The larger condition of the two covariances with their ridges; 1 where they are not formed."""
+        if self._pooled is None:
+            return 1.0
+        first, _, second = self._pooled
+        return float(max(np.linalg.cond(first), np.linalg.cond(second)))
+
     def covariance(self) -> Array | None:
         """The covariance of both views side by side, without ridges; None where it is too large to be formed."""
         if self._pooled is None:
@@ -77,6 +84,10 @@ class SplitPairs(problems.SplitCCA):
 
     def prepare(self, collective: Collective) -> None:
         """The answer is left unknown."""
+
+    def condition(self) -> float:
+        """The condition of the covariances, which no agent knows, counts as 1."""
+        return 1.0
 
 
 @dataclass(eq=False, repr=False)
@@ -215,18 +226,19 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             dependent = np.flatnonzero(np.abs(np.diagonal(R)) <= DEPENDENT * lengths)
             if self.ridge == 0.0 and len(dependent) and lengths.min() > DEPENDENT * lengths.max():
                 columns = "column depends" if len(dependent) == 1 else "columns depend"
-                labels = getattr(self, "feature_names_in_", range(len(lengths))) if name == "X" else range(len(lengths))
+                labels = range(len(lengths))
+                if name == "X":
+                    labels = vars(self).get("feature_names_in_", labels)
                 shown = ", ".join(str(labels[i]) for i in dependent[:5]) + (", ..." if len(dependent) > 5 else "")
                 raise ValueError(
                     f"{len(dependent)} {columns} on others of {name} ({shown}): give ridge=1e-2, or drop them"
                 ) from None
 
     def _advice(self, problem: Any) -> str:
-        stacks = [getattr(getattr(part, "operator", None), "stack", None) for part in getattr(problem.constraint, "parts", ())]
-        conditions = [float(np.linalg.cond(stack[0])) for stack in stacks if stack is not None]
-        if self.ridge > 0.0 or not conditions or max(conditions) < ILL:
+        condition = problem.condition()
+        if self.ridge > 0.0 or condition < ILL:
             return ""
-        return f"some columns nearly depend on others (condition {max(conditions):.1e}): give ridge=1e-2, or drop them, or "
+        return f"some columns nearly depend on others (condition {condition:.1e}): give ridge=1e-2, or drop them, or "
 
     def _fit_features(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         """Fit to each agent's features of both views."""
@@ -260,7 +272,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         The covariance of both views together is kept, O((n_features + n_targets)^2) numbers, and no samples. Without a ridge the
         samples seen must be more than the columns of each view.
         """
-        begun = hasattr(self, "x_weights_")
+        begun = "x_weights_" in vars(self)
         views = self._views(X, y, reset=not begun)
         rows = np.concatenate(views, axis=1)
         seen = self._seen if begun else RunningCovariance.empty(rows.shape[1])

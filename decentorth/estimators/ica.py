@@ -93,7 +93,7 @@ class ICA(ComponentEstimator):
         No samples are kept, only their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
         directions.
         """
-        first = not hasattr(self, "components_")
+        first = "components_" not in vars(self)
         X = validate_data(self, X, dtype=np.float64, reset=first)
         d = X.shape[1]
         if (self.n_components if first else self.n_components_) not in (None, d):

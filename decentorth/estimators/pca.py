@@ -234,7 +234,7 @@ class PCA(ComponentEstimator):
         No samples are kept, only ``2 n_components + 10`` directions and the mean, O(d n_components) numbers. The first batch must
         have at least ``n_components`` samples.
         """
-        first = not hasattr(self, "components_")
+        first = "components_" not in vars(self)
         X = validate_data(self, X, dtype=np.float64, reset=first)
         batch, d = X.shape
         if first:

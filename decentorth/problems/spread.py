@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import Any
+from operator import methodcaller
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ..numerics.ordered_sums import add_agents
 from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, Smooth, TraceForm, WeaklyConvex
 from .base import AgentProblem, Deferred, Outline, Selection, SeparateColumns
 
+T = TypeVar("T")
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""
 AT_POINTS = ("hessian_product", "product", "local_product", "local_diagonal")
@@ -133,11 +135,11 @@ class SpreadProblem(AgentProblem[Any]):
 
     def _mean_at(self, name: str, *points: Array) -> Array:
         """The mean of the blocks' method ``name`` at the same points."""
-        return self._mean_of(lambda part, *own: getattr(part, name)(*own), *points)
+        return self._mean_of(lambda part, *own: methodcaller(name, *own)(part), *points)
 
     def _mean_from(self, name: str, x: Array, batch: Index) -> Array:
         """An unbiased estimate, like ``x``, of the mean of the blocks' method ``name`` from the samples ``batch``, ``(1, b)``."""
-        return self._mean_on(batch, x.shape[1:], lambda block, own: getattr(block, name)(x, own))
+        return self._mean_on(batch, x.shape[1:], lambda block, own: methodcaller(name, x, own)(block))
 
     def _mean_matrix(self, name: str) -> Array:
         """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank holds one at a time."""
@@ -145,7 +147,8 @@ class SpreadProblem(AgentProblem[Any]):
 
         def add(total: Array) -> None:
             for block in range(own.start, own.stop):
-                add_agents(getattr(self.base.restrict(slice(block, block + 1)), name)().reshape(1, -1), total)
+                one = methodcaller(name)(self.base.restrict(slice(block, block + 1)))
+                add_agents(one.reshape(1, -1), total)
 
         total = self._collective.fold(d * d, add)
         total /= self.base.n_agents
@@ -213,16 +216,20 @@ class SpreadProblem(AgentProblem[Any]):
     def unpack(self, x: Array) -> Mapping[str, Array]:
         return self.base.unpack(x)
 
+    def _of_base(self, name: str, otherwise: T) -> T:
+        """The blocks' attribute ``name``, or ``otherwise`` where they lack it."""
+        return getattr(self.base, name, otherwise)
+
     @property
     def error_name(self) -> str:
-        return getattr(self.base, "error_name", "")
+        return self._of_base("error_name", "")
 
     def error(self, xhat: Array) -> float:
         return float(self.base.error(xhat))
 
     @property
     def holds_out(self) -> bool:
-        return bool(getattr(self.base, "holds_out", False))
+        return self._of_base("holds_out", False)
 
     def held_out_errors(self, x: Array) -> Array:
         """``(1, 2)``: the sums over all blocks."""
@@ -232,18 +239,18 @@ class SpreadProblem(AgentProblem[Any]):
 
     @property
     def evaluations(self) -> tuple[str, ...]:
-        return getattr(self.base, "evaluations", ())
+        return self._of_base("evaluations", ())
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         return self.base.evaluate(xhat)
 
     @property
     def nonsmooth(self) -> bool:
-        return bool(getattr(self.base, "nonsmooth", False))
+        return self._of_base("nonsmooth", False)
 
     @property
     def optimal_value(self) -> float | None:
-        return getattr(self.base, "optimal_value", None)
+        return self._of_base("optimal_value", None)
 
 
 class SmoothSpread(SpreadProblem):

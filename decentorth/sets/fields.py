@@ -51,6 +51,10 @@ class ClosedMultiplier(ABC):
     def product(self, x: Array) -> Array:
         """The product B x."""
 
+    def _image(self, x: Array, bx: Array | None) -> Array:
+        """The product B x, if the caller has it; else it is computed."""
+        return self.product(x) if bx is None else bx
+
     def distance(self, x: Array) -> Array:
         """The distance ||B^{1/2} (x - project(x))||_F, ``(n_local,)``.
 
@@ -70,7 +74,7 @@ class ClosedMultiplier(ABC):
         It is the gradient in x of f - <S, x^T B x - I>/2 + penalty/4 ||x^T B x - I||_F^2 at the multiplier S = sym(x^T G).
         ``bx`` is the product B x, if the caller has it.
         """
-        bx = self.product(x) if bx is None else bx
+        bx = self._image(x, bx)
         xt = x.swapaxes(-1, -2)
         inner: Array = xt @ bx
         inner *= penalty[:, None, None]
@@ -81,7 +85,7 @@ class ClosedMultiplier(ABC):
 
     def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
         """The part of a field that keeps each x_j^T B x_j: every column is made orthogonal to that of B x."""
-        bx = self.product(x) if bx is None else bx
+        bx = self._image(x, bx)
         share = (bx * field).sum(-2, keepdims=True) / np.maximum((bx * bx).sum(-2, keepdims=True), np.finfo(np.float64).tiny)
         return field - bx * share
 

@@ -96,7 +96,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
 
     def feasibility(self, x: Array, bx: Array | None = None) -> Array:
         """The infeasibility ||x^T B x - I||_F, ``(n_local,)``."""
-        return norms(self._gap(x, self.product(x) if bx is None else bx))
+        return norms(self._gap(x, self._image(x, bx)))
 
     def project(self, y: Array, method: Polar = "polar") -> Array:
         """The B-polar factor y (y^T B y)^{-1/2}: the nearest point of the set in the norm ||B^{1/2} .||_F.
@@ -111,7 +111,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
 
     def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
         """The Riemannian gradient of the Euclidean metric, from the Euclidean gradient g: the direction riemannian, at any x."""
-        bx = self.product(x) if bx is None else bx
+        bx = self._image(x, bx)
         return g - bx @ _multiplier(g, bx)
 
     def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
@@ -121,7 +121,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         z = B^{-1} (G - B x sym(x^T G)), so that B z belongs to z despite an error in ``bx``, which therefore does not grow when
         products are carried from iteration to iteration.
         """
-        bx = self.product(x) if bx is None else bx
+        bx = self._image(x, bx)
         image = bx @ sym(x.swapaxes(-1, -2) @ g)
         np.subtract(g, image, out=image)
         return self.solve(image), image
@@ -178,7 +178,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br and natural also solve with B once.
         A ValueError for an unknown direction; a TypeError for these two if B has no inverse map.
         """
-        bx = self.product(x) if bx is None else bx
+        bx = self._image(x, bx)
         if direction == "psi-b":
             return self.landing_from_products(x, g, bx, bx, penalty)
         xt, double = x.swapaxes(-1, -2), 2.0 * penalty
@@ -199,7 +199,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
 
         Like `natural_gradient` it is computed from its product with B, by one solve and no product.
         """
-        bx = self.product(x) if bx is None else bx
+        bx = self._image(x, bx)
         xt = x.swapaxes(-1, -2)
         s: Array = xt @ bx
         image: Array = g @ s
@@ -229,7 +229,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
 
     def gap_squares(self, x: Array, field: Array, bx: Array | None = None, image: Array | None = None) -> Array:
         """The coefficients ``(n_local, 5)`` of ||(x - t F)^T B (x - t F) - I||_F^2 as a polynomial in t, the constant first."""
-        return squares(x, field, self.product(x) if bx is None else bx, self.product(field) if image is None else image)
+        return squares(x, field, self._image(x, bx), self._image(field, image))
 
     @staticmethod
     def _gap(x: Array, bx: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class Product:
             def own(argument: Any, number: int = number) -> Any:
                 return self._own(argument, number) if isinstance(argument, np.ndarray) and argument.ndim == 3 else argument
 
-            yield rows, getattr(part, name)(*map(own, given), **{key: own(one) for key, one in named.items()})
+            yield rows, methodcaller(name, *map(own, given), **{key: own(one) for key, one in named.items()})(part)
 
     def _numbers(self, name: str, *given: Any, **named: Any) -> Array:
         """A number of each part and agent, ``(n_local, parts)``."""

@@ -29,7 +29,7 @@ from decentorth.problems import (
     RSRSettings,
     SparsePCA,
 )
-from decentorth.protocols import Array, ColumnOracle, KnownOptimum
+from decentorth.protocols import Array, ColumnOracle, Index, KnownOptimum
 from tests.support.building import built, collective
 from tests.support.threads import on_ranks
 
@@ -114,7 +114,7 @@ def gaussian(problem: Any, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal((problem.n_agents, *problem.shape))
 
 
-def numbers(problem: Any, x: Array, batch: Array) -> list[bytes]:
+def numbers(problem: Any, x: Array, batch: Index) -> list[bytes]:
     """All that the problem computes for its agents, at their points and with their batches."""
     found = [problem.value(x), problem.gradient(x), problem.gradient_on(x, batch), problem.n_samples]
     for name in ("lipschitz", "lipschitz_value", "weak_convexity"):

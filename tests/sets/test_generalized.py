@@ -727,6 +727,7 @@ def test_a_product_is_its_parts() -> None:
         ("retract_with", (x, bx), ()),
         ("landing_from_products", (x, g, bx, v), (lam,)),
     ]
+    expected: Any
     for name, arrays, more in calls:
         found = getattr(both, name)(*arrays, *more)
         if isinstance(found, tuple):

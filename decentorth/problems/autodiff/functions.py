@@ -14,7 +14,7 @@ from ...protocols import Array, Index
 from ...settings import Count, check
 from ..base import AgentProblem, C, Selection, selected
 from ..functions import FunctionProblem
-from .libraries import LIBRARIES, Backend, Library, Objective, Torch, WrongAnswer, candidates, each
+from .libraries import LIBRARIES, Backend, Library, Objective, WrongAnswer, arrays_of, candidates, each, like
 
 _TRIED = 8
 """The number of agents whose results are compared, together and one at a time."""
@@ -42,13 +42,13 @@ class DifferentiatedProblem(AgentProblem[C]):
         points = np.repeat(self.start(0)[None], min(n_agents, _TRIED), axis=0)
         items = _items(own, len(points))
         self._library = self._differentiating(f, backends, items[0], points[0])
-        if self._library.name != "autograd" and not isinstance(own, list):  # which data of several shapes are
+        if self._library.batches and not isinstance(own, list):  # which data of several shapes are
             self._library = self._together(type(self._library)(f, batched=True), items, points) or self._library
         tried = self.restrict(slice(0, len(points)))._evaluate(False, points)
         if tried.dtype != np.float64:
             warnings.warn(
                 f"f is computed in {tried.dtype}, not float64: gradients are accurate to about "
-                f"{np.finfo(tried.dtype).eps if tried.dtype.kind == 'f' else 1.0:.0e}; give float64 data",
+                f"{np.spacing(tried.dtype.type(1)):.0e}; give float64 data",
                 stacklevel=3,
             )
 
@@ -73,20 +73,18 @@ class DifferentiatedProblem(AgentProblem[C]):
 
         PyTorch's calls have one agent each if the bits of a call with several differ from theirs.
         """
-        own = tuple(map(np.stack, zip(*items, strict=True))) if isinstance(items[0], tuple) else np.stack(items)
+        own = _stacked(items)
         try:
             library.evaluate(False, library.arrays(own), points)
             all_at_once = library.evaluate(True, library.arrays(own), points)
-            single = [
-                library.evaluate(True, library.arrays(_taken(own, slice(i, i + 1))), points[i : i + 1]) for i in range(len(points))
-            ]
+            each_alone = [slice(i, i + 1) for i in range(len(points))]
+            single = [library.evaluate(True, library.arrays(_taken(own, one)), points[one]) for one in each_alone]
         except Exception as error:  # whatever a user's function raises
             if not isinstance(items[0], int):
                 self._warn_of(error, library)
             return None
-        if isinstance(library, Torch) and all_at_once.tobytes() != np.concatenate(single).tobytes():
-            library.chunk = 1
-            library._made.cache_clear()
+        if all_at_once.tobytes() != np.concatenate(single).tobytes():
+            library.separate()
         return library
 
     def _warn_of(self, error: Exception, library: Library) -> None:
@@ -97,7 +95,7 @@ class DifferentiatedProblem(AgentProblem[C]):
 
     def _take(self, local: Selection) -> None:
         self._own = _taken(self._own, local)
-        if hasattr(self, "n_samples"):
+        if "n_samples" in vars(self):
             self.n_samples = self.n_samples[local]
 
     @cached_property
@@ -153,7 +151,7 @@ class DifferentiatedProblem(AgentProblem[C]):
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``; a TypeError without data."""
-        if not hasattr(self, "n_samples"):
+        if "n_samples" not in vars(self):
             raise TypeError("gradients on a few samples need the agents' data: from_function(f, set, data=...)")
         return np.array(self._evaluate(True, x, batch), dtype=np.float64, order="C")
 
@@ -226,7 +224,12 @@ def _items(own: Any, n: int) -> list[Any]:
         return own[:n]
     if isinstance(own, tuple):
         return [tuple(a[i] for a in own) for i in range(n)]
-    return [int(one) for one in own[:n]] if own.ndim == 1 else list(own[:n])
+    return own[:n].tolist() if own.ndim == 1 else list(own[:n])
+
+
+def _stacked(items: list[Any]) -> Any:
+    """The numbers or data of several agents, stacked."""
+    return like(items[0], map(np.stack, zip(*map(arrays_of, items), strict=True)))
 
 
 def _taken(own: Any, local: Selection) -> Any:
@@ -285,15 +288,12 @@ def _arranged(data: Any) -> tuple[Any, int]:
     """All agents' data, stacked where their shapes permit it, and the number of agents."""
     if isinstance(data, list) and data:
         items = [_item(agent, one) for agent, one in enumerate(data)]
-        shapes = {each(np.shape, one) if isinstance(one, tuple) else (np.shape(one),) for one in items}
-        if len(shapes) > 1:
-            return items, len(items)
-        own = tuple(map(np.stack, zip(*items, strict=True))) if isinstance(items[0], tuple) else np.stack(items)
-        return own, len(items)
+        shapes = {tuple(map(np.shape, arrays_of(one))) for one in items}
+        return (items if len(shapes) > 1 else _stacked(items)), len(items)
     if _is_of_samples(data):
         raise ValueError(f"data must be a list with a data set or loader for each agent, got one {type(data).__name__}")
     own = each(_array, data)
-    counts = {len(a) for a in own} if isinstance(own, tuple) else {len(own)}
+    counts = {len(a) for a in arrays_of(own)}
     if len(counts) != 1:
         raise ValueError(f"the stacked arrays of data must have the agents first, got those of {sorted(counts)} agents")
     return own, counts.pop()
@@ -303,7 +303,7 @@ def _rows(own: Any, n: int) -> Index:
     """``(n,)``: the number of rows of each agent's arrays."""
     counts = []
     for agent, item in enumerate(_items(own, n)):
-        rows = {np.shape(a)[:1] for a in (item if isinstance(item, tuple) else (item,))}
+        rows = {np.shape(a)[:1] for a in arrays_of(item)}
         if len(rows) != 1 or rows == {()} or (0,) in rows:
             raise ValueError(f"the arrays of agent {agent} must have equally many rows, at least one, got {sorted(rows)}")
         counts.append(rows.pop()[0])

@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -25,9 +25,20 @@ Objective = Callable[[Any, Any], Any]
 """The objective ``f(own, x)`` of an agent with its number or its data ``own``."""
 
 
+def arrays_of(own: Any) -> tuple[Any, ...]:
+    """The arrays of an agent, or of all agents: one or several."""
+    return own if isinstance(own, tuple) else (own,)
+
+
 def each(function: Callable[[Any], Any], own: Any) -> Any:
     """The results for the arrays of an agent, or of all agents: a tuple where there are several, else one."""
-    return tuple(map(function, own)) if isinstance(own, tuple) else function(own)
+    return like(own, map(function, arrays_of(own)))
+
+
+def like(own: Any, found: Iterable[Any]) -> Any:
+    """The results for arrays: a tuple where ``own`` is one, else the only result."""
+    results = tuple(found)
+    return results if isinstance(own, tuple) else results[0]
 
 
 class WrongAnswer(TypeError):
@@ -38,6 +49,8 @@ class Library(ABC):
     """The objective f and its gradient by one library: of all agents in one call if ``batched``, else of one agent."""
 
     name: Backend
+    batches: ClassVar[bool] = True
+    """True if the library can evaluate all agents in one call."""
 
     def __init__(self, f: Objective, batched: bool) -> None:
         self.f, self.batched = f, batched
@@ -45,6 +58,9 @@ class Library(ABC):
 
     def __reduce__(self) -> Any:
         return type(self), (self.f, self.batched)
+
+    def separate(self) -> None:  # noqa: B027  # most libraries need not
+        """Evaluate one agent after the other within a call, where the library's batches change bits."""
 
     @abstractmethod
     def arrays(self, own: Any) -> Any:
@@ -110,7 +126,9 @@ class Jax(Library):
     def _make(self, gradient: bool) -> Callable[..., Any]:
         import jax
 
-        one = jax.grad(self._at, argnums=1) if gradient else self._at
+        one = self._at
+        if gradient:
+            one = jax.grad(self._at, argnums=1)
         if self.batched:
             return jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
         by_number, by_data = jax.jit(one, static_argnums=0), jax.jit(one)
@@ -132,6 +150,10 @@ class Torch(Library):
 
     def __reduce__(self) -> Any:
         return *super().__reduce__(), {"chunk": self.chunk}
+
+    def separate(self) -> None:
+        self.chunk = 1
+        self._made.cache_clear()
 
     def arrays(self, own: Any) -> Any:
         return own if isinstance(own, int) else each(_tensor, own)
@@ -165,6 +187,7 @@ class Autograd(Library):
     """autograd, whose functions are those of ``autograd.numpy``."""
 
     name = "autograd"
+    batches = False
 
     def arrays(self, own: Any) -> Any:
         return own
@@ -191,9 +214,8 @@ def candidates(backend: str) -> tuple[str, ...]:
     """
     names = get_args(Backend)
     if backend == "auto":
-        found = tuple(name for name in names if name in sys.modules) or tuple(
-            name for name in names if importlib.util.find_spec(name)
-        )
+        imported = tuple(name for name in names if name in sys.modules)
+        found = imported or tuple(name for name in names if importlib.util.find_spec(name))
         if not found:
             raise ModuleNotFoundError(
                 'a gradient needs JAX, PyTorch or autograd: pip install "decentorth[autograd]", or give gradient='

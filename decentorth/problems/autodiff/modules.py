@@ -41,16 +41,16 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
         self._orthogonal = tuple(orthogonal)
         order = [*self._orthogonal, *(name for name in shapes if name not in self._orthogonal)]
-        ends = np.cumsum([math.prod(shapes[name]) for name in order]).tolist()
-        self._places = {
-            name: (slice(end - math.prod(shapes[name]), end), shapes[name]) for name, end in zip(order, ends, strict=True)
-        }
-        sets: list[Any] = []
+        self._places: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        sets: list[Stiefel | Euclidean] = []
+        end = 0
+        for name in order:
+            start, end = end, end + math.prod(shapes[name])
+            self._places[name] = slice(start, end), shapes[name]
         for name in self._orthogonal:
-            rows, *rest = shapes[name]
-            sets.append(Stiefel(max(rows, math.prod(rest)), min(rows, math.prod(rest))))
-        size = ends[-1]
-        free = size - sum(one.shape[0] * one.shape[1] for one in sets)
+            sides = shapes[name][0], math.prod(shapes[name][1:])
+            sets.append(Stiefel(max(sides), min(sides)))
+        free = end - sum(one.shape[0] * one.shape[1] for one in sets)
         if free:
             sets.append(Euclidean(free, 1))
 
@@ -62,12 +62,17 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         super().__init__(f, Flat(*sets), own, n_agents, candidates("torch"))
         self.n_samples = rows
 
+    def _transposed(self, name: str) -> bool:
+        """True for an orthonormal parameter that is wide, and stored transposed."""
+        shape = self._places[name][1]
+        return name in self._orthogonal and shape[0] < math.prod(shape[1:])
+
     def _parameters(self, x: Any) -> dict[str, Any]:
         """The module's parameters in points ``(..., p, 1)`` of NumPy or PyTorch, as views."""
         found = {}
         for name, (place, shape) in self._places.items():
             part = x[..., place, 0]
-            if name in self._orthogonal and shape[0] < math.prod(shape[1:]):
+            if self._transposed(name):
                 part = part.reshape(*part.shape[:-1], math.prod(shape[1:]), shape[0]).swapaxes(-1, -2)
             found[name] = part.reshape(*x.shape[:-2], *shape)
         return found
@@ -77,9 +82,10 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         point = np.empty((1, *self.shape))
         given = dict(self._module.named_parameters())
         for name, (place, shape) in self._places.items():
-            matrix = given[name].detach().numpy().reshape(shape[0] if shape else 1, -1)
-            wide = name in self._orthogonal and matrix.shape[0] < matrix.shape[1]
-            point[0, place, 0] = (matrix.T if wide else matrix).reshape(-1)
+            matrix = given[name].detach().numpy().reshape(*shape[:1], -1)
+            if self._transposed(name):
+                matrix = matrix.T
+            point[0, place, 0] = matrix.reshape(-1)
         return self.constraint.project(point)[0]
 
     def unpack(self, x: Array) -> Mapping[str, Array]:

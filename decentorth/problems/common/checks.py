@@ -60,9 +60,14 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     return result
 
 
+def _is_frame(value: Any, member: str = "columns") -> bool:
+    """True for a data frame; with ``member`` for one of a library whose frames have it."""
+    return hasattr(value, member)
+
+
 def _kinds(value: Any, raw: NDArray[Any]) -> str:
     """The columns of a data frame that hold no numbers, or the type of the entries."""
-    if not hasattr(value, "columns"):
+    if not _is_frame(value):
         return f"dtype {raw.dtype}"
     texts = [str(label) for label in value.columns if np.asarray(value[label]).dtype.kind not in "fiub"]
     columns = "column" if len(texts) == 1 else "columns"
@@ -71,16 +76,20 @@ def _kinds(value: Any, raw: NDArray[Any]) -> str:
 
 def _place(value: Any, row: int, column: int) -> str:
     """An entry by its numbers, or in a data frame by its labels."""
-    if not hasattr(value, "columns"):
+    if not _is_frame(value):
         return f"entry [{row}, {column}]"
-    return f"column {value.columns[column]} in row {value.index[row] if hasattr(value, 'index') else row}"
+    label: Any = row
+    if _is_frame(value, "index"):
+        label = value.index[row]
+    return f"column {value.columns[column]} in row {label}"
 
 
 def _repair(value: Any, entry: float) -> str:
     """The remedy for a missing cell of a data frame."""
-    if not hasattr(value, "columns") or not np.isnan(entry):
+    if not _is_frame(value) or not np.isnan(entry):
         return ""
-    return ": frame.dropna() leaves out their rows" if hasattr(value, "dropna") else ": frame.drop_nans() leaves out their rows"
+    call = {True: "dropna", False: "drop_nans"}[_is_frame(value, "dropna")]
+    return f": frame.{call}() leaves out their rows"
 
 
 def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
@@ -103,7 +112,7 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
 
 def same_names(name: str, values: Any, first_agent: int = 0) -> None:
     """Raise ValueError for the first of the agents' data frames whose columns are not those of the first one, in the same order."""
-    frames = [(first_agent + i, [*map(str, value.columns)]) for i, value in enumerate(values) if hasattr(value, "columns")]
+    frames = [(first_agent + i, [*map(str, value.columns)]) for i, value in enumerate(values) if _is_frame(value)]
     for agent, names in frames:
         if sorted(names) == sorted(frames[0][1]) and names != frames[0][1]:
             raise ValueError(

@@ -160,7 +160,7 @@ def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Arra
     parts: list[tuple[Index | None, _Form]] = []
     for kind, members in sorted(kinds.items()):
         w, own = weights[members], [rows[i] for i in members]
-        wanted = _of(lambda targets, members=members: [targets[i] for i in members], targets)
+        wanted = None if targets is None else [targets[i] for i in members]
         if kind == 0:
             h = np.stack([2.0 * weight * (a.T @ a) for weight, a in zip(w, own, strict=True)])
             k, c = None, np.zeros(len(w))

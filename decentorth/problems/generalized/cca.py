@@ -18,7 +18,6 @@ C22_i + r2 I, whose means they are (`protocols.LocalProducts`).
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -33,7 +32,7 @@ from ...sets import GeneralizedStiefel, Product, SampleCovariance
 from ...sets.retractions import plus
 from ..base import AgentProblem, Deferred, Selection, selected
 from ..common.checks import samples
-from ..common.pooled import Fold, here, root_inverse
+from ..common.pooled import HERE, Fold, here, root_inverse
 from ..common.rows import Runs
 from ..stiefel.pca import subspace_distance
 from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, second_moments
@@ -83,9 +82,10 @@ class CCA(AgentProblem[Any]):
         first_agent: int = 0,
         collective: Collective | None = None,
     ) -> None:
-        with contextlib.nullcontext() if collective is None else collective.together():
+        pool = collective or HERE
+        with pool.together():
             rows = _views(A, B, ridge, n_agents, first_agent, collective)
-        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, here if collective is None else collective.fold)
+        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, pool.fold)
 
     def _build(self, rows: list[tuple[Array, Array]], rank: int, ridge: float, n: int, first_agent: int, fold: Fold) -> None:
         self._rows, self.ridge = rows, ridge

@@ -11,7 +11,6 @@ numbers are those of half this objective, from a start like the identity.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from ...settings import Condition, Count, NotNegative
 from ..base import Deferred, Outline, stream
 from ..common.checks import samples
 from ..common.division import even_counts, idle_data
-from ..common.pooled import Fold, here, total, triangle
+from ..common.pooled import HERE, Fold, total, triangle
 from ..common.squares import SquaresProblem, SumsOfSquares
 from .signed import SignedSettings
 
@@ -72,7 +71,8 @@ class HEVP(SquaresProblem[JOrthogonal]):
         first_agent: int = 0,
         collective: Collective | None = None,
     ) -> None:
-        with contextlib.nullcontext() if collective is None else collective.together():
+        pool = collective or HERE
+        with pool.together():
             rows, n = samples("D", D if isinstance(D, Sequence) or np.ndim(D) == 3 else [D], first_agent)
             blocks = n_agents or len(rows)
             constraint = JOrthogonal.with_signs(signs)
@@ -87,7 +87,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
         self.optimum: float | None = None
         """The least value sum |eig(J C)|, in the well-posed form."""
         if form == "well-posed":
-            self._root = _root(rows, here if collective is None else collective.fold)
+            self._root = _root(rows, pool.fold)
             self.optimum = float(np.abs(np.linalg.eigvalsh(self._root * constraint.signs @ self._root.T)).sum(-1))
             self.error_name = "relative_gap"
 
@@ -199,9 +199,9 @@ class HEVPSettings(SignedSettings):
         file = self._file()
         if file is None:
             D = self._generated(seed)
-            samples, n, rows = *D.shape, D.__getitem__
+            (samples, n), rows = D.shape, D.__getitem__
         else:
-            samples, n, rows = *file.shape, file.rows
+            (samples, n), rows = file.shape, file.rows
         whole = samples + n * (self.ridge > 0.0)
         if n_blocks > whole:
             raise ValueError(f"D has {whole} rows, so there can be at most {whole} blocks of them, got {n_blocks}")

@@ -261,7 +261,7 @@ class RSRSettings(Divided):
         copies = 2.0 if self.normalize else 1.0
         return on_each_rank(n_agents, make, lambda: self._outline(source.counts, source.width, copies))
 
-    def _outline(self, counts: list[int], d: int, copies: float, known: bool = False) -> Outline:
+    def _outline(self, counts: Sequence[int], d: int, copies: float, known: bool = False) -> Outline:
         def made(rows: list[Array], agents: slice) -> RobustSubspaceRecovery:
             subspace = np.eye(d, self.rank) if known else None
             return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=len(counts), first_agent=agents.start)
