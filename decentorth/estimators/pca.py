@@ -20,9 +20,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
+import sklearn.decomposition
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, svds
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import problems
@@ -122,9 +121,9 @@ class PCA(ComponentEstimator):
         if issparse(X) and self.algorithm != "auto":
             raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
         X = X.astype(np.float64, copy=False)
-        return (
-            self._fit_directly(X) if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT) else self._fit([X], None)
-        )
+        if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT):
+            return self._fit_directly(X)
+        return self._fit([X], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
         """Find the components of the samples that agents hold, by exchanges between neighbours.
@@ -167,40 +166,28 @@ class PCA(ComponentEstimator):
         return self
 
     def _fit_directly(self, X: Any) -> Self:
-        """Fit to the samples, dense or sparse, by eigenvalues of the covariance or singular values."""
-        (m, d), most = X.shape, min(X.shape)
-        sparse = issparse(X)
-        singular: Any
-        share = self.n_components if isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0 else None
-        rank = most if share is not None else check_components(self.n_components, most, "the fewer of samples and features")
+        """Fit to the samples, dense or sparse, by scikit-learn's eigenvalues of the covariance or singular values."""
+        (m, d), most, rank = X.shape, min(X.shape), self.n_components
+        if not self._share:
+            rank = check_components(rank, most, "the fewer of samples and features")
         mean = np.asarray(X.mean(axis=0)).ravel()
-        if sparse:
-            squares = float(X.multiply(X).sum() - m * (mean @ mean))
-            if d > DIRECT:
-                if share is not None or rank == most:
-                    raise ValueError(f"sparse samples of more than {DIRECT} features need a number of components below {most}")
-                start = check_random_state(self.random_state).standard_normal(most)
-                _, singular, vectors = svds(_centred(X, mean), rank, v0=start)
-                order = np.argsort(-singular)
-                return self._keep_directly(Moments(mean, m, squares), vectors[order], singular[order], rank)
-            singular, vectors = _eigen((X.T @ X).toarray() - m * np.outer(mean, mean))
-        else:
-            centred = X - mean
-            squares = float(np.einsum("ij,ij->", centred, centred))
-            if m >= TALL * d:
-                singular, vectors = _eigen(centred.T @ centred)
-            else:
-                _, singular, vectors = np.linalg.svd(centred, full_matrices=False)
-        if share is not None:
-            rank = min(int(np.searchsorted(np.cumsum(singular**2) / (squares or 1.0), share, side="right")) + 1, most)
-        return self._keep_directly(Moments(mean, m, squares), vectors, singular, rank)
-
-    def _keep_directly(self, moments: Moments, vectors: Array, singular: Array, rank: int) -> Self:
+        solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
+        if issparse(X) and d > DIRECT:
+            if self._share or rank == most:
+                raise ValueError(f"sparse samples of more than {DIRECT} features need a number of components below {most}")
+            solver = "arpack"
+        with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
+            found = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=self.random_state).fit(X)
         for name in ("history_", "communication_"):
-            self.__dict__.pop(name, None)
+            vars(self).pop(name, None)
         self.n_iter_ = 1
-        self._keep(moments, vectors[:rank], singular[:rank])
+        self._keep(Moments(mean, m, _squares(X, mean)), found.components_, found.singular_values_)
         return self
+
+    @property
+    def _share(self) -> bool:
+        """True if n_components is a share of the variance."""
+        return isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         if self.weights not in get_args(Weights):
@@ -299,20 +286,8 @@ class PCA(ComponentEstimator):
         return float(self.score_samples(X).mean())
 
 
-def _eigen(scatter: Array) -> tuple[Array, Array]:
-    """The singular values and the directions, in rows, of centred samples with this matrix of products, the largest first."""
-    values, vectors = np.linalg.eigh(scatter)
-    return np.sqrt(np.maximum(values[::-1], 0.0)), vectors[:, ::-1].T
-
-
-def _centred(X: Any, mean: Array) -> LinearOperator:
-    """The sparse samples minus their mean, as products alone."""
-    ones = np.ones(X.shape[0])
-    return LinearOperator(
-        X.shape,
-        matvec=lambda v: X @ v - ones * (mean @ v),
-        rmatvec=lambda u: X.T @ u - mean * u.sum(),
-        matmat=lambda V: X @ V - np.outer(ones, mean @ V),
-        rmatmat=lambda U: X.T @ U - np.outer(mean, U.sum(axis=0)),
-        dtype=np.float64,
-    )
+def _squares(X: Any, mean: Array) -> float:
+    """The sum of the squares of the centred entries."""
+    if issparse(X):
+        return float(X.multiply(X).sum() - X.shape[0] * (mean @ mean))
+    return float(np.square(X - mean).sum())

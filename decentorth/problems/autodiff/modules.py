@@ -73,7 +73,7 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         for name, (place, shape) in self._places.items():
             part = x[..., place, 0]
             if self._transposed(name):
-                part = part.reshape(*part.shape[:-1], math.prod(shape[1:]), shape[0]).swapaxes(-1, -2)
+                part = part.reshape(*part.shape[:-1], -1, shape[0]).swapaxes(-1, -2)
             found[name] = part.reshape(*x.shape[:-2], *shape)
         return found
 
