@@ -356,13 +356,6 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "10 agents with 3 rows each have 30 rows in all, fewer than dimension 40: the pooled matrix would be singular",
     ),
-    "decay": (lambda: ProcrustesSettings(decay=1.5), ValueError, "decay must be above 0 and at most 1, got 1.5"),
-    "largest": (
-        lambda: ProcrustesSettings(largest_eigenvalue=0.0),
-        ValueError,
-        "largest_eigenvalue must be positive and finite, got 0.0",
-    ),
-    "no rows": (lambda: ProcrustesSettings(rows=0), ValueError, "rows must be at least 1, got 0"),
     "rank": (lambda: ProcrustesSettings(dimension=4, rank=5), ValueError, "got d = 4 and r = 5"),
     "data alone": (lambda: ProcrustesSettings(data="a.npy"), ValueError, "data and targets go together"),
 }

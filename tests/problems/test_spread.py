@@ -45,11 +45,11 @@ from decentorth.problems import (
     Spread,
 )
 from decentorth.problems.j_orthogonal.hspp import squared_distances
-from decentorth.protocols import Array, KnownOptimum, KnownValue, Sampled, Smooth
-from tests.mpi.spread import BLOCKS, ellipsoid, log_cosh_blocks
+from decentorth.protocols import Array
+from tests.mpi.spread import ellipsoid, log_cosh_blocks
 from tests.support.building import built, prepared
 from tests.support.generalized import gevp
-from tests.support.j_orthogonal import LogCosh, log_cosh, signs
+from tests.support.j_orthogonal import log_cosh, signs
 from tests.support.problems import UNEVEN, pca, procrustes, samples
 
 EQUAL = (6,) * 5
@@ -57,16 +57,6 @@ EQUAL = (6,) * 5
 
 def spread(problem: Any) -> Any:
     return set_up(Spread(problem), RGD(step_size=1.0)).problem
-
-
-@pytest.mark.parametrize("make", [pca, procrustes])
-def test_it_is_the_mean_of_the_blocks(make: Any) -> None:
-    case = make(UNEVEN)
-    problem, x = spread(case.problem), np.random.default_rng(0).standard_normal((1, 12, 3))
-    assert problem.value(x)[0] == pytest.approx(np.mean([f(x[0]) for f in case.values]), rel=1e-12)
-    np.testing.assert_allclose(problem.gradient(x)[0], np.mean([g(x[0]) for g in case.gradients], axis=0), rtol=1e-11, atol=1e-12)
-    assert problem.lipschitz[0] == pytest.approx(case.problem.pooled().lipschitz[0], rel=1e-12)
-    np.testing.assert_array_equal(problem.start(3), case.problem.start(3))
 
 
 def test_samples_are_numbered_through_the_blocks_and_weighted() -> None:
@@ -78,15 +68,6 @@ def test_samples_are_numbered_through_the_blocks_and_weighted() -> None:
     np.testing.assert_allclose(singles, problem.gradient(x), rtol=1e-11, atol=1e-12)
 
 
-def test_it_can_do_what_the_blocks_can() -> None:
-    known: Any = spread(pca().problem)
-    unknown: Any = set_up(Spread(log_cosh_blocks()), JJOBCD()).problem
-    assert all(isinstance(known, ability) for ability in (Sampled, Smooth, KnownOptimum, KnownValue))
-    assert known.error_name == "subspace_distance"
-    assert [isinstance(unknown, ability) for ability in (Sampled, Smooth)] == [True, False]
-    assert (unknown.error_name, unknown.optimal_value) == ("", None)
-
-
 def test_the_answer_is_that_of_all_blocks() -> None:
     result = solve(Spread(pca(UNEVEN).problem), RGD(step_size="bb"), iterations=300, rows=2)
     assert result.row.values["error"] < 1e-9
@@ -94,49 +75,6 @@ def test_the_answer_is_that_of_all_blocks() -> None:
     gathered = result.gather()
     assert gathered is not None
     np.testing.assert_array_equal(gathered, result.x)
-
-
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        RGD(step_size=1e-2),
-        GeneralizedLanding(step_size=1e-2),
-        GeneralizedLanding(step_size="bb"),
-        PLAM(step_size=1e-2, penalty=5.0),
-        PCAL(step_size=1e-2, penalty=5.0),
-    ],
-    ids=lambda algorithm: type(algorithm).__name__,
-)
-def test_methods_do_what_they_do_on_the_mean(algorithm: Any) -> None:
-    """To rounding."""
-    blocks, case = ellipsoid(UNEVEN), pca(UNEVEN)
-    mean = FunctionProblem(
-        lambda _, x: float(np.mean([f(x) for f in case.values])),
-        lambda _, x: np.mean([g(x) for g in case.gradients], axis=0),
-        blocks.constraint,
-        1,
-    )
-    one, other = (solve(problem, algorithm, iterations=40, rows=2) for problem in (Spread(blocks), mean))
-    np.testing.assert_allclose(one.x, other.x, atol=1e-9)
-
-
-@pytest.mark.parametrize("algorithm", [RGD(), Landing(), Landing(safe=True)], ids=["rgd", "landing", "landing-safe"])
-def test_automatic_steps_descend(algorithm: Any) -> None:
-    result = solve(Spread(pca(UNEVEN).problem), algorithm, iterations=100, rows=2)
-    assert result.row.values["gradient_norm"] < 0.2 * result.history["gradient_norm"][0]
-
-
-@pytest.mark.parametrize("algorithm", [JJOBCD(varsigma=3.0), GSJOBCD(varsigma=3.0, pairs=4)], ids=["j", "gs"])
-def test_j_orthogonal_methods_do_what_they_do_on_all_samples(algorithm: Any) -> None:
-    """Equally large blocks, so that the mean of their means is the mean of all."""
-    equal = (7,) * 5
-    rng = np.random.default_rng(0)
-    whole = LogCosh(np.concatenate([rng.standard_normal((m, 6)) for m in equal]), np.array([1.0] * 3 + [-1.0] * 3))
-    x0 = whole.constraint.random(np.random.default_rng(1), 0.5)
-    one = solve(Spread(log_cosh_blocks(6, equal)), algorithm, x0=x0, iterations=20, rows=2)
-    other = solve(whole, algorithm, x0=x0, iterations=20, rows=2)
-    np.testing.assert_allclose(one.x, other.x, atol=1e-10)
-    assert one.row.values["objective"] == pytest.approx(other.row.values["objective"], rel=1e-12)
 
 
 # what blocks can do
@@ -443,8 +381,3 @@ def test_too_many_blocks_are_refused() -> None:
 def test_dependent_rows_are_found_across_blocks() -> None:
     with pytest.raises(ValueError, match="but D, 4 x 3, has dependent columns"):
         HEVP([np.array([[1.0, 1.0, 0.0]]), np.eye(3)[:2], np.array([[2.0, 1.0, 0.0]])], [1, -1, 1])
-
-
-def test_blocks_are_those_of_the_problem() -> None:
-    assert Spread(log_cosh_blocks()).n_blocks == len(BLOCKS)
-    assert Spread(log_cosh_blocks()).n_agents == 1

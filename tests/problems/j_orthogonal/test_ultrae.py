@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth import CSDM, JADMM, JJOBCD, RGD, VRJJOBCD, iterate, solve
+from decentorth import CSDM, JJOBCD, VRJJOBCD, iterate, solve
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
-from decentorth.problems import KnowledgeGraph, Spread, UltraE, UltraESettings
+from decentorth.problems import KnowledgeGraph, UltraE, UltraESettings
 from decentorth.problems.j_orthogonal.knowledge import Completions, Side, corrupted, held_out, most_frequent
 from decentorth.problems.j_orthogonal.planted import planted
 from decentorth.problems.j_orthogonal.ranking import filtered_ranks, measures
@@ -413,23 +413,6 @@ def test_variance_reduction_lets_neither_relations_nor_entities_run_away() -> No
     objective = solve(problem, VRJJOBCD(), iterations=200, comm="serial").history["objective"]
     assert objective.max() == objective[0]
     assert objective[-1] < 0.5 * objective[0]
-
-
-def test_riemannian_gradient_descent_fits_and_admm_does_not() -> None:
-    problem: Any = built(**SMALL)
-    result = solve(problem, RGD(step_size=1e-3), iterations=30, comm="serial")
-    assert result.row.values["objective"] < result.history["objective"][0]
-    assert problem.constraint.violation(result.x)[0] < 1e-10
-    with pytest.raises(TypeError, match="JADMM needs Signature of its problem; JOrthogonalStack has none"):
-        solve(problem, JADMM(), comm="serial")
-
-
-def test_spread_samples_make_the_same_steps() -> None:
-    """In blocks of training triples, whose sums differ from those of one block by rounding."""
-    one = solve(UltraESettings(**SMALL).problem(1, 0), JJOBCD(), iterations=5, comm="serial")
-    several = solve(Spread(UltraESettings(**SMALL).in_blocks(3, 0)), JJOBCD(), iterations=5, comm="serial")
-    np.testing.assert_allclose(several.x, one.x, rtol=1e-7, atol=1e-9)
-    assert several.row.values["mrr"] == pytest.approx(one.row.values["mrr"], rel=1e-9)
 
 
 def test_backtracking_never_increases_the_loss_between_steps_of_adam() -> None:

@@ -349,17 +349,9 @@ def by_linear_programs(a: Array, b: Array) -> Array:
     return b
 
 
-def by_reweighting(a: Array, b: Array) -> Array:
-    """The same by iteratively reweighted least squares: b <- the last eigenvector of sum_j a_j a_j^T / |a_j^T b|."""
-    for power in np.linspace(-2, -12, 200):
-        weights = 1.0 / np.maximum(np.abs(a @ b), 10.0**power)
-        b = np.linalg.eigh((a.T * weights) @ a)[1][:, 0]
-    return b
-
-
 @pytest.mark.parametrize(("noise", "gap"), [(0.0, 1e-13), (0.02, 1e-6)])
 @pytest.mark.parametrize("seed", range(3))
-def test_hyperplanes_are_those_of_linear_programs_and_of_reweighted_least_squares(noise: float, gap: float, seed: int) -> None:
+def test_hyperplanes_are_those_of_linear_programs(noise: float, gap: float, seed: int) -> None:
     """DPCP with one column, in eight dimensions: inliers in a hyperplane, a sharp minimum, or near it, a flat one."""
     rng = np.random.default_rng(seed)
     normal = unit(rng.standard_normal(8))
@@ -370,9 +362,9 @@ def test_hyperplanes_are_those_of_linear_programs_and_of_reweighted_least_square
     problem = RobustSubspaceRecovery([a], 7)
     found = solve(problem, RSM(step_size="geometric:initial=1.0,ratio=0.96"), iterations=600, rows=2).x[0, :, 0]
     start = prepared(problem).start(0)[:, 0]
-    for other in (by_linear_programs(a, start), by_reweighting(a, start)):
-        assert abs(found @ other) > 1 - gap
-        assert np.abs(a @ found).sum() == pytest.approx(np.abs(a @ other).sum(), rel=max(gap, 1e-9))
+    other = by_linear_programs(a, start)
+    assert abs(found @ other) > 1 - gap
+    assert np.abs(a @ found).sum() == pytest.approx(np.abs(a @ other).sum(), rel=max(gap, 1e-9))
     assert abs(found @ normal) > 1 - (1e-14 if noise == 0.0 else 1e-3)
     assert abs(start @ normal) < 1 - 1e-4
 
