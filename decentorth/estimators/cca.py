@@ -34,7 +34,7 @@ DEPENDENT, ILL = 1e-7, 1e6
 """The share of a column's length that is too little beside earlier columns, and the condition above which a ridge is advised."""
 
 
-class Columns(NamedTuple):
+class ColumnScales(NamedTuple):
     """The means and the divisors of a view's columns."""
 
     mean: Array
@@ -171,26 +171,26 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _rank(self, samples: int, n1: int, n2: int) -> int:
         return check_components(self.n_components, min(samples, n1, n2), "the fewest of samples, features and targets")
 
-    def _standards(self, name: str, view: list[Array], count: int, collective: Collective) -> Columns:
+    def _standards(self, name: str, view: list[Array], count: int, collective: Collective) -> ColumnScales:
         """The means and divisors of all agents' samples; a constant column is refused without a ridge, and not scaled."""
         mean = pooled.mean(view, collective)
         return self._scaled(name, mean, pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1)))
 
-    def _scaled(self, name: str, mean: Array, variance: Array) -> Columns:
+    def _scaled(self, name: str, mean: Array, variance: Array) -> ColumnScales:
         constant = np.flatnonzero(variance <= (EQUAL * np.abs(mean)) ** 2)
         if self.ridge == 0.0 and len(constant):
             columns = "column" if len(constant) == 1 else "columns"
             shown = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
             raise ValueError(f"{name} has {len(constant)} constant {columns} ({shown}): give ridge=1e-2, or drop them")
         if not self.scale:
-            return Columns(mean, np.ones(len(mean)))
-        return Columns(mean, np.sqrt(np.where(variance > 0.0, variance, 1.0)))
+            return ColumnScales(mean, np.ones(len(mean)))
+        return ColumnScales(mean, np.sqrt(np.where(variance > 0.0, variance, 1.0)))
 
     def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         n, count = len(firsts), sum([len(first) for first in firsts])
         rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
 
-        def build(own: slice, collective: Collective) -> tuple[Pairs, tuple[Columns, Columns]]:
+        def build(own: slice, collective: Collective) -> tuple[Pairs, tuple[ColumnScales, ColumnScales]]:
             x, y = (self._standards(name, view[own], count, collective) for name, view in (("X", firsts), ("y", seconds)))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
             return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective), (x, y)

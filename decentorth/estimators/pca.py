@@ -52,7 +52,7 @@ class SplitParts(problems.SplitPCA):
         """The answer is left unknown."""
 
 
-class Moments(NamedTuple):
+class Variation(NamedTuple):
     """The mean and the sum of squares of all samples together."""
 
     mean: Array
@@ -162,7 +162,7 @@ class PCA(ComponentEstimator):
         with one_thread():
             whole, certificate = self._solve_features(SplitParts([a * np.sqrt(m / (squares or 1.0)) for a in centred], rank), W)
         self.n_features_in_ = d
-        self._keep(Moments(np.concatenate(means), m, squares), whole.T, np.sqrt(np.maximum(certificate.values, 0.0) * squares))
+        self._keep(Variation(np.concatenate(means), m, squares), whole.T, np.sqrt(np.maximum(certificate.values, 0.0) * squares))
         return self
 
     def _fit_directly(self, X: Any) -> Self:
@@ -181,7 +181,7 @@ class PCA(ComponentEstimator):
         for name in ("history_", "communication_"):
             vars(self).pop(name, None)
         self.n_iter_ = 1
-        self._keep(Moments(mean, m, _squares(X, mean)), found.components_, found.singular_values_)
+        self._keep(Variation(mean, m, _squares(X, mean)), found.components_, found.singular_values_)
         return self
 
     @property
@@ -195,7 +195,7 @@ class PCA(ComponentEstimator):
         n, count = len(agents), sum([len(x) for x in agents])
         rank = check_components(self.n_components, min(count, agents[0].shape[1]), "the fewer of samples and features")
 
-        def build(own: slice, collective: Collective) -> tuple[Components, Moments]:
+        def build(own: slice, collective: Collective) -> tuple[Components, Variation]:
             mean = pooled.mean(agents[own], collective)
             mine = [x - mean for x in agents[own]]
             if self.weights == "agents":
@@ -204,7 +204,7 @@ class PCA(ComponentEstimator):
             squares = pooled.squares(mine, collective)
             for x in mine:
                 x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that they weigh the same, and have the total variance 1
-            return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start), Moments(mean, count, squares)
+            return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start), Variation(mean, count, squares)
 
         point, result, moments = self._solve(n, build, W)
         with one_thread():
@@ -226,7 +226,7 @@ class PCA(ComponentEstimator):
         batch, d = X.shape
         if first:
             rank = check_components(self.n_components, min(batch, d), "the fewer of features and samples of the first batch")
-            before, kept, self.n_iter_ = Moments(np.zeros(d), 0, 0.0), np.empty((0, d)), 0
+            before, kept, self.n_iter_ = Variation(np.zeros(d), 0, 0.0), np.empty((0, d)), 0
         else:
             before, kept, rank = self._moments, self._kept, self.n_components_
         mean = X.mean(axis=0)
@@ -235,14 +235,14 @@ class PCA(ComponentEstimator):
         rows = np.concatenate((kept, X - mean, np.sqrt(both) * gap[None]))
         _, singular, directions = np.linalg.svd(rows, full_matrices=False)
         squares = before.squares + float(((X - mean) ** 2).sum() + both * (gap @ gap))
-        moments = Moments(before.mean + gap * (batch / count), count, squares)
+        moments = Variation(before.mean + gap * (batch / count), count, squares)
         self._keep(moments, directions[:rank], singular[:rank])
         most = 2 * rank + 10
         self._kept: Array = singular[:most, None] * directions[:most]
         self.n_iter_ += 1
         return self
 
-    def _keep(self, moments: Moments, components: Array, singular: Array) -> None:
+    def _keep(self, moments: Variation, components: Array, singular: Array) -> None:
         self._set_components(components)
         self._moments = moments
         self.mean_, self.n_samples_seen_, _ = moments

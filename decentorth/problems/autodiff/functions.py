@@ -14,7 +14,7 @@ from ...protocols import Array, Index
 from ...settings import Count, check
 from ..base import AgentProblem, C, Selection, selected
 from ..functions import FunctionProblem
-from .libraries import LIBRARIES, Backend, Library, Objective, WrongAnswer, arrays_of, candidates, each, like
+from .libraries import LIBRARIES, Backend, DerivativeLibrary, Objective, WrongAnswer, arrays_of, candidates, each, like
 
 _TRIED = 8
 """The number of agents whose results are compared, together and one at a time."""
@@ -52,7 +52,7 @@ class DifferentiatedProblem(AgentProblem[C]):
                 stacklevel=3,
             )
 
-    def _differentiating(self, f: Objective, backends: Sequence[str], item: Any, point: Array) -> Library:
+    def _differentiating(self, f: Objective, backends: Sequence[str], item: Any, point: Array) -> DerivativeLibrary:
         """The first library that can differentiate f of the first agent."""
         reasons, cure = [], ""
         for name in backends:
@@ -68,7 +68,7 @@ class DifferentiatedProblem(AgentProblem[C]):
                 return alone
         raise TypeError(f"{self._function} cannot be differentiated ({'; '.join(reasons)}){cure}")
 
-    def _together(self, library: Library, items: list[Any], points: Array) -> Library | None:
+    def _together(self, library: DerivativeLibrary, items: list[Any], points: Array) -> DerivativeLibrary | None:
         """The library that takes all agents in one call; None, with a warning for functions of data, where f does not permit that.
 
         PyTorch's calls have one agent each if the bits of a call with several differ from theirs.
@@ -87,7 +87,7 @@ class DifferentiatedProblem(AgentProblem[C]):
             library.separate()
         return library
 
-    def _warn_of(self, error: Exception, library: Library) -> None:
+    def _warn_of(self, error: Exception, library: DerivativeLibrary) -> None:
         warnings.warn(
             f"{self._function} is evaluated one agent at a time, since {library.name} cannot batch it ({_in_short(error)})",
             stacklevel=2,
@@ -122,12 +122,12 @@ class DifferentiatedProblem(AgentProblem[C]):
         self._warn_of(failure, alone)
         return found
 
-    def _one_by_one(self, library: Library, items: list[Any], gradient: bool, *given: Array | Index) -> Array:
+    def _one_by_one(self, library: DerivativeLibrary, items: list[Any], gradient: bool, *given: Array | Index) -> Array:
         """``(n_local,)`` or like the points: f, or its gradient, by a library of one agent; an error names the agent."""
         agents = range(self.agents.start, self.agents.stop)
         return np.stack([self._of_agent(library, gradient, *one) for one in zip(agents, items, *given, strict=True)])
 
-    def _of_agent(self, library: Library, gradient: bool, agent: int, own: Any, x: Array, *batch: Index) -> Array:
+    def _of_agent(self, library: DerivativeLibrary, gradient: bool, agent: int, own: Any, x: Array, *batch: Index) -> Array:
         """The value of f of one agent, or its gradient like x; an error names the agent."""
         what = f"{self._function} of agent {agent}"
         try:

@@ -45,7 +45,7 @@ class WrongAnswer(TypeError):
     """A value of f that is not one real number, or a gradient that is not a real array like x."""
 
 
-class Library(ABC):
+class DerivativeLibrary(ABC):
     """The objective f and its gradient by one library: of all agents in one call if ``batched``, else of one agent."""
 
     name: Backend
@@ -112,7 +112,7 @@ _CURES = {"complex64": _REAL, "complex128": _REAL, "object": "compute it with th
 """The advice for a value of a type that is not real, by its name."""
 
 
-class Jax(Library):
+class Jax(DerivativeLibrary):
     """JAX, with float64 whatever its own setting is."""
 
     name = "jax"
@@ -141,7 +141,7 @@ class Jax(Library):
             return np.asarray(function(*given))
 
 
-class Torch(Library):
+class Torch(DerivativeLibrary):
     """PyTorch, on the processor."""
 
     name = "torch"
@@ -183,7 +183,7 @@ def _tensor(a: Array) -> Any:
     return torch.from_numpy(np.require(a, requirements=["C", "W"]))
 
 
-class Autograd(Library):
+class Autograd(DerivativeLibrary):
     """autograd, whose functions are those of ``autograd.numpy``."""
 
     name = "autograd"
@@ -204,7 +204,7 @@ class Autograd(Library):
         return np.asarray(function(*given))
 
 
-LIBRARIES: dict[str, type[Library]] = {"jax": Jax, "torch": Torch, "autograd": Autograd}
+LIBRARIES: dict[str, type[DerivativeLibrary]] = {"jax": Jax, "torch": Torch, "autograd": Autograd}
 
 
 def candidates(backend: str) -> tuple[str, ...]:

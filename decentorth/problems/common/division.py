@@ -90,7 +90,7 @@ def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (
     return dict.fromkeys(read, "it is for data of a file")
 
 
-class Source(ABC):
+class SampleSource(ABC):
     """The samples of all agents, from files or generated; `read` gives those of some agents, one list for each view."""
 
     counts: Sequence[int]
@@ -108,7 +108,7 @@ class Source(ABC):
 
 
 @dataclass
-class Division(Source):
+class Division(SampleSource):
     """The samples of files or bundled sets, one for each view, whose rows are divided over the agents in the same way.
 
     Nothing is read before it is used, and of a file with a header only that for the sizes. The labels are those of the first view.
@@ -169,7 +169,7 @@ class Division(Source):
 
 
 @dataclass
-class Generated(Source):
+class Generated(SampleSource):
     """Samples that are drawn agent by agent: ``draw`` maps an agent's number to its arrays, one for each view."""
 
     counts: Sequence[int]

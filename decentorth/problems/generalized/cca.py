@@ -35,7 +35,7 @@ from ..common.checks import samples
 from ..common.pooled import HERE, Fold, here, root_inverse
 from ..common.rows import Runs
 from ..stiefel.pca import subspace_distance
-from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, second_moments
+from .covariances import Canonical, Form, Samples, SecondMoments, canonical_correlations, second_moments
 from .whitened import Whitened, from_both_sides
 
 _LARGEST_FORMED = 2000
@@ -135,7 +135,7 @@ class CCA(AgentProblem[Any]):
     def _runs(self) -> Iterator[tuple[slice, Form]]:
         """The runs of consecutive local agents in the same form."""
         for local, arrays in self._forms:
-            yield local, Samples(*arrays, self._weight) if len(arrays) == 2 else Moments(*arrays)
+            yield local, Samples(*arrays, self._weight) if len(arrays) == 2 else SecondMoments(*arrays)
 
     def _add_sizes(self, total: Array) -> None:
         """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order; without a ridge only N_i are needed."""

@@ -14,7 +14,7 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...settings import Condition, Count, NotNegative, Range, Share
 from ..base import Deferred, Outline, stream
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, Source, idle_data
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, SampleSource, idle_data
 from ..common.pooled import HERE, centered, mean_squares
 from ..features.split import SplitCCA, by_features, split_features
 from .cca import CCA
@@ -113,14 +113,14 @@ class CCASettings(Divided):
 
         return split_features(n_agents, build, source.numbers, self.partition)
 
-    def _source(self, n_agents: int, seed: int) -> Source:
+    def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or files, or generated ones."""
         if self.data == "synthetic":
             return Generated([self.samples] * n_agents, self.dimension + self.dimension_y, self._drawing(seed))
         files = [name for name in (self.data, self.data_y) if name is not None]
         return Division(files, self, n_agents, seed)
 
-    def _views(self, source: Source, agents: slice) -> dict[str, list[Array]]:
+    def _views(self, source: SampleSource, agents: slice) -> dict[str, list[Array]]:
         """The two views of the agents' samples, by name."""
         views = source.read(agents)
         if len(views) == 1:

@@ -99,7 +99,7 @@ def _norm(samples: Samples) -> float:
     return math.sqrt(LinearOperator(_Square(samples, (n2, n2))).largest)
 
 
-class Moments(NamedTuple):
+class SecondMoments(NamedTuple):
     """The matrices C11_i, C12_i and C22_i of agents that keep them, ``(k, n1, n1)``, ``(k, n1, n2)`` and ``(k, n2, n2)``."""
 
     c11: Array
@@ -127,7 +127,7 @@ class Moments(NamedTuple):
         return zip(self.c11, self.c12, self.c22, strict=True)
 
 
-Form = Samples | Moments
+Form = Samples | SecondMoments
 
 
 def second_moments(a: Array, b: Array, weight: float) -> tuple[Array, Array, Array]:

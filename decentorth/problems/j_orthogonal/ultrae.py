@@ -49,7 +49,7 @@ SCORE_BYTES = 1 << 22
 """The bytes of the scores of all entities that ranking and the softmax loss compute at a time."""
 
 
-class _Sums(NamedTuple):
+class _Slopes(NamedTuple):
     """The sums of gradients in R ``(n_relations, n, n)``, in the points e ``(n_entities, n)`` and in b ``(n_entities, 1)``."""
 
     relations: Array
@@ -242,13 +242,13 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         """``shape``: the gradient of ``scale`` times the samples' losses."""
         out, at = np.zeros_like(x), self.embedding(x)
         relations, coordinates, biases = (part[0] for part in self.unpack(out[None]).values())
-        sums = _Sums(relations, np.zeros_like(at.points), biases[:, None])
+        sums = _Slopes(relations, np.zeros_like(at.points), biases[:, None])
         self._losses(at, samples, sums)
         coordinates[:] = self.manifold.pulled_back(at.coordinates, sums.points)
         out *= scale
         return out
 
-    def _losses(self, at: _Embedding, samples: _Samples, sums: _Sums | None) -> float:
+    def _losses(self, at: _Embedding, samples: _Samples, sums: _Slopes | None) -> float:
         """The losses of some triples, sorted by relation; their gradients are added to ``sums``, unless it is None."""
         total, J = 0.0, self.constraint.each.signs
         if self.options.loss == "softmax":
@@ -281,7 +281,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return total
 
     def _side(
-        self, at: _Embedding, queries: Array, own: Index, others: Index, true: int, sums: _Sums | None
+        self, at: _Embedding, queries: Array, own: Index, others: Index, true: int, sums: _Slopes | None
     ) -> tuple[float, Array]:
         """The losses of triples with all ``others``, and their gradient in the queries unless ``sums`` is None.
 
@@ -310,7 +310,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         scatter(own[:, None], slope.sum(-1, keepdims=True), once, sums.biases)
         return loss, (pull[:, None, :] @ found).reshape(queries.shape)
 
-    def _against_all(self, at: _Embedding, queries: Array, triples: Index, side: Side, sums: _Sums | None) -> tuple[float, Array]:
+    def _against_all(self, at: _Embedding, queries: Array, triples: Index, side: Side, sums: _Slopes | None) -> tuple[float, Array]:
         """The softmax losses of triples over all entities of a side, and their gradient in the queries unless ``sums`` is None."""
         if self.options.corrupt not in ("both", side):
             return 0.0, np.zeros_like(queries)

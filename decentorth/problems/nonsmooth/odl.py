@@ -23,7 +23,7 @@ from ...sets import Stiefel
 from ...settings import Count, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import samples
-from ..common.division import DIVIDED, Divided, Division, Generated, SampleFile, Source, even_counts, idle_data
+from ..common.division import DIVIDED, Divided, Division, Generated, SampleFile, SampleSource, even_counts, idle_data
 from ..common.pooled import normalized
 from ..common.rows import AbsoluteLosses
 
@@ -150,7 +150,7 @@ class ODLSettings(Divided):
         """``(n, n)``: the dictionary of generated samples, the same on every rank."""
         return None if self.data else Stiefel(self.dimension, self.dimension).random(stream(seed))
 
-    def _source(self, n_agents: int, seed: int) -> Source:
+    def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or generated ones with each agent's coefficients from its own stream."""
         if self.data is not None:
             return Division((self.data,), self, n_agents, seed)

@@ -27,7 +27,7 @@ from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
 from ..base import C, Deferred, Loadable, Outline, stream
 from ..common.checks import agent_weights, matrices, samples
-from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, Source, idle_data
+from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, SampleSource, idle_data
 from ..common.pooled import centered, whitening
 from ..common.rows import SeparableLosses
 
@@ -223,7 +223,7 @@ class ICASettings(Divided):
 
         return Deferred(n_agents, build, outline)
 
-    def _source(self, n_agents: int, seed: int) -> Source:
+    def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or mixed Laplace sources of unit variance, each agent's drawn from its own stream."""
         if self.data is not None:
             return Division((self.data,), self, n_agents, seed)

@@ -20,7 +20,7 @@ from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, check_settings, stream
 from ..common.checks import samples
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, Source, idle_data
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, SampleSource, idle_data
 from ..common.pooled import HERE, centered, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
@@ -251,7 +251,7 @@ class PCASettings(Divided):
 
         return split_features(n_agents, build, source.numbers, self.partition)
 
-    def _source(self, n_agents: int, seed: int) -> Source:
+    def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or Gaussian ones of each agent from its own stream, stretched along its own axes."""
         if self.data != "synthetic":
             return Division((self.data,), self, n_agents, seed)
