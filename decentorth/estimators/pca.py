@@ -179,9 +179,9 @@ class PCA(ComponentEstimator):
         with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
             found = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=self.random_state).fit(X)
         for name in ("history_", "communication_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         self.n_iter_ = 1
-        self._keep(Variation(mean, m, _squares(X, mean)), found.components_, found.singular_values_)
+        self._keep(Variation(mean, m, _squares(X, mean, issparse(X))), found.components_, found.singular_values_)
         return self
 
     @property
@@ -286,8 +286,8 @@ class PCA(ComponentEstimator):
         return float(self.score_samples(X).mean())
 
 
-def _squares(X: Any, mean: Array) -> float:
+def _squares(X: Any, mean: Array, sparse: bool) -> float:
     """The sum of the squares of the centred entries."""
-    if issparse(X):
+    if sparse:
         return float(X.multiply(X).sum() - X.shape[0] * (mean @ mean))
     return float(np.square(X - mean).sum())
