@@ -273,16 +273,6 @@ def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[
     return Deferred(n_agents, build, outline)
 
 
-def check_settings(cls: Any, arrays: int, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
-    """Raise a TypeError unless these are the settings of a problem with this number of arrays for each agent."""
-    try:
-        inspect.signature(cls).bind(*[None] * arrays, *settings, **{"n_agents": 1, "first_agent": 0, **more})
-    except TypeError as error:
-        raise TypeError(
-            f"{cls.__name__}.from_loader(loader, n_agents, ...) takes the settings of {cls.__name__} after n_agents: {error}"
-        ) from None
-
-
 class Loadable:
     """A problem of one array, or a few, of each agent; its arguments are lists of them, settings, ``n_agents``, ``first_agent``."""
 
@@ -302,14 +292,29 @@ class Loadable:
         """
 
         problem: Any = cls
-        check_settings(cls, cls._arrays, settings, more)
+        try:
+            inspect.signature(problem).bind(*[None] * cls._arrays, *settings, **{"n_agents": 1, "first_agent": 0, **more})
+        except TypeError as error:
+            name = cls.__name__
+            raise TypeError(
+                f"{name}.from_loader(loader, n_agents, ...) takes the settings of {name} after n_agents: {error}"
+            ) from None
 
-        def make(agents: slice) -> Any:
-            data = [loader(agent) for agent in range(agents.start, agents.stop)]
-            lists = zip(*data, strict=True) if cls._arrays > 1 else [data]
-            return problem(*map(list, lists), *settings, n_agents=n_agents, first_agent=agents.start, **more)
+        def build(agents: slice, collective: Collective) -> Any:
+            where = {"n_agents": n_agents, "first_agent": agents.start}
+            with collective.together():
+                data = [loader(agent) for agent in range(agents.start, agents.stop)]
+                lists = list(map(list, zip(*data, strict=True))) if cls._arrays > 1 else [data]
+            found = cls._of_all(lists[0], collective)
+            with collective.together():
+                return problem(*lists, *settings, **where, **found | more)
 
-        return on_each_rank(n_agents, make)
+        return Deferred(n_agents, build)
+
+    @classmethod
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+        """The arguments that need the data of all agents, of which ``data`` are those here."""
+        return {}
 
 
 class SeparateColumns(ABC):

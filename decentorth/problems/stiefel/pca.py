@@ -18,7 +18,7 @@ import numpy as np
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
-from ..base import Deferred, Loadable, Outline, check_settings, stream
+from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import samples
 from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, SampleSource, idle_data
 from ..common.pooled import HERE, centered, triangle, with_spectrum
@@ -99,23 +99,8 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         self.optimum: Array | None = None
 
     @classmethod
-    def from_loader(cls, loader: Callable[[int], Any], n_agents: int, *settings: Any, **more: Any) -> Deferred:
-        """As of all problems that are loaded; the ranks add up the number of all samples."""
-        check_settings(cls, 1, settings, more)
-
-        def build(agents: slice, collective: Collective) -> PCA:
-            with collective.together():
-                data = [loader(agent) for agent in range(agents.start, agents.stop)]
-                own = float(sum(map(len, data)))
-
-            def add(total: Array) -> None:
-                total += own
-
-            m = int(collective.fold(1, add)[0])
-            with collective.together():
-                return cls(data, *settings, n_agents=n_agents, first_agent=agents.start, **{"n_samples": m} | more)
-
-        return Deferred(n_agents, build)
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+        return {"n_samples": number_of_rows(data, collective)}
 
     def on(self, put: Callable[[Array], Array]) -> Self:
         placed = super().on(put)
