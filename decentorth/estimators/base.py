@@ -108,25 +108,18 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return ""
 
     def _solve(
-        self, n_agents: int, build: Callable[[slice, Collective], tuple[Any, Any]], W: Any, features: bool = False
-    ) -> tuple[Array, Result, Any]:
+        self, n_agents: int, build: Callable[[slice, Collective], Any], W: Any, features: bool = False
+    ) -> tuple[Array, Result]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
-        ``build`` gives the problem of a rank's agents, and other quantities of all agents, which are returned after the feasible
-        point nearest to the agents' mean, the same on every rank, and the result. Sets ``history_`` and ``communication_`` too.
+        ``build`` gives the problem of a rank's agents, once. Returns the feasible point nearest to the agents' mean, the same on
+        every rank, and the result. Sets ``history_`` and ``communication_`` too.
         """
-        more: list[Any] = []
-
-        def problem(own: slice, collective: Collective) -> Any:
-            built, found = build(own, collective)
-            more.append(found)
-            return built
-
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
         stopping = self._rule()
         result = solve(
-            Deferred(n_agents, problem),
+            Deferred(n_agents, build),
             self._method(n_agents, features),
             W,
             iterations=self.max_iter,
@@ -154,11 +147,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.n_iter_: Any = max(result.row.iteration, 1)
         self.history_ = result.history
         self.communication_ = {"rounds": result.row.rounds, "messages": result.row.messages, "bytes": result.row.bytes}
-        return point, result, more[0]
+        return point, result
 
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Certificate]:
         """``(d, r)``: the rows of all agents that hold features, and the certificate; sets ``certificate_`` too."""
-        _, result, _ = self._solve(problem.n_agents, lambda own, collective: (problem.restrict(own), None), W, features=True)
+        _, result = self._solve(problem.n_agents, lambda own, collective: problem.restrict(own), W, features=True)
         result, self.certificate_ = certify(result)
         split: Any = result.problem
         return split.joined(result.x, result.collective), self.certificate_

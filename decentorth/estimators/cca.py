@@ -190,13 +190,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         n, count = len(firsts), sum([len(first) for first in firsts])
         rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
 
-        def build(own: slice, collective: Collective) -> tuple[Pairs, tuple[ColumnScales, ColumnScales]]:
+        def build(own: slice, collective: Collective) -> Pairs:
             x, y = (self._standards(name, view[own], count, collective) for name, view in (("X", firsts), ("y", seconds)))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
-            return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective), (x, y)
+            self._columns = x, y
+            return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
 
         try:
-            point, result, self._columns = self._solve(n, build, W)
+            point, result = self._solve(n, build, W)
         except ValueError:
             self._check_independent(firsts, seconds)
             raise

@@ -76,15 +76,16 @@ class ICA(ComponentEstimator):
         rank = self.n_components
         check_components(rank, min(int(counts.sum()), agents[0].shape[1]), "the fewer of samples and features")
 
-        def build(own: slice, collective: Collective) -> tuple[problems.ICA, tuple[Array, Array]]:
+        def build(own: slice, collective: Collective) -> problems.ICA:
             mean = pooled.mean(agents[own], collective)
             mine = [x - mean for x in agents[own]]
             whiten = pooled.whitening(mine, rank, collective)
+            self.mean_, self._whiten = mean, whiten
             white, weights = [x @ whiten for x in mine], (counts / counts.mean())[own]
-            return problems.ICA(white, weights=weights, n_agents=n, first_agent=own.start), (mean, whiten)
+            return problems.ICA(white, weights=weights, n_agents=n, first_agent=own.start)
 
-        point, _, (mean, whiten) = self._solve(n, build, W)
-        self._keep(int(counts.sum()), mean, whiten @ point)
+        point, _ = self._solve(n, build, W)
+        self._keep(int(counts.sum()), self.mean_, self._whiten @ point)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:

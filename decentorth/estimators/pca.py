@@ -195,7 +195,7 @@ class PCA(ComponentEstimator):
         n, count = len(agents), sum([len(x) for x in agents])
         rank = check_components(self.n_components, min(count, agents[0].shape[1]), "the fewer of samples and features")
 
-        def build(own: slice, collective: Collective) -> tuple[Components, Variation]:
+        def build(own: slice, collective: Collective) -> Components:
             mean = pooled.mean(agents[own], collective)
             mine = [x - mean for x in agents[own]]
             if self.weights == "agents":
@@ -204,15 +204,16 @@ class PCA(ComponentEstimator):
             squares = pooled.squares(mine, collective)
             for x in mine:
                 x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that they weigh the same, and have the total variance 1
-            return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start), Variation(mean, count, squares)
+            self._moments = Variation(mean, count, squares)
+            return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start)
 
-        point, result, moments = self._solve(n, build, W)
+        point, result = self._solve(n, build, W)
         with one_thread():
             (gradient,) = result.collective.sum(result.problem.gradient(np.repeat(point[None], result.problem.n_local, axis=0)))
             values, vectors = np.linalg.eigh(-point.T @ gradient / n)
             components = (point @ vectors[:, ::-1]).T
         variance = np.maximum(values[::-1], 0.0)
-        self._keep(moments, components, np.sqrt(variance * moments.squares))
+        self._keep(self._moments, components, np.sqrt(variance * self._moments.squares))
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:

@@ -108,16 +108,17 @@ class RobustSubspace(SubgradientEstimator):
             raise ValueError("a subspace needs samples with at least 2 features, got 1")
         rank = d - 1 if self.n_components is None else check_components(self.n_components, d - 1, "one less than the features")
 
-        def build(own: slice, collective: Collective) -> tuple[problems.RobustSubspaceRecovery, Array]:
+        def build(own: slice, collective: Collective) -> problems.RobustSubspaceRecovery:
             location = np.zeros(d)
             if self.center:
                 (medians,) = collective.sum(np.stack([len(x) * np.median(x, axis=0) for x in agents[own]]))
                 location = medians / counts.sum()
             rows = [problems.on_sphere(x - location) for x in agents[own]]
             weights = (counts / counts.mean())[own]
-            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start), location
+            self.location_ = location
+            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start)
 
-        across, result, self.location_ = self._solve(n, build, W)
+        across, result = self._solve(n, build, W)
         with one_thread():
             basis = np.linalg.qr(across, mode="complete")[0][:, d - rank :]
             order = np.linalg.eigh(basis.T @ result.problem.moments @ basis)[1][:, ::-1]
@@ -165,11 +166,11 @@ class OrthogonalDictionary(SubgradientEstimator):
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, samples = len(agents), sum([len(x) for x in agents])
 
-        def build(own: slice, collective: Collective) -> tuple[problems.OrthogonalDictionaryLearning, None]:
+        def build(own: slice, collective: Collective) -> problems.OrthogonalDictionaryLearning:
             rows = pooled.normalized(agents[own], collective)
-            return problems.OrthogonalDictionaryLearning(rows, n_agents=n, first_agent=own.start), None
+            return problems.OrthogonalDictionaryLearning(rows, n_agents=n, first_agent=own.start)
 
-        point, result, _ = self._solve(n, build, W)
+        point, result = self._solve(n, build, W)
         atoms = point.T
         (sizes,) = result.collective.sum(np.stack([np.abs(x @ point).sum(axis=0) for x in agents[result.problem.agents]]))
         order = np.argsort(-sizes, kind="stable")
