@@ -28,6 +28,8 @@ from ..protocols import Array, Collective
 from ..sets.retractions import plus
 from .base import AgentEstimator, RunningCovariance, by_features, check_components, signs
 
+FORMED = 2000
+"""The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
 EQUAL = 1e-14
 """The relative standard deviation up to which a column counts as constant."""
 DEPENDENT, ILL = 1e-7, 1e6
@@ -262,7 +264,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             image = rows[0] @ x
             products = Products(rows[0].T @ image / m, rows[1].T @ (rows[1] @ y) / m, rows[1].T @ image / m)
         self.n_features_in_, self.n_samples_seen_, self._predict_1d = both[0].shape[1], m, False
-        self._seen = RunningCovariance.empty(sum(view.shape[1] for view in both)).joined(np.concatenate(both, axis=1))
+        self._seen = None
+        if max(view.shape[1] for view in both) <= FORMED:
+            whole_rows = np.concatenate(both, axis=1)
+            self._seen = RunningCovariance.empty(whole_rows.shape[1]).joined(whole_rows)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
@@ -278,7 +283,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         rows = np.concatenate(views, axis=1)
         seen = self._seen if begun else RunningCovariance.empty(rows.shape[1])
         if seen is None:
-            raise ValueError("a fit to views of more than 2000 columns cannot be continued by batches: fit to all samples")
+            raise ValueError(f"a fit to views of more than {FORMED} columns cannot be continued by batches: fit to all samples")
         n1, n2 = views[0].shape[1], views[1].shape[1]
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
