@@ -2,8 +2,8 @@
 
 The components are the leading eigenvectors of the covariance of all samples. A method of the package finds their span, as the
 minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components. For data in
-one place with at most `DIRECT` samples or features scikit-learn's eigenvalues are faster, and are taken unless a method is named, as
-they are for sparse samples, which are never made dense.
+one place with at most `DIRECT` samples or features scikit-learn's eigenvalues are faster, and are taken unless a method is named.
+They are also taken for sparse samples, which are never made dense.
 
 Batches need no method. The estimator keeps the number n of samples seen, their mean, and their k = 2 r + 10 leading directions V
 with singular values S; a batch of m samples, centred to A, whose mean lies at a distance g from the other, makes the singular value
