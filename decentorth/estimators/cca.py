@@ -195,7 +195,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         def build(own: slice, collective: Collective) -> Pairs:
             x, y = (self._standards(name, view[own], count, collective) for name, view in (("X", firsts), ("y", seconds)))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
-            self._columns = x, y
+            self._columns: tuple[ColumnScales, ...] = x, y
             return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
 
         try:

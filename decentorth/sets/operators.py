@@ -251,11 +251,13 @@ class SampleCovariance(Operator):
     solvable = False
 
     def __init__(self, A: Any, ridge: float = 0.0) -> None:
-        A = A if _is_sparse(A) else np.asarray(A)
+        self._sparse = _is_sparse(A)
+        if not self._sparse:
+            A = np.asarray(A)
         if A.ndim != 2 or 0 in A.shape:
             raise ValueError(f"A must be a non-empty matrix with a sample in each row, got shape {A.shape}")
-        _check_real("A", A.data if _is_sparse(A) else A)
-        self.rows: Any = A.tocsr().astype(np.float64) if _is_sparse(A) else np.ascontiguousarray(A, dtype=np.float64)
+        _check_real("A", A.data if self._sparse else A)
+        self.rows: Any = A.tocsr().astype(np.float64) if self._sparse else np.ascontiguousarray(A, dtype=np.float64)
         if not (np.isfinite(ridge) and ridge >= 0.0):
             raise ValueError(f"ridge must be finite and not negative, got {ridge}")
         samples, self.n = int(A.shape[0]), int(A.shape[1])
@@ -275,7 +277,7 @@ class SampleCovariance(Operator):
 
     def product(self, x: Array) -> Array:
         rows = self.rows
-        image = _each(lambda one: rows.T @ (rows @ one), x) if _is_sparse(rows) else rows.T @ (rows @ x)
+        image = _each(lambda one: rows.T @ (rows @ one), x) if self._sparse else rows.T @ (rows @ x)
         return self._scaled(image, self.n_samples, x)
 
     def product_on(self, x: Array, batch: Index) -> Array:
@@ -300,7 +302,7 @@ class SampleCovariance(Operator):
     def _taken(self, batch: Index) -> Array:
         """The samples ``batch`` as a dense array, ``(n_local, b, n)``."""
         rows: Any = self.rows
-        return np.stack([rows[one].toarray() for one in batch]) if _is_sparse(rows) else rows[batch]
+        return np.stack([rows[one].toarray() for one in batch]) if self._sparse else rows[batch]
 
     def solve(self, g: Array) -> Array:
         raise TypeError(
