@@ -146,11 +146,17 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return subspace_distance(root @ xhat, basis)
 
 
-def pencil(n: int, condition: float, seed: int) -> tuple[Array, Array]:
-    """A and B of paper 003, each ``(n, n)``: eigenvalues equidistant and geometric in [1/condition, 1], random eigenvectors."""
+def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = False) -> tuple[Array, Array]:
+    """A and B of paper 003, each ``(n, n)``: eigenvalues equidistant and geometric in [1/condition, 1], random eigenvectors.
+
+    ``frobenius_normalised`` divides A and B by their Frobenius norms.
+    """
     rng = stream(seed)
     low = 1.0 / condition
-    return _with_eigenvalues(np.linspace(low, 1.0, n), rng), _with_eigenvalues(np.geomspace(low, 1.0, n), rng)
+    pair = [_with_eigenvalues(values, rng) for values in (np.linspace(low, 1.0, n), np.geomspace(low, 1.0, n))]
+    if frobenius_normalised:
+        pair = [matrix / np.linalg.norm(matrix, axis=(-2, -1)) for matrix in pair]
+    return pair[0], pair[1]
 
 
 def _with_eigenvalues(values: Array, rng: np.random.Generator) -> Array:
@@ -191,6 +197,8 @@ class GEVPSettings(Settings):
         How many eigenvectors.
     condition
         kappa, the condition of both (generated data).
+    frobenius_normalised
+        Divide A and B by their Frobenius norms (generated data).
     matrix_a
         File with A, symmetric: .npy, .npz (SciPy's sparse format too), .csv or .mtx; goes with matrix_b. A sparse one stays sparse.
     matrix_b
@@ -200,6 +208,7 @@ class GEVPSettings(Settings):
     dimension: Count = 200
     rank: Count = 10
     condition: Condition = 100.0
+    frobenius_normalised: bool = False
     matrix_a: str | None = None
     matrix_b: str | None = None
 
@@ -211,7 +220,7 @@ class GEVPSettings(Settings):
             raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.matrix_a is not None, ("dimension", "condition"), source="no matrix_a")
+        return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"), source="no matrix_a")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, which each rank builds for its own agents.
@@ -230,7 +239,7 @@ class GEVPSettings(Settings):
 
     def _made(self, n_agents: int, seed: int) -> GEVP:
         if self.matrix_a is None or self.matrix_b is None:
-            A, B = pencil(self.dimension, self.condition, seed)
+            A, B = pencil(self.dimension, self.condition, seed, frobenius_normalised=self.frobenius_normalised)
             return GEVP(shares(A, n_agents, seed), B, self.rank)
         from ...data import MatrixFile
 

@@ -48,6 +48,12 @@ def test_generated_matrices_have_exactly_the_spectra_of_the_paper(condition: flo
     np.testing.assert_array_equal(B, B.T)
 
 
+def test_frobenius_normalised_matrices_are_the_same_up_to_their_norms() -> None:
+    plain, scaled = pencil(20, 100.0, 3), pencil(20, 100.0, 3, frobenius_normalised=True)
+    for matrix, normalised in zip(plain, scaled, strict=True):
+        np.testing.assert_allclose(normalised, matrix / np.linalg.norm(matrix), rtol=1e-15)
+
+
 def test_eigenvectors_of_the_two_matrices_are_unrelated_and_change_with_the_seed() -> None:
     A, B = pencil(30, 100.0, 0)
     assert np.linalg.norm(A @ B - B @ A) > 0.1 * np.linalg.norm(A @ B)
