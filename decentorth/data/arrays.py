@@ -1,83 +1,141 @@
-"""Matrices and labels in NumPy's files: ``.npy`` through a memory map, ``.npz`` through its table of contents."""
+"""Files that a library reads as one array: the wanted rows of it, and its labels."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from decentorth.data.checks import LEAVE_OUT
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import Header, npy_array, npy_header, npz_array, npz_header, npz_keys, require_matrix, require_real
-from topologies.words import suggestion
+from topologies.matrix_files import Stored, checked
+from topologies.memory import require
 
-_SHOWN = 20
-
-
-def as_float64(values: np.ndarray[Any, np.dtype[Any]]) -> Array:
-    """A fresh float64 C-contiguous copy; values too large for float64 become infinite, which the finiteness check reports."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(values, dtype=np.float64, order="C")
+DENSE_LIMIT = 4 * 2**30
+"""The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29 values."""
 
 
-class NpyReader:
-    """One array in a ``.npy`` file, mapped into memory: reading some rows touches only those rows."""
+class Reader(ABC):
+    """A matrix of samples in a file, read when it is first asked for, and its labels."""
+
+    repair = LEAVE_OUT
+    """The cure for missing values."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def _name(self) -> str:
-        return str(self.path)
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """``(m, d)`` of the matrix, both positive."""
 
-    def _header(self) -> Header:
-        return npy_header(self.path)
+    @abstractmethod
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
+        """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous, not yet checked for NaN.
 
-    def _array(self) -> np.ndarray[Any, np.dtype[Any]]:
-        return npy_array(self.path)
+        Entries that a sparse format does not store are ``unstored``.
+        """
+
+    @abstractmethod
+    def labels(self) -> Labels:
+        """``(m,)``: the labels in the file."""
+
+    @property
+    def has_both(self) -> bool:
+        """True if the file holds labels beside the matrix."""
+        return False
+
+    def sparse(self) -> Any:
+        """The matrix as a ``csr_array``, or None where the file holds a dense one."""
+        return None
+
+    def place(self, row: int, column: int) -> str:
+        """The words for the place of an entry of the matrix."""
+        return f"row {row}, column {column} (counted from 0)"
+
+
+class Content(NamedTuple):
+    """The content of a file."""
+
+    array: Any
+    """The matrix, dense (perhaps mapped into memory) or sparse; or labels."""
+    labels: Any = None
+    """The labels beside it, if there are any."""
+
+
+class ArrayReader(Reader):
+    """An array that the function ``read`` finds in a file; ``name`` stands for it in messages."""
+
+    def __init__(self, path: Path, read: Callable[[Path], Content], name: str) -> None:
+        super().__init__(path)
+        self._read = read
+        self._name = name
 
     @cached_property
+    def _found(self) -> Content:
+        return self._read(self.path)
+
+    @cached_property
+    def _matrix(self) -> Stored:
+        return checked(self._found.array, self._name)
+
+    @property
     def shape(self) -> tuple[int, int]:
-        header = self._header()
-        require_real(header.dtype, self._name())
-        return require_matrix(header.shape, self._name())
+        m, d = self._matrix.shape
+        return m, d
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        shape = self.shape  # checked before the array is read
-        array = self._array().reshape(shape)
-        return as_float64(array if wanted is None else array[wanted])
+        matrix = self._matrix
+        if not isinstance(matrix, np.ndarray):
+            return _dense(matrix, wanted, unstored, self._name)
+        chosen = matrix[slice(None) if wanted is None else wanted]
+        require(8.0 * chosen.size, "the matrix")
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes infinite, and is refused later
+            return np.array(chosen, dtype=np.float64, order="C")
+
+    @property
+    def has_both(self) -> bool:
+        return self._found.labels is not None
+
+    def sparse(self) -> Any:
+        return None if isinstance(self._matrix, np.ndarray) else self._matrix.tocsr()
 
     def labels(self) -> Labels:
-        return as_labels(np.array(self._array()), str(self.path))
+        array, beside = self._found
+        found = array if beside is None else beside
+        if not isinstance(found, np.ndarray):
+            raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")
+        if not found.size:
+            raise ValueError(f"{self.path} is empty: shape {found.shape}")
+        if found.ndim == 2 and 1 in found.shape:
+            found = found.ravel()
+        return as_labels(np.array(found), str(self.path))
 
 
-class NpzReader(NpyReader):
-    """One array of a ``.npz`` archive: the only one, or the one named by ``key``."""
+def _dense(stored: Any, wanted: Index | None, unstored: float, what: str) -> Array:
+    """The ``wanted`` rows (sorted, distinct; None: all) as a dense matrix, ``unstored`` where no entry is stored.
 
-    def __init__(self, path: Path, key: str | None = None) -> None:
-        super().__init__(path)
-        self.key = key
-
-    @cached_property
-    def _chosen(self) -> str:
-        keys = npz_keys(self.path)
-        listed = ", ".join([*map(repr, keys[:_SHOWN]), *(["..."] if len(keys) > _SHOWN else [])])
-        if not keys:
-            raise ValueError(f"{self.path} is empty: it holds no array")
-        if self.key is None:
-            if len(keys) > 1:
-                raise ValueError(f"{self.path} holds {len(keys)} arrays, {listed}: choose one, as in {self.path}:{keys[0]}")
-            return keys[0]
-        if self.key not in keys:
-            raise ValueError(f"{self.path} holds no array {self.key!r}{suggestion(self.key, keys) or ';'} its keys are {listed}")
-        return self.key
-
-    def _name(self) -> str:
-        return f"{self.path}:{self._chosen}"
-
-    def _header(self) -> Header:
-        return npz_header(self.path, self._chosen)
-
-    def _array(self) -> np.ndarray[Any, np.dtype[Any]]:
-        return npz_array(self.path, self._chosen)
+    Repeated entries are summed.
+    """
+    m, d = stored.shape
+    row, column, value = stored.row, stored.col, stored.data
+    if wanted is not None:
+        m = wanted.size
+        place = np.searchsorted(wanted, row)
+        kept = np.flatnonzero(np.isin(row, wanted))
+        row, column, value = place[kept], column[kept], value[kept]
+    if 8 * m * d > DENSE_LIMIT:
+        raise ValueError(
+            f"{what}: {m} rows of {d} columns would take {8 * m * d / 2**30:.3g} GiB once dense, more than the "
+            f"{DENSE_LIMIT / 2**30:g} GiB allowed in one process: read fewer rows in each (more ranks), or reduce the columns"
+        )
+    require(8.0 * m * d, what)
+    block = np.full((m, d), unstored)
+    block[row, column] = 0.0
+    np.add.at(block, (row, column), value)
+    return block

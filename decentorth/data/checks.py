@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,16 @@ from decentorth.protocols import Array, Index
 
 LEAVE_OUT = "Remove such rows or fill in the values"
 DROP = "Fill in the values, or leave out the rows with missing cells (drop_missing)"
+
+
+class Source(Protocol):
+    """The file of a matrix."""
+
+    repair: str
+    """The cure for missing values."""
+
+    def place(self, row: int, column: int) -> str:
+        """The words for the place of an entry."""
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
@@ -26,23 +36,19 @@ def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
     return given.astype(np.int64)
 
 
-def require_finite(
-    block: Array, rows: Index | None, what: str, missing: bool = False, table: Callable[[int, int], str] | None = None
-) -> None:
+def require_finite(block: Array, rows: Index | None, what: str, source: Source, missing: bool = False) -> None:
     """Raise unless all values are finite, or NaN where values may be ``missing``; the message has the place of the first wrong one.
 
-    ``rows`` are the numbers of the block's rows in the matrix (None: all of them). ``table`` says where an entry of a matrix stands
-    in a table, whose rows with missing cells can be dropped.
+    ``rows`` are the numbers of the block's rows in the matrix of ``source`` (None: all of them).
     """
     bad = np.isinf(block) if missing else ~np.isfinite(block)
     count = int(np.count_nonzero(bad))
     if not count:
         return
     row, column = (int(i) for i in np.argwhere(bad)[0])
-    at = row if rows is None else int(rows[row])
+    place = source.place(row if rows is None else int(rows[row]), column)
     nans = int(np.count_nonzero(np.isnan(block[bad])))
     raise ValueError(
         f"{what}: {count} of the {block.size} values read are not finite ({nans} NaN, {count - nans} infinite); "
-        f"the first is {block[row, column]} at {table(at, column) if table else f'row {at}, column {column} (counted from 0)'}. "
-        f"{DROP if table and nans == count else LEAVE_OUT}"
+        f"the first is {block[row, column]} at {place}. {source.repair if nans == count else LEAVE_OUT}"
     )

@@ -9,7 +9,7 @@
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
 ``.parquet``                   a table with named columns (`decentorth.data.tables`; needs the extra ``tables``)
 ``.mat``, ``.mat:key``         MATLAB up to version 7: the only matrix of numbers, or the one named ``key``
-``.idx`` ``-ubyte``            idx, as the files of MNIST (`decentorth.data.idx`); only the wanted rows are read
+``.idx`` ``-ubyte``            idx, as the files of MNIST (`decentorth.data.formats`); only the wanted rows are read
 ``.idx.gz`` ``-ubyte.gz``      the same; compression is detected from the content
 =============================  =================================================================================
 
@@ -17,7 +17,7 @@ Contents that contradict the file's size are rejected before memory is allocated
 arrays that would become more than 1 GiB and 100 times as large (`topologies.matrix_files`), and everything but regular files.
 
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made dense, up to
-`decentorth.data.sparse.DENSE_LIMIT` per process. Nothing is unpickled. All values must be real and finite (`MatrixFile.observed`:
+`decentorth.data.arrays.DENSE_LIMIT` per process. Nothing is unpickled. All values must be real and finite (`MatrixFile.observed`:
 or missing); they are converted to float64, exactly where float64 holds them (integers up to 2**53).
 """
 
@@ -28,62 +28,33 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decentorth.data.arrays import NpyReader, NpzReader
+from decentorth.data import formats, tables
+from decentorth.data.arrays import ArrayReader, Content, Reader
 from decentorth.data.checks import require_finite, require_rows
-from decentorth.data.idx import IdxReader
 from decentorth.data.labels import Labels
-from decentorth.data.mat import MatReader
-from decentorth.data.sparse import MtxReader, StoredReader, SvmlightReader
-from decentorth.data.tables import Columns, ParquetTable, TableReader, TextTable, TripletReader
+from decentorth.data.mat import read_mat
+from decentorth.data.tables import Columns, ParquetTable, Table, TextTable
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import is_sparse, npz_keys, regular_size
-from topologies.memory import require
+from topologies.matrix_files import regular_size
 from topologies.words import suggestion
 
-
-class Reader(Protocol):
-    """The interface of the reader of a format."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """``(m, d)`` of the matrix, both positive."""
-
-    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous, not yet checked for NaN.
-
-        Entries that a sparse format does not store are ``unstored``.
-        """
-
-    def labels(self) -> Labels:
-        """``(m,)``: the labels in the file."""
-
-
-_READERS: dict[str, Callable[[Path], Reader]] = {
-    ".npy": NpyReader,
-    ".npz": NpzReader,
-    ".csv": TextReader,
-    ".tsv": TextReader,
-    ".txt": TextReader,
-    ".svm": SvmlightReader,
-    ".svmlight": SvmlightReader,
-    ".libsvm": SvmlightReader,
-    ".parquet": lambda path: ParquetTable(path, Columns()),
-    ".mat": MatReader,
-    ".mtx": MtxReader,
-    ".mtx.gz": MtxReader,
-    ".idx": IdxReader,
-    ".idx.gz": IdxReader,
-    "-ubyte": IdxReader,
-    "-ubyte.gz": IdxReader,
+_TEXT = (".csv", ".tsv", ".txt")
+_ARRAYS: dict[str, Callable[[Path], Content]] = {
+    ".npy": formats.npy,
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), formats.svmlight),
+    **dict.fromkeys((".mtx", ".mtx.gz"), formats.stored),
+    **dict.fromkeys((".idx", ".idx.gz", "-ubyte", "-ubyte.gz"), formats.idx),
 }
 
-EXTENSIONS: tuple[str, ...] = tuple(_READERS)
+_KEYED: dict[str, Callable[[Path, str | None], Content]] = {".npz": formats.npz, ".mat": read_mat}
+
+EXTENSIONS: tuple[str, ...] = (*_ARRAYS, *_KEYED, *_TEXT, ".parquet")
 """The known extensions, in lower case; files may have them in upper case."""
 
 
@@ -110,15 +81,23 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
     if not regular_size(path):
         raise ValueError(f"{path} is empty: it has 0 bytes")
     if columns != Columns() or triplets:
-        kind = ParquetTable if known == ".parquet" else TextTable
-        if known not in (".parquet", ".csv", ".tsv", ".txt"):
+        if known not in (".parquet", *_TEXT):
             raise ValueError(f"columns are named in .csv, .tsv, .txt and .parquet, and {path} has no names of columns")
-        return TripletReader(kind(path, columns)) if triplets else kind(path, columns)
-    if known == ".npz":
-        return StoredReader(path) if key is None and is_sparse(npz_keys(path)) else NpzReader(path, key)
-    if known == ".mat":
-        return MatReader(path, key)
-    return _READERS[known](path)
+        table = _table(path, columns)
+        return ArrayReader(path, lambda _: tables.triplets(table), spec) if triplets else table
+    if known == ".parquet":
+        return _table(path, columns)
+    if known in _TEXT:
+        return TextReader(path)
+    if known in _KEYED:
+        return ArrayReader(path, lambda path: _KEYED[known](path, key), spec)
+    return ArrayReader(path, _ARRAYS[known], spec)
+
+
+def _table(path: Path, columns: Columns) -> Table:
+    if extension(path) == ".parquet":
+        return ParquetTable(path, columns)
+    return TextTable(path, columns)
 
 
 class MatrixFile:
@@ -177,9 +156,6 @@ class MatrixFile:
 
     def _read(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         try:
-            if not isinstance(self._reader, StoredReader | SvmlightReader):  # these have a limit of their own
-                m, d = self.shape
-                require(8.0 * (m if wanted is None else wanted.size) * d, "the matrix")
             return self._reader.rows(wanted, unstored)
         except MemoryError as error:
             raise ValueError(
@@ -187,8 +163,7 @@ class MatrixFile:
             ) from error
 
     def _check(self, block: Array, rows: Index | None, missing: bool = False) -> None:
-        place = self._reader.place if isinstance(self._reader, TableReader) else None
-        require_finite(block, rows, self.name, missing, place)
+        require_finite(block, rows, self.name, self._reader, missing)
 
     def matrix(self) -> Array:
         """``(m, d)``: all rows; float64, C-contiguous, fresh."""
@@ -198,19 +173,16 @@ class MatrixFile:
 
     def stored(self) -> Any:
         """All rows as from `matrix`, or a ``scipy.sparse.csr_array`` where the file holds a sparse matrix (.mtx, .npz)."""
-        found = self._reader.sparse() if isinstance(self._reader, StoredReader) else None
+        found = self._reader.sparse()
         if found is None:
             return self.matrix()
-        require_finite(found.data[:, None], None, self.name)
+        require_finite(found.data[:, None], None, self.name, self._reader)
         return found
 
     @cached_property
     def labels(self) -> Labels | None:
         """``(m,)``: the labels that the file holds beside the matrix (SVMlight, the named column of a table), else None."""
-        beside = isinstance(self._reader, SvmlightReader) or (
-            isinstance(self._reader, TableReader) and self._reader.columns.label is not None
-        )
-        return self._reader.labels() if beside else None
+        return self._reader.labels() if self._reader.has_both else None
 
 
 def load_matrix(path: str | os.PathLike[str]) -> Array:

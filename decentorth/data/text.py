@@ -11,14 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from decentorth.data.arrays import Reader
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import EXPANSION, UNPACKED_LIMIT
+from topologies.memory import require
 
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer label."""
@@ -62,29 +64,26 @@ def is_number(text: str) -> bool:
 
 def shown(text: str) -> str:
     """The first 40 characters of ``text`` at most, for messages."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+    return repr(text[:_SHOWN]) + "..." * (len(text) > _SHOWN)
 
 
 def text_labels(texts: Sequence[str], path: Path) -> Labels:
-    """``(m,)``: the labels in a file as strings; ValueError where one is not in UTF-8, or they would take too much memory."""
-    for text in texts:
-        if not text.isascii() and _UNDECODED.search(text):
-            raise ValueError(f"{path}: the label {shown(text)} is not in UTF-8: save the file as UTF-8")
-    longest = max(texts, key=len, default="")
-    most = max(UNPACKED_LIMIT, EXPANSION * path.stat().st_size)
-    if 4 * len(texts) * len(longest) > most:
-        raise ValueError(
-            f"{path}: {len(texts)} labels with room for the longest, {shown(longest)} of {len(longest)} characters, "
-            f"would take more than {most / 2**30:.3g} GiB: shorten it"
-        )
+    """``(m,)``: the labels in a file, integers if all are, else strings; ValueError where one is not in UTF-8."""
+    if all(map(INTEGER.fullmatch, texts)):
+        return np.array([int(text) for text in texts], dtype=np.int64)
+    wrong = next((text for text in texts if not text.isascii() and _UNDECODED.search(text)), None)
+    if wrong is not None:
+        raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8")
+    longest = max(map(len, texts))
+    try:
+        require(4.0 * len(texts) * longest, f"{len(texts)} labels with room for {longest} characters")
+    except MemoryError as error:
+        raise ValueError(f"{path} does not fit into memory ({error})") from error
     return as_labels(np.array(texts, dtype=np.str_), str(path))
 
 
-class TextReader:
-    """A matrix in delimited text, read as a stream: every line is counted, only the wanted ones are parsed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+class TextReader(Reader):
+    """A matrix in delimited text: every line is counted, only the wanted ones are parsed, by NumPy."""
 
     @cached_property
     def _layout(self) -> _Layout:
@@ -95,79 +94,70 @@ class TextReader:
         if "\0" in text:
             raise ValueError(f"{self.path} is not plain text (it holds zero bytes): save it as UTF-8")
         fields = text.split(delimiter_of(text))
-        numeric = [is_number(field) for field in fields]
-        if any(numeric) or not any(map(str.isalpha, text)):
-            if not all(numeric):
-                self._refuse(number, fields, "; a line of names has letters and no number, a row of data only numbers")
+        if any(map(is_number, fields)) or not any(map(str.isalpha, text)):
             return _Layout(number, delimiter_of(text), len(fields))
         first, row = next(lines, (0, ""))
         if not first:
             raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) has no number in it, and no line follows")
-        layout = _Layout(first, delimiter_of(row), len(row.split(delimiter_of(row))))
-        if layout.delimiter is not None and '"' not in text and len(text.split(layout.delimiter)) != layout.columns:
-            names = len(text.split(layout.delimiter))
-            raise ValueError(f"{self.path}: line {first} has {layout.columns} columns, but the header, line {number}, has {names}")
-        return layout
+        mark = delimiter_of(row)
+        columns, names = len(row.split(mark)), len(text.split(mark))
+        if mark is not None and '"' not in text and names != columns:
+            raise ValueError(f"{self.path}: line {first} has {columns} columns, but the header, line {number}, has {names}")
+        return _Layout(first, mark, columns)
 
     def _data(self) -> Iterator[tuple[int, str]]:
         return (line for line in _lines(self.path) if line[0] >= self._layout.first_line)
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        first, delimiter, columns = self._layout
-        m = 0
-        for number, text in self._data():
-            found = len(text.split()) if delimiter is None else text.count(delimiter) + 1
-            if found != columns:
-                raise ValueError(f"{self.path}: line {number} has {found} columns, but line {first} has {columns}")
-            m += 1
-        return m, columns
+        return sum(1 for _ in self._data()), self._layout.columns
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         m, d = self.shape
-        numbers = range(m) if wanted is None else wanted.tolist()
-        block = np.empty((len(numbers), d))
-        lines = enumerate(self._data())
-        for place, row in enumerate(numbers):
-            number, text = next(line for at, line in lines if at == row)
-            block[place] = self._parse(number, text)
+        chosen = np.zeros(m, dtype=bool)
+        chosen[slice(None) if wanted is None else wanted] = True
+        count = int(chosen.sum())
+        require(8.0 * count * d, "the matrix")
+        if not count:
+            return np.empty((0, d))
+        texts = (text for _, text in compress(self._data(), chosen.tobytes()))
+        try:
+            block: Array = np.loadtxt(texts, delimiter=self._layout.delimiter, comments=None, ndmin=2)
+        except ValueError as error:
+            self._refuse(chosen)
+            raise ValueError(f"{self.path} cannot be read: {error}") from error
+        if block.shape != (count, d):
+            self._refuse(chosen)
         return block
 
-    def _parse(self, number: int, text: str) -> list[float]:
-        fields = text.split(self._layout.delimiter)
-        if text.isascii() and "_" not in text:
-            try:
-                return [float(field) for field in fields]
-            except ValueError:
-                pass
-        self._refuse(
-            number, fields, "; choose the columns of numbers by their names (columns)" if self._layout.first_line > 1 else ""
-        )
-        return [float(field) for field in fields]
-
-    def _refuse(self, number: int, fields: list[str], repair: str) -> None:
-        """Raise unless all fields of line ``number`` are numbers."""
-        for column, field in enumerate(fields, 1):
-            if not is_number(field):
-                got = f"{shown(field)} is not a number" if field.strip() else "there is nothing"
-                raise ValueError(f"{self.path}: line {number}, column {column} (counted from 1): {got}{repair}")
+    def _refuse(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        """Raise for the first of the ``chosen`` lines that is no row of numbers."""
+        first, mark, columns = self._layout
+        for number, text in compress(self._data(), chosen.tobytes()):
+            fields = text.split(mark)
+            if len(fields) != columns:
+                raise ValueError(f"{self.path}: line {number} has {len(fields)} columns, but line {first} has {columns}")
+            column = next((at for at, field in enumerate(fields) if not is_number(field)), None)
+            if column is not None:
+                raise ValueError(
+                    f"{self.path}: line {number}, column {column + 1} (counted from 1): {shown(fields[column])} is not a number; "
+                    "choose the columns of numbers by their names (columns); a line of names has no number"
+                )
 
     def labels(self) -> Labels:
         """The labels, one per line: all integers, or else strings; a header above integers is skipped."""
         lines = list(_lines(self.path))
         if not lines:
             raise ValueError(f"{self.path} is empty: it has no label")
-        for (before, _), (number, text) in zip([(lines[0][0] - 1, ""), *lines], lines, strict=False):
-            if number != before + 1:
-                raise ValueError(f"{self.path}: line {before + 1} is blank, but each line must hold one label")
+        for expected, (number, text) in enumerate(lines, lines[0][0]):
+            if number != expected:
+                raise ValueError(f"{self.path}: line {expected} is blank, but each line must hold one label")
             fields = text.split(delimiter_of(text))
             if delimiter_of(text) or (len(fields) > 1 and all(map(is_number, fields))):
                 raise ValueError(f"{self.path}: line {number} must hold one label, but holds {len(fields)}: {shown(text)}")
         texts = [text.strip() for _, text in lines]
         if len(texts) > 1 and not is_number(texts[0]) and all(map(is_number, texts[1:])):
             texts = texts[1:]
-        if all(map(INTEGER.fullmatch, texts)):
-            return np.array([int(text) for text in texts], dtype=np.int64)
-        if all(map(is_number, texts)):
-            return as_labels(np.array([float(text) for text in texts]), str(self.path))
+        if all(map(is_number, texts)) and not all(map(INTEGER.fullmatch, texts)):
+            return as_labels(np.array(texts, dtype=np.float64), str(self.path))
         return text_labels(texts, self.path)

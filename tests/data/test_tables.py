@@ -249,9 +249,9 @@ def test_mat_files_hold_dense_and_sparse_matrices_and_labels(tmp_path: Path) -> 
     assert np.array_equal(MatrixFile(f"{path}:A").rows([3, 0]), A[[3, 0]])
     assert np.array_equal(load_matrix(f"{path}:s"), np.diag([1.0, 0.0, 3.0]))
     assert np.isnan(MatrixFile(f"{path}:s").observed([0])[0]).tolist() == [False, True, True]
-    with pytest.raises(ValueError, match=r"holds 2 matrices of numbers, 'A', 's': choose one, as in .*a\.mat:A"):
+    with pytest.raises(ValueError, match=r"holds 2 arrays, 'A', 's': choose one, as in .*a\.mat:A"):
         load_matrix(path)
-    with pytest.raises(ValueError, match="holds no matrix 'note'"):
+    with pytest.raises(ValueError, match="holds no array 'note'"):
         load_matrix(f"{path}:note")
     scipy.io.savemat(path, {"y": [1, 2, 2]})
     assert load_labels(path).tolist() == [1, 2, 2]
@@ -266,18 +266,8 @@ def test_sparse_mat_files_of_every_form_are_read(dtype: type, options: dict[str,
     assert np.array_equal(load_matrix(f"{tmp_path / 'a.mat'}:a_long_name"), whole.toarray())
 
 
-@pytest.mark.parametrize(
-    ("starts", "rows", "message"),
-    [
-        ([0, 9, 2], [0, 1], "starts of its columns must rise from 0 to at most 2 in 3 steps"),
-        ([0, -5, 2], [0, 1], "starts of its columns must rise"),
-        ([0, 1, 2], [0, 3], r"an entry outside of its shape \(3, 2\)"),
-        ([0, 1, 2], [-1, 1], r"an entry outside of its shape \(3, 2\)"),
-    ],
-)
-def test_sparse_mat_files_whose_places_are_damaged_are_refused(
-    starts: list[int], rows: list[int], message: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("starts", "rows"), [([0, 9, 2], [0, 1]), ([0, -5, 2], [0, 1]), ([0, 1, 2], [0, 3]), ([0, 1, 2], [-1, 1])])
+def test_sparse_mat_files_whose_places_are_damaged_are_refused(starts: list[int], rows: list[int], tmp_path: Path) -> None:
     scipy.io.savemat(tmp_path / "a.mat", {"A": scipy.sparse.csc_array(np.array([[7.0, 0.0], [0.0, 8.0], [0.0, 0.0]]))})
     content = (tmp_path / "a.mat").read_bytes()
     for size, found, changed in ((8, [0, 1], rows), (12, [0, 1, 2], starts)):  # an element: type 5 (int32), bytes, numbers
@@ -285,7 +275,7 @@ def test_sparse_mat_files_whose_places_are_damaged_are_refused(
         assert content.count(old) == 1
         content = content.replace(old, new)
     (tmp_path / "a.mat").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"a\.mat cannot be read as a \.mat file: "):
         load_matrix(tmp_path / "a.mat")
 
 
@@ -330,7 +320,7 @@ def test_a_compressed_mat_variable_is_not_unpacked_beyond_its_dimensions(name: b
 def test_mat_files_of_version_7_3_and_damaged_ones_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.mat"
     path.write_bytes(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + bytes(512))
-    with pytest.raises(ValueError, match=r"new\.mat is of version 7\.3, which is not read: .*'-v7'"):
+    with pytest.raises(ValueError, match=r"new\.mat .*version 7\.3 is not read: .*'-v7'"):
         load_matrix(path)
     scipy.io.savemat(path, {"A": np.eye(9)})
     whole = path.read_bytes()

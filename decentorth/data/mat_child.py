@@ -1,0 +1,49 @@
+"""The process that reads one matrix of a MATLAB file, run as a script by `decentorth.data.mat`."""
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from scipy import io, sparse
+
+NUMBERS = frozenset("sparse double single logical int8 uint8 int16 uint16 int32 uint32 int64 uint64".split())
+"""MATLAB's classes of matrices of numbers."""
+
+
+def limit(seconds: int, memory: int) -> None:
+    """Limit the time and the memory of this process, where the system can."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
+        hard = resource.getrlimit(kind)[1]
+        if hard == resource.RLIM_INFINITY or most < hard:
+            with suppress(OSError, ValueError):  # macOS has no such limit of memory
+                resource.setrlimit(kind, (most, hard))
+
+
+def read(path: str, key: str, folder: Path) -> list[str]:
+    """Save the matrix named ``key``, or the only one, in ``folder``; return the names of all."""
+    names = [name for name, _, kind in io.whosmat(path) if kind in NUMBERS]
+    wanted = key
+    if not key and len(names) == 1:
+        wanted = names[0]
+    if wanted in names:
+        found = io.loadmat(path, variable_names=[wanted])[wanted]
+        if sparse.issparse(found):
+            sparse.save_npz(folder / "matrix.npz", found, compressed=False)
+        else:
+            np.save(folder / "matrix.npy", found, allow_pickle=False)
+    return names
+
+
+if __name__ == "__main__":
+    path, key, folder, seconds, memory = sys.argv[1:]
+    limit(int(seconds), int(memory))
+    try:
+        sys.stdout.write(json.dumps(read(path, key, Path(folder))))
+    except Exception as error:  # SciPy's reader has many ways to fail on a damaged file
+        sys.exit(" ".join(str(error).split())[:200] or type(error).__name__)
