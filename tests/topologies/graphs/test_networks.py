@@ -177,11 +177,11 @@ GRAPHML = b"""<?xml version="1.0"%s?><graphml xmlns="http://graphml.graphdrawing
             r"graph\.graphml: cannot be read as \.graphml: Unknown key for id k",
         ),
         ("graph.graphml", GRAPHML % (b' encoding="nonsense"', b'"int"', b"1"), "unknown encoding: nonsense"),
-        ("graph.mtx", MARKET + b"0 0 0\n", r"graph\.mtx: cannot be read as \.mtx: is empty: shape \(0, 0\)"),
+        ("graph.mtx", MARKET + b"0 0 0\n", r"graph\.mtx: cannot be read as \.mtx: .* is empty: shape \(0, 0\)"),
         ("graph.mtx", MARKET + b"2000000000 2000000000 1\n1 1 1\n", "has 2000000000 rows but stores only 1 entries"),
         ("graph.mtx", MARKET + b"10000000 10000000 1\n1 1 1\n", "must connect its 10000000 agents, but stores only 1 entries"),
         ("graph.mtx", MARKET + b"9999999999999999999 1 1\n1 1 1\n", r"each at most 2\^53"),
-        ("graph.npy", b"PK\3\4", r"graph\.npy: cannot be read as \.npy: is not in \.npy format"),
+        ("graph.npy", b"PK\3\4", r"graph\.npy: cannot be read as \.npy: cannot be read: "),
         ("graph.mtx", b"nothing", r"graph\.mtx: cannot be read as \.mtx"),
     ],
 )
@@ -208,7 +208,7 @@ def test_matrices_that_are_no_adjacency_are_refused(matrix: np.ndarray, message:
 
 def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "graph.npy", np.array([[0, 1], [1, None]], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"holds pickled Python objects .*nothing is unpickled here"):
+    with pytest.raises(ValueError, match=r"holds Python objects, and nothing is unpickled here"):
         topologies.graph_from_file(tmp_path / "graph.npy")
 
 
