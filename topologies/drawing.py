@@ -19,6 +19,8 @@ from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
     import networkx as nx
+else:
+    from topologies.later import nx
 
 Points: TypeAlias = NDArray[np.float64]
 
@@ -52,7 +54,6 @@ def draw_graph(
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
-    from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
 
     graph, own = named_graph(graph)
@@ -65,38 +66,51 @@ def draw_graph(
     if matrix.shape != edges.shape:
         raise ValueError(f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the graph {n} agents")
     axes = _axes(axes)
-    once = upper(edges)
-    tails, heads = once.row, once.col
-    weights = np.array([matrix[i, j] for i, j in zip(tails, heads, strict=True)])
-    largest = np.abs(weights).max(initial=np.finfo(float).tiny)
-    cut = _segments(graph, edges, places) if positions is None else _Segments(np.stack([places[tails], places[heads]], axis=1))
-    weights = weights if cut.edge is None else weights[cut.edge]
     share = min(1.0, 60 / n)
-    lines = LineCollection(
-        list(cut.ends),
-        linewidths=_THINNEST + (_THICKEST * share**0.5 - _THINNEST) * np.abs(weights) / largest,
-        linestyles=["solid" if weight >= 0 else "dashed" for weight in weights],
-        colors="0.55",
-        zorder=1,
-    )
-    axes.add_collection(lines)
-    constant = colours is not None and np.ptp(colours) <= _EQUAL * np.abs(colours).max(initial=0.0)
-    shown: dict[str, Any] = {"color": "0.85"}
-    if colours is not None and not constant:
-        shown = {"c": colours, "cmap": "viridis", "norm": "log" if logarithmic and colours.min() > 0.0 else None}
-    agents = axes.scatter(places[:, 0], places[:, 1], s=_AGENTS * share, edgecolors="black", linewidths=0.6, zorder=2, **shown)
+    segments = _segments(graph, edges, places)
+    if positions is not None:
+        segments = _Segments(_straight(edges, places))
+    _draw_edges(axes, segments, upper(edges), matrix, _THICKEST * share**0.5)
+    _draw_agents(axes, places, colours, label, _AGENTS * share, logarithmic)
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
             text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
             text.set_path_effects([withStroke(linewidth=2, foreground="white")])
-    if colours is not None and constant:
-        axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
-    elif colours is not None:
-        axes.figure.colorbar(agents, ax=axes, label=label, shrink=0.8)
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.margins(0.12)
     return axes
+
+
+def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickest: float) -> None:
+    """Draw lines as wide as the weights of their edges in ``matrix``."""
+    from matplotlib.collections import LineCollection
+
+    weights = np.array([matrix[i, j] for i, j in zip(edges.row, edges.col, strict=True)])
+    largest = np.abs(weights).max(initial=np.finfo(float).tiny)
+    if segments.edge is not None:
+        weights = weights[segments.edge]
+    lines = LineCollection(
+        list(segments.ends),
+        linewidths=_THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest,
+        linestyles=np.where(weights >= 0, "solid", "dashed").tolist(),
+        colors="0.55",
+        zorder=1,
+    )
+    axes.add_collection(lines)
+
+
+def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, area: float, logarithmic: bool) -> None:
+    """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
+    constant = colours is None or np.ptp(colours) <= _EQUAL * np.abs(colours).max(initial=0.0)
+    shown: dict[str, Any] = {"color": "0.85"}
+    if colours is not None and not constant:
+        shown = {"c": colours, "cmap": "viridis", "norm": "log" if logarithmic and colours.min() > 0.0 else None}
+    agents = axes.scatter(places[:, 0], places[:, 1], s=area, edgecolors="black", linewidths=0.6, zorder=2, **shown)
+    if not constant:
+        axes.figure.colorbar(agents, ax=axes, label=label, shrink=0.8)
+    elif colours is not None:
+        axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
 
 
 def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
@@ -140,8 +154,6 @@ def agent_positions(graph: nx.Graph[int]) -> Points:
     """Positions of the agents, shape (n, 2): the graph's own (attribute ``pos``), else the lattice for grids and tori with two
     sides numbered by rows, a circle for cycles and complete graphs, else networkx's Kamada-Kawai layout, or a spectral one above
     500 agents. Errors as `check_graph`."""
-    import networkx as nx
-
     edges = adjacency(graph)
     n = edges.shape[0]
     given = _given(graph)
@@ -193,10 +205,17 @@ def edge_segments(graph: nx.Graph[int], positions: ArrayLike) -> Points:
     return _segments(graph, adjacency(graph), np.asarray(positions, dtype=np.float64)).ends
 
 
+def _straight(edges: Weights, places: Points) -> Points:
+    """The straight lines of all edges, ``(k, 2, 2)``."""
+    once = upper(edges)
+    return np.stack([places[once.row], places[once.col]], axis=1)
+
+
 def _segments(graph: nx.Graph[int], edges: Weights, places: Points) -> _Segments:
+    """The lines of all edges; an edge around a torus is cut."""
     once = upper(edges)
     tails, heads = once.row.astype(np.int64), once.col.astype(np.int64)
-    ends = np.stack([places[tails], places[heads]], axis=1)
+    ends = _straight(edges, places)
     lattice = None if len(_given(graph)) == len(places) else _lattice(edges)
     if lattice is None or not lattice.periodic:
         return _Segments(ends)
@@ -212,8 +231,6 @@ def _segments(graph: nx.Graph[int], edges: Weights, places: Points) -> _Segments
 
 def _given(graph: nx.Graph[int]) -> dict[int, Any]:
     """The positions that a graph's nodes have themselves."""
-    import networkx as nx
-
     positions: dict[int, Any] = nx.get_node_attributes(graph, "pos")
     return positions
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import os
 
     import networkx as nx
+else:
+    from topologies.later import nx
 
 AGENTS_LIMIT = 10**6
 """The maximum number of agents of a directed graph built by name: each edge is an object of networkx."""
@@ -89,8 +91,6 @@ def digraph_from_file(path: str | os.PathLike[str]) -> nx.DiGraph[int]:
     Raises ValueError if the suffix is unknown, the file cannot be read, or the graph is not strongly connected; OSError if the file
     cannot be opened.
     """
-    import networkx as nx
-
     path = Path(path)
     graph: Any = numbered(integer_labels(nx.DiGraph(read_graph(path, directed=True))))
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
@@ -103,8 +103,6 @@ def digraph_from_file(path: str | os.PathLike[str]) -> nx.DiGraph[int]:
 
 def _digraph(n: int, tails: Agents, heads: Agents) -> nx.DiGraph[int]:
     """The graph with an edge from each of ``tails`` to the head beside it; equal edges are merged."""
-    import networkx as nx
-
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(n))
     graph.add_edges_from(zip(tails.tolist(), heads.tolist(), strict=True))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from topologies.canonical import Weights
+else:
+    from topologies.later import nx
 
 P = ParamSpec("P")
 LINK_BYTES = 190
@@ -36,8 +38,6 @@ class Edges(NamedTuple):
 
     def graph(self) -> nx.Graph[int]:
         """The graph with nodes 0..n-1 in order; positions become the node attribute ``pos``."""
-        import networkx as nx
-
         require(LINK_BYTES * len(self.tails), f"a networkx graph of {len(self.tails)} edges")
         graph: nx.Graph[int] = nx.Graph()
         graph.add_nodes_from(range(self.n))

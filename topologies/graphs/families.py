@@ -17,6 +17,8 @@ from topologies.memory import require
 
 if TYPE_CHECKING:
     import networkx as nx
+else:
+    from topologies.later import nx
 
 AGENTS_LIMIT = 10**8
 """The maximum number of agents of a graph built by name: one process lacks the memory and time for more."""
@@ -203,8 +205,6 @@ def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
 
     The old labels are kept in the node attribute ``label``; other attributes are copied.
     """
-    import networkx as nx
-
     labels = list(graph)
     try:
         labels.sort()

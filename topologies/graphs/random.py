@@ -14,6 +14,8 @@ from topologies.graphs.families import at_least, check_edges, count
 
 if TYPE_CHECKING:
     import networkx as nx
+else:
+    from topologies.later import nx
 
 _TRIES = 100
 _REPAIRS = 1000
@@ -85,8 +87,6 @@ def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
 
     Raises ValueError if ``k`` is odd or not in 2..n - 1, ``p`` is outside [0, 1], or none of 100 draws is connected.
     """
-    import networkx as nx
-
     n, k, p = count("watts_strogatz", n), at_least(2, k, "watts_strogatz: k"), _probability("watts_strogatz", p)
     if k % 2 or k >= n:
         raise ValueError(f"watts_strogatz: k must be even and below n, got k={k}, n={n}")
@@ -105,8 +105,6 @@ def barabasi_albert(n: int, m: int = 2, seed: int = 0) -> Edges:
 
     Raises ValueError if ``m`` is not in 1..n - 1.
     """
-    import networkx as nx
-
     n, m = count("barabasi_albert", n), at_least(1, m, "barabasi_albert: m")
     if m >= n:
         raise ValueError(f"barabasi_albert: m must be below n, got m={m}, n={n}")

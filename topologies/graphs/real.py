@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import os
 
     import networkx as nx
+else:
+    from topologies.later import nx
 
 _SHOWN = 200
 """The maximum number of a file's characters that a message quotes."""
@@ -28,29 +30,21 @@ _SHOWN = 200
 
 def karate_club() -> nx.Graph[int]:
     """Zachary's karate club (1977): 34 members, 78 friendships outside the club."""
-    import networkx as nx
-
     return numbered(nx.karate_club_graph())
 
 
 def florentine_families() -> nx.Graph[int]:
     """Marriages between 15 Florentine families of the Renaissance (Padgett; Breiger and Pattison, 1986): 20 edges."""
-    import networkx as nx
-
     return numbered(nx.florentine_families_graph())
 
 
 def les_miserables() -> nx.Graph[int]:
     """Characters who appear together in Victor Hugo's novel (Knuth, 1993): 77 agents, 254 edges."""
-    import networkx as nx
-
     return numbered(nx.les_miserables_graph())
 
 
 def davis_women() -> nx.Graph[int]:
     """Davis, Gardner and Gardner's Southern women (1941): 18 women and the 14 events they attended, bipartite, 89 edges."""
-    import networkx as nx
-
     return numbered(nx.davis_southern_women_graph())
 
 
@@ -67,8 +61,6 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction only, or the graph is
     disconnected; OSError if the file cannot be opened.
     """
-    import networkx as nx
-
     path = Path(path)
     named = integer_labels(_undirected(path, read_graph(path)))
     if largest_component and len(named):
@@ -104,8 +96,6 @@ def read_graph(path: Path, directed: bool = False) -> nx.Graph[Any]:
 
 
 def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
-    import networkx as nx
-
     if graph.is_directed():
         one_way = next(((u, v) for u, v in graph.edges() if not graph.has_edge(v, u)), None)
         if one_way is not None:
@@ -118,8 +108,6 @@ def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
 
 def integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     """Labels that are all the decimal text of different integers, as those integers, which sort in their order."""
-    import networkx as nx
-
     try:
         integers = {label: int(str(label)) for label in graph}
     except ValueError:
@@ -134,8 +122,6 @@ def unread_attributes(graph: nx.Graph[Any]) -> list[str]:
 
 def _markup(path: Path, directed: bool) -> nx.Graph[Any]:
     """The graph of a .gml or .graphml file by its labels, or by the nodes' ids where these do not all have different labels."""
-    import networkx as nx
-
     graph: nx.Graph[Any]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # attributes of unknown type, which nothing here uses
@@ -146,8 +132,6 @@ def _markup(path: Path, directed: bool) -> nx.Graph[Any]:
 
 
 def _edge_list(path: Path, directed: bool) -> nx.Graph[Any]:
-    import networkx as nx
-
     graph: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = (line if '"' in line else line.partition("#")[0] for line in file)
@@ -190,7 +174,6 @@ def _is_number(text: str) -> bool:
 
 
 def _adjacency_matrix(path: Path, directed: bool) -> nx.Graph[Any]:
-    import networkx as nx
     from scipy import sparse
 
     matrix = read_square(path)

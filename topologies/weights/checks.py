@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from topologies.canonical import Adjacency
+else:
+    from topologies.later import nx
 
 _SPECTRAL_TOLERANCE = 1e-12
 _SHOWN = 5
@@ -68,8 +70,6 @@ def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
 
 def from_graph(graph: object, directed: bool = False) -> Weights:
     """The adjacency matrix of a networkx graph with nodes 0..n-1, which may have directions if ``directed``."""
-    import networkx as nx
-
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"the graph must be a networkx.{'DiGraph' if directed else 'Graph'}, got {type(graph).__name__}")
     if graph.is_directed() and not directed:
