@@ -64,6 +64,7 @@ def main(
     from topologies import names, reports
     from topologies.sequences.names import is_sequence_name
 
+    lines: Iterable[str]
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
     try:
         _require_matplotlib(plot)

@@ -151,7 +151,7 @@ class MatrixFile:
         rows = require_rows(index, self.shape[0], self.name)
         wanted, places = np.unique(rows, return_inverse=True)
         block = self._read(wanted, np.nan if missing else 0.0)
-        self._check(block, wanted, missing)
+        require_finite(block, wanted, self.name, self._reader, missing)
         return block if np.array_equal(wanted, rows) else block[places]
 
     def _read(self, wanted: Index | None, unstored: float = 0.0) -> Array:
@@ -162,13 +162,10 @@ class MatrixFile:
                 f"{self.name} does not fit into memory ({error}): read fewer rows in each process (more ranks)"
             ) from error
 
-    def _check(self, block: Array, rows: Index | None, missing: bool = False) -> None:
-        require_finite(block, rows, self.name, self._reader, missing)
-
     def matrix(self) -> Array:
         """``(m, d)``: all rows; float64, C-contiguous, fresh."""
         block = self._read(None)
-        self._check(block, None)
+        require_finite(block, None, self.name, self._reader)
         return block
 
     def stored(self) -> Any:

@@ -4,6 +4,7 @@ import json
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import io, sparse
@@ -32,7 +33,7 @@ def read(path: str, key: str, folder: Path) -> list[str]:
     if not key and len(names) == 1:
         wanted = names[0]
     if wanted in names:
-        found = io.loadmat(path, variable_names=[wanted])[wanted]
+        found: Any = io.loadmat(path, variable_names=[wanted])[wanted]
         if sparse.issparse(found):
             sparse.save_npz(folder / "matrix.npz", found, compressed=False)
         else:

@@ -20,6 +20,7 @@ import numpy as np
 from decentorth.data.arrays import Reader
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
+from topologies.matrix_files import reading, require_unpacked
 from topologies.memory import require
 
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -74,11 +75,8 @@ def text_labels(texts: Sequence[str], path: Path) -> Labels:
     wrong = next((text for text in texts if not text.isascii() and _UNDECODED.search(text)), None)
     if wrong is not None:
         raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8")
-    longest = max(map(len, texts))
-    try:
-        require(4.0 * len(texts) * longest, f"{len(texts)} labels with room for {longest} characters")
-    except MemoryError as error:
-        raise ValueError(f"{path} does not fit into memory ({error})") from error
+    with reading(path):
+        require_unpacked(4 * len(texts) * max(map(len, texts)), path.stat().st_size)  # an array has room for the longest in each
     return as_labels(np.array(texts, dtype=np.str_), str(path))
 
 
