@@ -156,7 +156,7 @@ def agent_positions(graph: nx.Graph[int]) -> Points:
     500 agents. Errors as `check_graph`."""
     edges = adjacency(graph)
     n = edges.shape[0]
-    given = _given(graph)
+    given = nx.get_node_attributes(graph, "pos")
     if len(given) == n:
         return np.array([given[i] for i in range(n)], dtype=np.float64)
     lattice = _lattice(edges)
@@ -216,7 +216,7 @@ def _segments(graph: nx.Graph[int], edges: Weights, places: Points) -> _Segments
     once = upper(edges)
     tails, heads = once.row.astype(np.int64), once.col.astype(np.int64)
     ends = _straight(edges, places)
-    lattice = None if len(_given(graph)) == len(places) else _lattice(edges)
+    lattice = None if len(nx.get_node_attributes(graph, "pos")) == len(places) else _lattice(edges)
     if lattice is None or not lattice.periodic:
         return _Segments(ends)
     rows = heads // lattice.columns - tails // lattice.columns
@@ -227,12 +227,6 @@ def _segments(graph: nx.Graph[int], edges: Weights, places: Points) -> _Segments
     after = np.stack([ends[around, 1], ends[around, 1] + stub], axis=1)
     straight = np.flatnonzero(apart == 1)
     return _Segments(np.concatenate([ends[straight], before, after]), np.concatenate([straight, around, around]))
-
-
-def _given(graph: nx.Graph[int]) -> dict[int, Any]:
-    """The positions that a graph's nodes have themselves."""
-    positions: dict[int, Any] = nx.get_node_attributes(graph, "pos")
-    return positions
 
 
 def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 
 from decentorth.data import formats, tables
 from decentorth.data.arrays import ArrayReader, Content, Reader
-from decentorth.data.checks import require_finite, require_rows
+from decentorth.data.checks import LEAVE_OUT, require_rows
 from decentorth.data.labels import Labels
 from decentorth.data.mat import read_mat
 from decentorth.data.tables import Columns, ParquetTable, Table, TextTable
@@ -151,7 +151,7 @@ class MatrixFile:
         rows = require_rows(index, self.shape[0], self.name)
         wanted, places = np.unique(rows, return_inverse=True)
         block = self._read(wanted, np.nan if missing else 0.0)
-        require_finite(block, wanted, self.name, self._reader, missing)
+        self._require_finite(block, wanted, missing)
         return block if np.array_equal(wanted, rows) else block[places]
 
     def _read(self, wanted: Index | None, unstored: float = 0.0) -> Array:
@@ -162,10 +162,30 @@ class MatrixFile:
                 f"{self.name} does not fit into memory ({error}): read fewer rows in each process (more ranks)"
             ) from error
 
+    def _require_finite(self, block: Array, rows: Index | None, missing: bool = False) -> None:
+        """Raise unless all values are finite, or NaN where values may be ``missing``; the message has the place of the first wrong.
+
+        ``rows`` are the numbers of the block's rows in the matrix (None: all of them).
+        """
+        bad = np.isinf(block) if missing else ~np.isfinite(block)
+        count = int(np.count_nonzero(bad))
+        if not count:
+            return
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        place = self._reader.place(row if rows is None else int(rows[row]), column)
+        nans = int(np.count_nonzero(np.isnan(block[bad])))
+        repair = LEAVE_OUT
+        if nans == count:
+            repair = self._reader.repair
+        raise ValueError(
+            f"{self.name}: {count} of the {block.size} values read are not finite ({nans} NaN, {count - nans} infinite); "
+            f"the first is {block[row, column]} at {place}. {repair}"
+        )
+
     def matrix(self) -> Array:
         """``(m, d)``: all rows; float64, C-contiguous, fresh."""
         block = self._read(None)
-        require_finite(block, None, self.name, self._reader)
+        self._require_finite(block, None)
         return block
 
     def stored(self) -> Any:
@@ -173,7 +193,7 @@ class MatrixFile:
         found = self._reader.sparse()
         if found is None:
             return self.matrix()
-        require_finite(found.data[:, None], None, self.name, self._reader)
+        self._require_finite(found.data[:, None], None)
         return found
 
     @cached_property
