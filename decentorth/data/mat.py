@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from decentorth.data import mat_child
 from decentorth.data.arrays import Content
 from decentorth.data.formats import chosen
 from topologies.matrix_files import EXPANSION, checked, load_sparse, reading
@@ -28,6 +27,7 @@ SECONDS = 600
 """The most time that a file may take."""
 MEMORY = 4 * 2**30
 """The bytes of memory that any file may take: 4 GiB. A larger one may take 100 times its size."""
+_CHILD = Path(__file__).with_name("mat_child.py")
 _JOB = ("PMI", "OMPI_", "MPI", "HYD", "PRTE_")
 """The beginnings of the variables by which a launcher tells a rank who it is: the child is no rank."""
 
@@ -53,7 +53,7 @@ def _read(path: Path, key: str, folder: str) -> list[str]:
     limits = [str(SECONDS), str(max(MEMORY, EXPANSION * path.stat().st_size))]
     environ = {name: value for name, value in os.environ.items() if not name.startswith(_JOB)}
     environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a thread takes memory
-    words = [sys.executable, "-P", "-W", "ignore", mat_child.__file__, str(path), key, folder, *limits]
+    words = [sys.executable, "-P", "-W", "ignore", str(_CHILD), str(path), key, folder, *limits]
     try:
         done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, env=environ, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:

@@ -34,10 +34,10 @@ def read(path: str, key: str, folder: Path) -> list[str]:
         wanted = names[0]
     if wanted in names:
         found: Any = io.loadmat(path, variable_names=[wanted])[wanted]
-        if sparse.issparse(found):
-            sparse.save_npz(folder / "matrix.npz", found, compressed=False)
-        else:
+        if isinstance(found, np.ndarray):
             np.save(folder / "matrix.npy", found, allow_pickle=False)
+        else:
+            sparse.save_npz(folder / "matrix.npz", found, compressed=False)
     return names
 
 
