@@ -23,6 +23,7 @@ from decentorth.problems import PCASettings
 from decentorth.run import main
 from tests.support.building import built
 from tests.support.marks import first_is_quick
+from tests.support.mpi import run_ranks
 
 RNG = np.random.default_rng(0)
 STATIONS = np.array(["north", "west", "north", "east", "west", "east", "north", "east"])
@@ -295,6 +296,20 @@ def test_a_mat_file_beyond_the_limits_of_its_child_is_refused(
     scipy.io.savemat(tmp_path / "a.mat", {"A": np.zeros((5000, 5000))}, do_compression=True)
     with pytest.raises(ValueError, match=rf"a\.mat cannot be read as a \.mat file: .*{says}"):
         load_matrix(tmp_path / "a.mat")
+
+
+@pytest.mark.ranks
+@pytest.mark.slow
+def test_ranks_read_a_mat_file_each_and_refuse_a_damaged_one_together(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"A": RNG.standard_normal((40, 6))})
+    (tmp_path / "cut.mat").write_bytes((tmp_path / "a.mat").read_bytes()[:300])
+    words = ["-m", "decentorth.run", "--problem", "pca", "--rank", "2", "--agents", "3", "--iterations", "3", "--quiet"]
+    job = run_ranks(3, [*words, "--data", str(tmp_path / "a.mat")])
+    assert job.returncode == 0, job.report()
+    job = run_ranks(3, [*words, "--data", str(tmp_path / "cut.mat")])
+    assert job.returncode == 2, job.report()
+    assert job.stderr.count("cut.mat cannot be read as a .mat file: ") == 1, job.report()
+    assert "Traceback" not in job.stderr
 
 
 def test_mat_files_of_version_7_3_and_damaged_ones_are_refused(tmp_path: Path) -> None:
