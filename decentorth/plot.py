@@ -15,8 +15,8 @@ from .cli.agents import AgentQuantity, plot_agents
 from .cli.config import config_bytes
 from .cli.figures import PANELS, Against, History, Scale, Width, plot_histories, save
 from .cli.flags import HELP, InputError, call, function_help, load
-from .cli.outputs import COMPARISON, CONFIG, CURVES
-from .cli.report import write_comparison, write_report
+from .cli.outputs import COMPARISON, CONFIG, FIGURE
+from .cli.report import write_report
 from .cli.saved_runs import read_history
 from .cli.settings import RECORDING, RunSettings
 from .cli.shell import REFUSALS, alone, say
@@ -45,8 +45,9 @@ def figure(histories: Sequence[History], labels: Sequence[str] | None = None, **
     InputError
         As many labels as histories are needed, and all different; a metric that no run has; no matplotlib.
     """
-    names = [f"run {number + 1}" for number in range(len(histories))] if labels is None else list(labels)
-    return plot_histories(dict(zip(_distinct(names, len(histories)), histories, strict=True)), **settings)
+    if labels is None:
+        labels = [f"run {number + 1}" for number in range(len(histories))]
+    return plot_histories(dict(zip(_distinct(labels, len(histories)), histories, strict=True)), **settings)
 
 
 def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
@@ -62,40 +63,37 @@ def labels_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
     Equal labels get their folders.
     """
     whole = {*settings(RunSettings)}
-
-    def told(key: str, own: Mapping[str, Any]) -> bool:
-        kind = ("problem", "algorithm")
-        peers = [one for one in configurations.values() if key in whole or all(one.get(name) == own.get(name) for name in kind)]
-        return key not in RECORDING and len({repr(one.get(key)) for one in peers}) > 1
-
-    found = {
-        folder: ", ".join(
-            str(value) if key in ("problem", "algorithm", "topology") else f"{key.replace('_', ' ')} {value}"
-            for key, value in configuration.items()
-            if value is not None and told(key, configuration)
-        )
-        for folder, configuration in configurations.items()
-    }
+    found = {}
+    for folder, own in configurations.items():
+        kin = [one for one in configurations.values() if all(one.get(name) == own.get(name) for name in ("problem", "algorithm"))]
+        parts = []
+        for key, value in own.items():
+            peers = kin
+            if key in whole:
+                peers = [*configurations.values()]
+            if value is None or key in RECORDING or len({repr(one.get(key)) for one in peers}) == 1:
+                continue
+            name = key.replace("_", " ") + " "
+            if key in ("problem", "algorithm", "topology"):
+                name = ""
+            parts.append(f"{name}{value}")
+        found[folder] = ", ".join(parts)
     times = Counter(found.values())
-    return {folder: text if text and times[text] < 2 else ", ".join(filter(None, (text, folder))) for folder, text in found.items()}
+    for folder, text in found.items():
+        if not text or times[text] > 1:
+            found[folder] = ", ".join(filter(None, (text, folder)))
+    return found
 
 
 def read_configuration(folder: str) -> dict[str, Any]:
     """The saved settings of a run; InputError if the file is missing or not a configuration."""
     path = Path(folder) / CONFIG
-    if not path.exists() and _is_comparison(folder):
-        raise InputError(
-            f"{folder} is the folder of a comparison: its figures are in it, and decentorth plot {folder} --html report.html alone "
-            "writes a report"
-        )
+    if not path.exists() and (Path(folder) / COMPARISON).exists():
+        raise InputError(f"{folder} is the folder of a comparison, which has its figures: give the folder of a run")
     try:
         return load(str(path), config_bytes(str(path)))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; is {folder} the folder of a run?") from None
-
-
-def _is_comparison(folder: str) -> bool:
-    return any((Path(folder) / name).exists() for name in (COMPARISON, CURVES))
 
 
 def draw(
@@ -116,7 +114,7 @@ def draw(
     Parameters
     ----------
     folders
-        Folders that --out of a run has filled; with html also the folder of one comparison.
+        Folders that --out of a run has filled.
     against
         What the horizontal axis counts.
     out
@@ -136,7 +134,7 @@ def draw(
     agents
         Draw the graph of one run instead, its agents coloured by this error of their final points (agents.png).
     html
-        Write a report into this file instead, which a browser shows without a network: curves, graph or tables, settings, counts.
+        Write a report into this file instead, which a browser shows without a network: curves, graphs, counts, settings.
 
     Returns
     -------
@@ -145,7 +143,7 @@ def draw(
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
-    names, shown = (None if words is None else [name for word in words for name in word.split(",")] for words in (labels, metrics))
+    folders = tuple(dict.fromkeys(folders))
     curves = {"against": against != "iterations", "metrics": metrics, "x": x != "linear", "y": y != "log", "guide": guide}
     curves["width"] = width != "column"
     if agents is not None:
@@ -155,23 +153,26 @@ def draw(
         path = out or str(Path(folders[0]) / "agents.png")
         save(plot_agents(folders[0], read_configuration(folders[0]), agents), path)
         return path
-    folders = tuple(dict.fromkeys(folders))
     if out is None and html is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
-    if html is not None and len(folders) == 1 and _is_comparison(folders[0]):
-        _refuse({**curves, "out": out, "labels": labels}, "html of a comparison, whose curves have buttons for it")
-        write_comparison(html, folders[0])
-        return html
     configurations = {folder: read_configuration(folder) for folder in folders}
-    by_folder = labels_of(configurations) if names is None else dict(zip(folders, _distinct(names, len(folders)), strict=True))
+    by_folder = labels_of(configurations)
+    if labels is not None:
+        by_folder = dict(zip(folders, _distinct(_words(labels), len(folders)), strict=True))
     if html is not None:
-        _refuse({**curves, "out": out}, "html, whose curves have buttons for it")
+        _refuse({**curves, "out": out}, "html, which has figures of its own")
         write_report(html, {name: (folder, configurations[folder]) for folder, name in by_folder.items()})
         return html
-    path = out or str(Path(folders[0]) / "history.png")
+    path = out or str(Path(folders[0]) / FIGURE)
     histories = {name: read_history(folder) for folder, name in by_folder.items()}
+    shown = _words(metrics or [])
     save(plot_histories(histories, against=against, metrics=shown, x=x, y=y, width=width, guide=guide), path)
     return path
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    """The words of lists such as ``a,b c``."""
+    return [word for words in given for word in words.split(",")]
 
 
 def _refuse(given: Mapping[str, Any], what: str) -> None:

@@ -44,8 +44,8 @@ if sys.platform != "win32":
 
 CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
 FIGURE = "history.png"
-COMPARISON, CURVES, TABLES = "comparison.yaml", "curves.csv", "table.md"
-"""The files of a comparison from which its report is made."""
+COMPARISON = "comparison.yaml"
+"""The settings of a comparison, which mark its folder."""
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ tolerance, with modelled wall time on named networks.
 ``python -m decentorth.compare`` is the same from the command line.
 """
 
-from .comparison import Comparison, Entry, Line, Spread
+from .comparison import Comparison, Entry, Line, MedianRange
 from .figures import figure
 from .model import NETWORKS, NetworkModel, wall_time
 from .plan import ComparisonPlan, compare
@@ -24,9 +24,9 @@ __all__ = [
     "ComparisonPlan",
     "Entry",
     "Line",
+    "MedianRange",
     "NetworkModel",
     "Rules",
-    "Spread",
     "compare",
     "figure",
     "notes",

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from topologies import DirectedWeights
+
 from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, config_bytes, values
@@ -51,7 +53,7 @@ class CompareSettings(CaseSettings, Rules):
         The methods, with their parameters where they are not the defaults: "drfgt,drfgt:order=adapt-then-combine,penalty=10".
     network : tuple of str
         Networks whose wall time is modelled: datacenter, lan, wan, wifi, satellite, ideal, with other parameters
-        ("wan:straggler=0.1"), or "latency=1e-3,bandwidth=1e8,straggler=0.1,slowdown=10".
+        ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
     out : str
         Folder for comparison.csv, trials.csv, curves.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg,
         comparison.yaml and runs; runs that it holds are not made again.
@@ -86,7 +88,7 @@ class CompareSettings(CaseSettings, Rules):
         if not self.plot:
             found["panels"] = "there is no figure without plot"
         if self.out is None:
-            found |= dict.fromkeys(("overwrite", "panels", *(["plot"] if self.plot else [])), "nothing is written without out")
+            found |= dict.fromkeys(("overwrite", "panels", *["plot"] * self.plot), "nothing is written without out")
         return found
 
 
@@ -94,7 +96,7 @@ _SETTINGS = settings(CompareSettings)
 
 
 @dataclass(frozen=True)
-class Configuration(Saved):
+class CompareConfiguration(Saved):
     """A comparison with every setting resolved."""
 
     settings: CompareSettings
@@ -112,7 +114,7 @@ class Configuration(Saved):
             yield "Output", {name: value for name, value in listed.items() if name in OUTPUT}
 
 
-class CompareForm(Form[Configuration]):
+class CompareForm(Form[CompareConfiguration]):
     """The command line of a comparison."""
 
     program = "decentorth compare"
@@ -125,18 +127,17 @@ class CompareForm(Form[Configuration]):
     output = OUTPUT
     entries: ClassVar = {"problem": registry.problems}
 
-    def resolve(self) -> Configuration:
+    def resolve(self) -> CompareConfiguration:
         given, by_flag = self.given()
         asked = self.build(CompareSettings, given, by_flag)
         problem = self.build(self.types["problem"], given, by_flag)
-        return Configuration(asked, problem, methods(asked.algorithms), networks_named(asked.network))
+        return CompareConfiguration(asked, problem, methods(asked.algorithms), networks_named(asked.network))
 
     def _owner(self, key: str) -> str:
         known = (registry.algorithms.get(name) for name in registry.algorithms.names())
-        hint = (
-            f"it is a setting of methods: write --algorithms NAME:{key}=..." if any(key in settings(one) for one in known) else ""
-        )
-        return super()._owner(key) or hint
+        if owner := super()._owner(key):
+            return owner
+        return f"it is a setting of methods: write --algorithms NAME:{key}=..." * any(key in settings(one) for one in known)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -151,44 +152,16 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         return say(configuration.yaml(outputs=True), root)
     workers = together(communicator, lambda: _check_early(configuration, communicator))
     tell = root and not asked.quiet
-
-    def problem(seed: int) -> Any:
-        return together(communicator, lambda: configuration.problem.problem(asked.agents, seed))
-
-    def W(seed: int) -> Any:
-        own = replace(asked, seed=seed)
-        made = together(communicator, lambda: wiring.make(own) if root else None)
-        shared = wiring.share(own, made, communicator).W
-        if not isinstance(shared, Csr):
-            return shared
-        from topologies import DirectedWeights
-
-        push = shared.push
-        return shared.array if push is None else DirectedWeights(shared.array, shared._replace(data=push).array)
-
     try:
         with SettingUp(tell):
-            plan = ComparisonPlan(
-                problem,
-                configuration.methods,
-                W,
-                asked,
-                networks=configuration.networks,
-                comm=communicator,
-                placement=asked.placement,
-            )
+            plan = _plan(configuration, communicator)
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
     together(communicator, lambda: check_metrics(asked.panels, plan.columns))
-    store = None
-    if asked.out is not None:
-        runs = Path(asked.out) / RUNS
-        together(communicator, lambda: _make_folder(configuration, runs) if root else None)
-        own = {name: value for name, value in values(asked).items() if name in settings(CaseSettings)}
-        own = {name: value for name, value in own.items() if name not in ("seed", "plugin")}
-        own |= {f"plugin {number}": path for number, path in enumerate(asked.plugin)}
-        store = Store(runs, own | values(configuration.problem), communicator)
-    where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
+    store = _store(configuration, communicator)
+    where = f"each on {communicator.size} ranks"
+    if communicator.size == 1:
+        where = f"in up to {workers} processes"
     say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", tell)
     with trial_progress(plan.total, 0, not tell) as advance:
         try:
@@ -200,15 +173,51 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         except BrokenExecutor as error:
             complain(f"decentorth.compare: {error}")
             return FAULT
-    together(communicator, lambda: _conclude(comparison, asked) if root else None)
+    together(communicator, lambda: _conclude(comparison, asked, root))
     return 0
 
 
-def _check_early(configuration: Configuration, communicator: Communicator) -> int:
+def _plan(configuration: CompareConfiguration, communicator: Communicator) -> ComparisonPlan:
+    """The plan, whose problems are made by every rank, and whose networks are made by rank 0 and shared."""
+    asked = configuration.settings
+
+    def problem(seed: int) -> Any:
+        return together(communicator, lambda: configuration.problem.problem(asked.agents, seed))
+
+    def W(seed: int) -> Any:
+        own = replace(asked, seed=seed)
+        made = together(communicator, lambda: wiring.make(own) if communicator.rank == 0 else None)
+        shared = wiring.share(own, made, communicator).W
+        if not isinstance(shared, Csr):
+            return shared
+        if shared.push is None:
+            return shared.array
+        return DirectedWeights(shared.array, shared._replace(data=shared.push).array)
+
+    methods, networks = configuration.methods, configuration.networks
+    return ComparisonPlan(problem, methods, W, asked, networks=networks, comm=communicator, placement=asked.placement)
+
+
+def _store(configuration: CompareConfiguration, communicator: Communicator) -> Store | None:
+    """The store of runs in the output folder, which rank 0 makes."""
+    asked = configuration.settings
+    if asked.out is None:
+        return None
+    runs = Path(asked.out) / RUNS
+    together(communicator, lambda: _make_folder(configuration, runs) if communicator.rank == 0 else None)
+    case = {*settings(CaseSettings)} - {"seed", "plugin"}
+    about = {name: value for name, value in values(asked).items() if name in case} | values(configuration.problem)
+    about |= {f"plugin {number}": path for number, path in enumerate(asked.plugin)}
+    return Store(runs, about, communicator)
+
+
+def _check_early(configuration: CompareConfiguration, communicator: Communicator) -> int:
     """Raise unless the settings pass all checks that need no run; the number of processes that make runs."""
     asked = configuration.settings
     even_bounds(asked.agents, communicator.size)
-    workers = processes(asked.workers) if communicator.size == 1 else 1
+    workers = 1
+    if communicator.size == 1:
+        workers = processes(asked.workers)
     if asked.out is not None and communicator.rank == 0:
         path = Path(asked.out) / COMPARISON
         refuse_unmarked(asked.out, FILES, COMPARISON)
@@ -219,7 +228,7 @@ def _check_early(configuration: Configuration, communicator: Communicator) -> in
     return workers
 
 
-def _make_folder(configuration: Configuration, runs: Path) -> None:
+def _make_folder(configuration: CompareConfiguration, runs: Path) -> None:
     try:
         runs.mkdir(parents=True, exist_ok=True)
         with replacing(runs.parent / COMPARISON) as file:
@@ -228,11 +237,10 @@ def _make_folder(configuration: Configuration, runs: Path) -> None:
         raise InputError(f"cannot write to {runs.parent}: {error.strerror or error}; choose another --out") from None
 
 
-def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
-    if asked.out is not None:
+def _conclude(comparison: Comparison, asked: CompareSettings, root: bool) -> None:
+    """Write the files and print the table, on rank 0."""
+    if root and asked.out is not None:
         save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
-    if asked.quiet:
-        return
-    show(comparison)
-    if asked.out is not None:
-        say(f"Files in {asked.out}.")
+    if root and not asked.quiet:
+        show(comparison)
+        say(f"Files in {asked.out}.", asked.out is not None)

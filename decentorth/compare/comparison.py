@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..protocols import Declared
-from .model import Elapsed, NetworkModel, wall_time
+from .model import NetworkModel, wall_time
 from .rules import Rules
 from .trials import Trace
 from .tuning import Candidate
 
 COUNTS = ("iterations", "rounds", "bytes", "gradients", "seconds")
 """The costs that are counted to a tolerance, besides the modelled seconds on each network."""
+_METRICS = ("objective", "gradient_norm", "consensus_rms", "feasibility", "error")
 
 
-class Spread(NamedTuple):
+class MedianRange(NamedTuple):
     """The median and the range of a count over the trials, infinite where a trial does not reach the tolerance."""
 
     median: float
@@ -30,9 +31,14 @@ class Spread(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, counts: Sequence[float]) -> Spread:
-        """The spread of these counts."""
+    def of(cls, counts: Sequence[float]) -> MedianRange:
+        """The median and the range of these counts."""
         return cls(statistics.median(counts), min(counts), max(counts))
+
+
+def span(low: str, high: str) -> str:
+    """A range in words; one number if its ends are shown the same."""
+    return low if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -49,18 +55,19 @@ class Entry:
     @property
     def step(self) -> str:
         """The step of the trials in words: a number, or automatic with its range."""
-        algorithm = self.chosen.algorithm
-        declared = Declared.of(algorithm)
+        declared = Declared.of(self.chosen.algorithm)
         given = declared.step_size
         if given is None:
             return "none"
-        if declared.first_step != "auto":
-            return f"{given:.6g}" if isinstance(given, int | float) else str(given)
         found = [trace.steps["step_size"] for trace in self.traces if "step_size" in trace.steps]
-        if not found:
-            return str(given)
-        low, high = f"{np.min(found):.3g}", f"{np.max(found):.3g}"
-        return f"{given} ({low if low == high else f'{low} to {high}'})"
+        if declared.first_step != "auto" or not found:
+            return f"{given:.6g}" if isinstance(given, int | float) else str(given)
+        return f"{given} ({span(f'{np.min(found):.3g}', f'{np.max(found):.3g}')})"
+
+    @property
+    def computing(self) -> float:
+        """Seconds that an agent computes in an iteration, in the median of the trials."""
+        return statistics.median(trace.computing for trace in self.traces)
 
 
 class Line(NamedTuple):
@@ -72,7 +79,7 @@ class Line(NamedTuple):
     trials: int
     reached: int
     diverged: int
-    counts: Mapping[str, Spread]
+    counts: Mapping[str, MedianRange]
 
 
 @dataclass(frozen=True)
@@ -84,20 +91,7 @@ class Comparison:
     """The methods with their runs, in the order in which they were named."""
     networks: Mapping[str, NetworkModel]
     """The networks whose wall time is modelled, by name."""
-    W: Mapping[int, Any]
-    """The mixing matrix of each trial by its seed."""
-
-    @cached_property
-    def modelled(self) -> dict[tuple[str, int, str], Elapsed]:
-        """The modelled seconds at each row of a run, by method, seed and network; computing as in the median of the trials."""
-        found = {}
-        for entry in self.entries:
-            measured = statistics.median(trace.computing for trace in entry.traces)
-            for name, model in self.networks.items():
-                computing = replace(model, compute=measured) if model.compute is None else model
-                for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
-                    found[entry.label, seed, name] = wall_time(computing, self.W[seed], trace.history, seed=seed)
-        return found
+    agents: int
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -105,25 +99,31 @@ class Comparison:
         return (*COUNTS, *(f"seconds on {name}" for name in self.networks))
 
     def column(self, entry: Entry, seed: int, quantity: str) -> NDArray[Any]:
-        """A count at each row of the history of a run."""
+        """A count at each row of the history of a run; modelled seconds take the median of the measured computing."""
+        history = entry.traces[seed - self.rules.seed].history
         if quantity in COUNTS:
-            return entry.traces[seed - self.rules.seed].history["iteration" if quantity == "iterations" else quantity]
-        return self.modelled[entry.label, seed, quantity.partition(" on ")[2]].seconds
+            return history[{"iterations": "iteration"}.get(quantity, quantity)]
+        model = self.networks[quantity.partition(" on ")[2]]
+        if model.compute is None:
+            model = replace(model, compute=entry.computing)
+        return wall_time(model, self.agents, history)
 
     def per_trial(self) -> Iterator[dict[str, Any]]:
         """A row for each method, trial and tolerance: its counts, None where the tolerance was not reached."""
         for entry in self.entries:
             for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
+                columns = {quantity: self.column(entry, seed, quantity) for quantity in self.quantities}
                 for tolerance in self.rules.tolerances:
                     row = self.rules.reached(trace.history, tolerance)
                     found: dict[str, Any] = {"algorithm": entry.label, "seed": seed, "tolerance": tolerance}
                     found |= {"reached": int(row is not None), "status": trace.status}
-                    for quantity in self.quantities:
-                        found[quantity] = None if row is None else float(self.column(entry, seed, quantity)[row])
-                    for metric in ("objective", "gradient_norm", "consensus_rms", "feasibility", "error"):
-                        values = trace.history.get(metric)
-                        found[metric] = None if values is None else float(values[-1 if row is None else row])
-                    yield found
+                    found |= dict.fromkeys(columns)
+                    at = -1
+                    if row is not None:
+                        at = row
+                        found |= {quantity: float(column[row]) for quantity, column in columns.items()}
+                    found |= dict.fromkeys(_METRICS)
+                    yield found | {name: float(trace.history[name][at]) for name in _METRICS if name in trace.history}
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
@@ -132,12 +132,12 @@ class Comparison:
         found = []
         for tolerance in self.rules.tolerances:
             for entry in self.entries:
-                own = [row for row in rows if row["algorithm"] == entry.label and row["tolerance"] == tolerance]
-                reached, diverged = sum(row["reached"] for row in own), sum(row["status"] == "diverged" for row in own)
-                counts = {
-                    name: Spread.of([math.inf if row[name] is None else row[name] for row in own]) for name in self.quantities
-                }
-                found.append(Line(entry.label, entry.step, tolerance, len(own), reached, diverged, counts))
+                own = [row for row in rows if (row["algorithm"], row["tolerance"]) == (entry.label, tolerance)]
+                reached = [row for row in own if row["reached"]]
+                missed = [math.inf] * (len(own) - len(reached))
+                counts = {name: MedianRange.of([row[name] for row in reached] + missed) for name in self.quantities}
+                diverged = sum(row["status"] == "diverged" for row in own)
+                found.append(Line(entry.label, entry.step, tolerance, len(own), len(reached), diverged, counts))
         return tuple(found)
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 2.1
-SPREAD = ("median", "low", "high")
+KINDS = ("median", "low", "high")
 
 
 class Curve(NamedTuple):
@@ -56,14 +56,12 @@ def curves(comparison: Comparison) -> Iterator[dict[str, Any]]:
     metrics = [name for name in known if name not in (*COUNTS, "seconds")]
     for entry in comparison.entries:
         own = {name: curve(comparison, entry, name, "iterations", first=0) for name in metrics if name in entry.traces[0].history}
-        counts = {name: curve(comparison, entry, next(iter(own)), name, first=0).x for name in comparison.quantities}
-        for row in range(counts["iterations"].size):
-            found: dict[str, Any] = {"algorithm": entry.label, "step": entry.step}
-            found |= {name: float(f"{column[row]:.6g}") for name, column in counts.items()}
-            for name in metrics:
-                for kind in SPREAD:
-                    found[f"{name} {kind}"] = float(f"{getattr(own[name], kind)[row]:.6g}") if name in own else None
-            yield found
+        columns = {name: curve(comparison, entry, next(iter(own)), name, first=0).x for name in comparison.quantities}
+        columns |= {f"{name} {kind}": values for name in own for kind, values in zip(KINDS, own[name][1:], strict=True)}
+        blank = dict.fromkeys((*comparison.quantities, *(f"{name} {kind}" for name in metrics for kind in KINDS)))
+        for row in range(columns["iterations"].size):
+            found = {name: float(f"{column[row]:.6g}") for name, column in columns.items()}
+            yield {"algorithm": entry.label, "step": entry.step, **blank, **found}
 
 
 @style()
@@ -82,7 +80,7 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
     """
     metrics = metrics or (comparison.rules.metric,)
     columns = ["iterations", "rounds", "bytes", *(f"seconds on {name}" for name in list(comparison.networks)[:1])]
-    words = [entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}" for entry in comparison.entries]
+    words = [f"{entry.label}, step {entry.step}".removesuffix(", step none") for entry in comparison.entries]
     per_row = max(1, min(4, 120 // (8 + max(map(len, words)))))
     size = INCHES["page"], 0.5 + len(metrics) * HEIGHT + 0.17 * math.ceil(len(words) / per_row)
     drawn, rows = panels(len(metrics), len(columns), size, sharex="col", sharey="row")
@@ -91,7 +89,7 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
             _panel(panel, comparison, metric, against)
         row[0].set_ylabel(label(metric), fontsize=8)
     for panel, against in zip(rows[-1], columns, strict=True):
-        panel.set_xlabel(f"modelled {against}" if " on " in against else label(against), fontsize=8)
+        panel.set_xlabel(label(against).replace("seconds on", "modelled seconds on"), fontsize=8)
     drawn.suptitle(title(comparison), fontsize=9)
     for place, name in enumerate(words):
         rows[0][0].plot([], [], label=name, gid="legend", **look(place))
@@ -101,28 +99,29 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
 
 def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> None:
     logarithmic(panel)
+    least = 0.0
     if metric == "objective":  # of any sign
         panel.set_yscale("linear")
+        least = -math.inf
     ranges: list[tuple[Curve, Any]] = []
     for place, entry in enumerate(comparison.entries):
         if metric in entry.traces[0].history:
             found = curve(comparison, entry, metric, against)
-            visible = (found.x > 0.0) & np.isfinite(found.median) & ((metric == "objective") | (found.median > 0.0))
+            visible = (found.x > 0.0) & np.isfinite(found.median) & (found.median > least)
             kept, mine = Curve(*(part[visible] for part in found)), look(place)
             ranges.append((kept, mine["color"]))
             panel.plot(kept.x, kept.median, gid="median", **mine)
-    if not any(kept.x.size for kept, _ in ranges):
-        say_empty(panel)
-    else:
+    if any(kept.x.size for kept, _ in ranges):
         panel.set_xlim(whole_decades(*panel.get_xlim()))
+    else:
+        say_empty(panel)
     limits = panel.get_ylim()  # those of the medians
     if metric != "objective":
         limits = whole_decades(*limits)
     for kept, colour in ranges:
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
-        low = kept.low if metric == "objective" else np.maximum(kept.low, 1e-300)
+        low = np.maximum(kept.low, least + 1e-300)
         panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
     panel.set_ylim(limits)
-    if metric == comparison.rules.metric:
-        for tolerance in comparison.shown:
-            panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")
+    for tolerance in comparison.shown * (metric == comparison.rules.metric):
+        panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")

@@ -24,8 +24,10 @@ def has_step(algorithm: Any) -> bool:
 
 def with_step(algorithm: Any, step: float) -> Any:
     """The method with another step size; a schedule with another initial one."""
-    given = algorithm.step_size
-    return replace(algorithm, step_size=replace(given, initial=step) if is_dataclass(given) else step)  # type: ignore[type-var]
+    made: Any = step
+    if is_dataclass(algorithm.step_size):
+        made = replace(algorithm.step_size, initial=step)  # type: ignore[type-var]
+    return replace(algorithm, step_size=made)
 
 
 def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
@@ -37,10 +39,16 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
         raise InputError("algorithms must name at least one method, as drfgt,drgta")
     if isinstance(named, Mapping):
         return _comparable(dict(named))
-    if isinstance(named, str) or all(isinstance(one, str) for one in named):
-        found = [_method(one) for one in specifications([named] if isinstance(named, str) else named)]
-    else:
-        found = [_method(one) if isinstance(one, str) else (called(one), one) for one in named]
+    if isinstance(named, str):
+        named = [named]
+    if all(isinstance(one, str) for one in named):
+        named = specifications(named)
+    found = []
+    for one in named:
+        if isinstance(one, str):
+            found.append(_method(one))
+        else:
+            found.append((called(one), one))
     labels = [label for label, _ in found]
     for label in labels:
         if labels.count(label) > 1:
@@ -56,22 +64,20 @@ def called(algorithm: Any) -> str:
 def _comparable(found: dict[str, Any]) -> dict[str, Any]:
     """The methods, after a check that they go in common iterations and that agents hold samples."""
     for label, algorithm in found.items():
+        reason = ""
         if Declared.of(algorithm).counts != "iterations":
-            raise InputError(
-                f"algorithms: {label} has activations of single agents, not iterations: leave it out, and use decentorth run"
-            )
-        if SplitFeatures in getattr(algorithm, "requires", ()):
-            raise InputError(
-                f"algorithms: {label} is for features split over agents: leave it out, and use decentorth run --split features"
-            )
+            reason = "has activations of single agents, not iterations: leave it out, and use decentorth run"
+        elif SplitFeatures in getattr(algorithm, "requires", ()):
+            reason = "is for features split over agents: leave it out, and use decentorth run --split features"
+        if reason:
+            raise InputError(f"algorithms: {label} {reason}")
     return found
 
 
 def _method(specification: str) -> tuple[str, Any]:
-    word, _, written = specification.partition(":")
-    name = normal_name(word)
+    word, colon, written = specification.partition(":")
     try:
         algorithm = registry.algorithms.read(specification)
     except ValueError as error:
         raise InputError(f"algorithms: {error}") from None
-    return (f"{name}:{written}" if written else name), algorithm
+    return f"{normal_name(word)}{colon}{written}".removesuffix(":"), algorithm

@@ -14,12 +14,18 @@ from ..network.transport.communicator import connect
 from ..protocols import SETUP
 from ..running.options import Options
 from .comparison import Comparison, Entry
-from .methods import has_step, methods, with_step
+from .methods import methods
 from .model import NetworkModel
 from .rules import Rules
 from .trials import Job, Store, Trace, make
 from .tuning import Candidate, best, candidates
 
+_NEEDS = {
+    "error": "a problem whose answer is known, unlike this one's",
+    "gradient_norm": "a differentiable problem, and this one is not",
+    "objective": "a problem with an objective",
+}
+"""The metrics, and what a problem needs to have them."""
 Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
 
@@ -27,7 +33,9 @@ def networks_named(named: Networks) -> dict[str, NetworkModel]:
     """The models of the named networks, by name."""
     if isinstance(named, Mapping):
         return dict(named)
-    return {name: NetworkModel.named(name) for name in specifications([named] if isinstance(named, str) else named)}
+    if isinstance(named, str):
+        named = [named]
+    return {name: NetworkModel.named(name) for name in specifications(named)}
 
 
 class ComparisonPlan:
@@ -50,24 +58,22 @@ class ComparisonPlan:
         self._problem, self._placement = problem, placement
         self._digests: dict[int, tuple[str, str]] = {}
         seeds = (*rules.tuning_seeds, *rules.seeds)
-        self.W = {seed: W(seed) if callable(W) else W for seed in seeds}
+        self.W = dict.fromkeys(seeds, W)
+        if callable(W):
+            self.W = {seed: W(seed) for seed in seeds}
         self.grids: dict[str, tuple[Candidate, ...]] = {}
         self.columns: set[str] = set()
         named = methods(algorithms)
         for number, (label, algorithm) in enumerate(named.items(), 1):
             SETUP.info("the method %s, %d of %d", label, number, len(named))
-            if rules.step_size is not None and has_step(algorithm):
-                algorithm = with_step(algorithm, rules.step_size)
             run = self._job(label, algorithm, seeds[0]).run(self.communicator)
             start = run.solve(Options(iterations=0))
             self.columns.update(start.history)
             self.grids[label] = candidates(label, algorithm, run.algorithm, start, rules)
+            self.agents = run.network.n_agents
         if rules.metric not in self.columns:
-            known = [name for name in ("error", "gradient_norm", "objective") if name in self.columns]
-            needs = "a problem whose answer is known, and this one's is not"
-            if rules.metric == "gradient_norm":
-                needs = "a differentiable problem, and this one is not"
-            raise ValueError(f"metric: {rules.metric} needs {needs}; take {' or '.join(known)}")
+            known = " or ".join(name for name in _NEEDS if name in self.columns)
+            raise ValueError(f"metric: {rules.metric} needs {_NEEDS[rules.metric]}; take {known}")
 
     def _job(self, label: str, algorithm: Any, seed: int) -> Job:
         return Job(label, algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)
@@ -91,7 +97,7 @@ class ComparisonPlan:
         chosen = {label: best(grid, rules) for label, grid in tried.items()}
         traces = made([self._job(label, one.algorithm, seed) for label, one in chosen.items() for seed in rules.seeds])
         entries = [Entry(label, tried[label], chosen[label], tuple(next(traces) for _ in rules.seeds)) for label in self.grids]
-        return Comparison(rules, tuple(entries), self.networks, {seed: self.W[seed] for seed in rules.seeds})
+        return Comparison(rules, tuple(entries), self.networks, self.agents)
 
     def _tuning(self, grid: Sequence[Candidate]) -> range:
         """The seeds on which a grid is tried; none for a grid of one step."""
@@ -99,12 +105,17 @@ class ComparisonPlan:
 
     def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> Iterator[Trace]:
         """The runs of the jobs in order, from the store where it has them."""
-        alone = self.communicator.size == 1
-        kept = [store.load(job) if store is not None else None for job in jobs]
+        kept: list[Trace | None] = [None] * len(jobs)
+        if store is not None:
+            kept = [store.load(job) for job in jobs]
         missing = [job for job, trace in zip(jobs, kept, strict=True) if trace is None]
-        work = partial(make, comm="serial" if alone else self.communicator)
+        work = partial(make, comm=self.communicator)
+        if self.communicator.size == 1:
+            work = make
+        else:
+            workers = 1
         made = []
-        with contextlib.closing(results(work, missing, workers if alone else 1, Job.words)) as fresh:
+        with contextlib.closing(results(work, missing, workers, Job.words)) as fresh:
             for job, trace in zip(jobs, kept, strict=True):
                 if trace is None:
                     trace = next(fresh)

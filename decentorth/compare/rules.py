@@ -14,8 +14,8 @@ from ..protocols import StoppingRule
 from ..settings import Count, Finite, Positive, Probability, Range, Seconds, Seed, Settings, check
 from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
-Metric = Literal["gradient_norm", "error", "objective"]
-_GOALS: dict[str, Callable[[float], Rule]] = {"gradient_norm": GradientNorm, "error": Error, "objective": ObjectiveBelow}
+Goal = Literal["gradient_norm", "error", "objective"]
+_STOPPING: dict[str, Callable[[float], Rule]] = {"gradient_norm": GradientNorm, "error": Error, "objective": ObjectiveBelow}
 _MOST_ROWS = 20_000
 """The maximum number of rows that a history in memory keeps."""
 _FINER = 0.9
@@ -52,8 +52,6 @@ class Rules(Settings):
         The number of steps to try: the method's own (automatic or given) and multiples of it, factors of two apart.
     tune_seeds : int
         Seeds on which steps are tried: those after the seeds of the trials.
-    step_size : float
-        One step size for all instead. Not a fair comparison: the landing direction is half the Riemannian gradient.
     resolution : float
         Counts are at most by this share too high: metrics are looked at in iterations so far apart. 0 looks at every iteration.
     """
@@ -62,33 +60,29 @@ class Rules(Settings):
     seed: Seed = 0
     iterations: Count = 3000
     tolerances: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
-    metric: Metric = "gradient_norm"
+    metric: Goal = "gradient_norm"
     consensus_factor: Positive | None = 1.0
     feasibility: Positive | None = None
     time_limit: Annotated[Seconds, Range(above=0)] | None = None
     tune: bool = False
     grid: Annotated[int, Range(least=2)] = 8
     tune_seeds: Count = 1
-    step_size: Positive | None = None
     resolution: Probability = 0.01
 
     def __post_init__(self) -> None:
         """Raise a ValueError for a value out of range, and for two that do not fit together."""
         super().__post_init__()
-        bound = Finite if self.metric == "objective" else Positive
         if not self.tolerances:
             raise ValueError("tolerances must be at least one number, such as 1e-3")
+        bound = Positive
+        if self.metric == "objective":
+            bound = Finite
+            object.__setattr__(self, "consensus_factor", None)
         for tolerance in self.tolerances:
             check("tolerances", bound, tolerance)
-        if self.metric == "objective":
-            object.__setattr__(self, "consensus_factor", None)
-        if self.tune and self.step_size is not None:
-            raise ValueError("step_size is one step for all methods, and tune finds each its own: give one of the two")
         if self.rows(self.iterations) > _MOST_ROWS:
-            raise ValueError(
-                f"resolution {self.resolution:g} looks at {self.rows(self.iterations)} of {self.iterations} iterations, and a "
-                f"history holds {_MOST_ROWS}: take a coarser one"
-            )
+            looks = f"resolution {self.resolution:g} looks at {self.rows(self.iterations)} of {self.iterations} iterations"
+            raise ValueError(f"{looks}, and a history holds {_MOST_ROWS}: take a coarser one")
         object.__setattr__(self, "tolerances", tuple(sorted(set(self.tolerances), reverse=True)))
 
     @property
@@ -117,12 +111,14 @@ class Rules(Settings):
     def stop(self) -> StoppingRule:
         """The rule that stops a run once the smallest tolerance is reached."""
         smallest = self.tolerances[-1]
-        rule = _GOALS[self.metric](smallest)
+        rule = _STOPPING[self.metric](smallest)
         if self.consensus_factor is not None:
             rule &= Consensus(self.consensus_factor * smallest)
         if self.feasibility is not None:
             rule &= Feasibility(self.feasibility)
-        return rule if self.time_limit is None else rule | Time(self.time_limit)
+        if self.time_limit is not None:
+            rule |= Time(self.time_limit)
+        return rule
 
     def reached(self, history: Mapping[str, NDArray[Any]], tolerance: float) -> int | None:
         """The first row of a history that is within a tolerance."""
@@ -131,4 +127,4 @@ class Rules(Settings):
             within &= history["consensus_rms"] <= self.consensus_factor * tolerance
         if self.feasibility is not None:
             within &= history["feasibility"] <= self.feasibility
-        return int(np.argmax(within)) if within.any() else None
+        return next(iter(np.flatnonzero(within).tolist()), None)

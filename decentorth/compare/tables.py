@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from rich.console import Console
+from rich.table import Column, Table
+
 from ..cli.figures import save as save_figure
-from ..cli.outputs import CURVES, TABLES, csv_text, replacing
+from ..cli.outputs import csv_text, replacing
 from ..cli.shell import say
-from .comparison import Comparison
+from .comparison import Comparison, span
 from .figures import curves, figure
 from .words import notes, title
 
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
 """The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
-_BOLD = {"markdown": "**{}**", "latex": r"\textbf{{{}}}"}
-FILES = ("comparison.csv", "trials.csv", CURVES, TABLES, "table.tex", "tuning.csv", "figure.png", "figure.svg")
+FILES = ("comparison.csv", "trials.csv", "curves.csv", "table.md", "table.tex", "tuning.csv", "figure.png", "figure.svg")
 """The files of a comparison."""
 DIGITS = 3
 """The digits of numbers that are not integers; CSV has all digits."""
@@ -34,22 +36,16 @@ def table(comparison: Comparison, form: Literal["markdown", "latex", "csv"] = "m
     ValueError
         The format is another.
     """
-    if form == "csv":
-        return csv_text(_medians(comparison))
-    if form not in _BOLD:
-        raise ValueError(f"the format must be markdown, latex or csv, got {form!r}")
-    sections = {tolerance: list(_rows(comparison, tolerance, _BOLD[form])) for tolerance in comparison.shown}
-    return "\n".join((_markdown if form == "markdown" else _latex)(comparison, headings(comparison), sections)) + "\n"
+    if form not in _FORMS:
+        raise ValueError(f"the format must be {', '.join(_FORMS)}, got {form!r}".replace("latex, csv", "latex or csv"))
+    return _FORMS[form](comparison)
 
 
 def show(comparison: Comparison) -> None:
-    """Print the table and the notes: in columns as wide as a terminal permits, elsewhere as Markdown."""
+    """Print the table and the notes: on a terminal in columns that fit its width, otherwise as Markdown."""
     if not sys.stdout.isatty():
         say(table(comparison))
         return
-    from rich.console import Console
-    from rich.table import Column, Table
-
     console = Console(highlight=False)
     for tolerance in comparison.shown:
         found = Table(*(Column(name, overflow="fold") for name in headings(comparison)), title=f"To {tolerance:g}")
@@ -61,12 +57,12 @@ def show(comparison: Comparison) -> None:
 
 def number(value: float, quantity: str) -> str:
     """A count as it is shown: whole numbers as such, others to `DIGITS` digits, infinity where it was not reached."""
-    if math.isinf(value):
-        return "inf"
+    scaled, digits = value * UNITS.get(quantity, ("", 1.0))[1], DIGITS
     if quantity in _WHOLE:
-        return f"{value:g}" if value < 1e6 else f"{value:.0f}"
-    scaled = value * UNITS.get(quantity, ("", 1.0))[1]
-    return f"{scaled:.0f}" if 10**DIGITS <= scaled < 1e6 else f"{scaled:.{DIGITS}g}"
+        digits = 6
+    if 10**digits <= scaled < math.inf and (quantity in _WHOLE or scaled < 1e6):
+        return f"{scaled:.0f}"
+    return f"{scaled:.{digits}g}"
 
 
 def headings(comparison: Comparison) -> list[str]:
@@ -79,70 +75,69 @@ def _rows(comparison: Comparison, tolerance: float, bold: str) -> Iterator[list[
     lines = [line for line in comparison.lines if line.tolerance == tolerance]
     for line in lines:
         row = [line.algorithm, line.step, f"{line.reached}/{line.trials}"]
-        for quantity, spread in line.counts.items():
-            median, low, high = (number(value, quantity) for value in spread)
-            least = min(other.counts[quantity].median for other in lines)
-            shown = bold.format(median) if spread.median == least < math.inf else median
-            row.append(shown if low == median == high else f"{shown} ({low} to {high})")
+        for quantity, counts in line.counts.items():
+            median, low, high = (number(value, quantity) for value in counts)
+            shown, words = median, span(low, high)
+            if counts.median == min(other.counts[quantity].median for other in lines) < math.inf:
+                shown = bold.format(median)
+            if words != median:
+                shown += f" ({words})"
+            row.append(shown)
         yield row
 
 
-def _markdown(comparison: Comparison, names: list[str], sections: dict[float, list[list[str]]]) -> Iterator[str]:
-    yield f"# {title(comparison)}"
-    for tolerance, rows in sections.items():
-        yield f"\n## To {tolerance:g}\n"
+def _markdown(comparison: Comparison) -> str:
+    lines, names = [f"# {title(comparison)}"], headings(comparison)
+    sides = ["<", "<", *">" * (len(names) - 2)]
+    for tolerance in comparison.shown:
+        rows = list(_rows(comparison, tolerance, "**{}**"))
         widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-        sides = ["<", "<", *">" * (len(names) - 2)]
-        rule = ["-" * (width - 1) + ("-" if side == "<" else ":") for width, side in zip(widths, sides, strict=True)]
+        rule = [f"{'-' * (width - 1)}{'-:'[side == '>']}" for width, side in zip(widths, sides, strict=True)]
+        lines.append(f"\n## To {tolerance:g}\n")
         for row in (names, rule, *rows):
             cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
-            yield f"| {' | '.join(cells)} |"
-    yield ""
-    yield from (f"- {note}" for note in notes(comparison))
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *(f"- {note}" for note in notes(comparison)), ""])
 
 
-def _latex(comparison: Comparison, names: list[str], sections: dict[float, list[list[str]]]) -> Iterator[str]:
-    yield f"% {title(comparison)}; needs \\usepackage{{booktabs}}"
-    yield from (f"% {note}" for note in notes(comparison))
-    yield rf"\begin{{tabular}}{{ll{'r' * (len(names) - 2)}}}"
-    yield r"\toprule"
-    yield rf"{' & '.join(names)} \\"
-    for tolerance, rows in sections.items():
-        yield r"\midrule"
-        yield rf"\multicolumn{{{len(names)}}}{{l}}{{to {tolerance:g}}} \\"
-        for row in rows:
+def _latex(comparison: Comparison) -> str:
+    names = headings(comparison)
+    lines = [f"% {title(comparison)}; needs \\usepackage{{booktabs}}", *(f"% {note}" for note in notes(comparison))]
+    lines += [rf"\begin{{tabular}}{{ll{'r' * (len(names) - 2)}}}", r"\toprule", rf"{' & '.join(names)} \\"]
+    for tolerance in comparison.shown:
+        lines += [r"\midrule", rf"\multicolumn{{{len(names)}}}{{l}}{{to {tolerance:g}}} \\"]
+        for row in _rows(comparison, tolerance, r"\textbf{{{}}}"):
             named = [re.sub(r"([_%&#${}])", r"\\\1", cell) for cell in row[:2]]
-            yield " & ".join([*named, *(cell.replace("inf", r"$\infty$") for cell in row[2:])]) + r" \\"
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
+            lines.append(" & ".join([*named, *(cell.replace("inf", r"$\infty$") for cell in row[2:])]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _medians(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def _csv(comparison: Comparison) -> str:
     """A row for each method and tolerance."""
+    rows = []
     for line in comparison.lines:
-        spreads = {f"{name} {kind}": value for name, spread in line.counts.items() for kind, value in spread._asdict().items()}
-        yield {name: value for name, value in line._asdict().items() if name != "counts"} | spreads
+        row = line._asdict()
+        counts = row.pop("counts")
+        rows.append(row | {f"{name} {kind}": value for name, own in counts.items() for kind, value in own._asdict().items()})
+    return csv_text(rows)
+
+
+_FORMS: dict[str, Callable[[Comparison], str]] = {"markdown": _markdown, "latex": _latex, "csv": _csv}
 
 
 def _tuning(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row for each step that was tried, seed and tolerance."""
     rules = comparison.rules
     for entry in comparison.entries:
-        for one in entry.tried:
-            for seed, trace in zip(rules.tuning_seeds, one.traces, strict=False):
-                for tolerance in rules.tolerances:
-                    at = rules.reached(trace.history, tolerance)
-                    yield {
-                        "algorithm": entry.label,
-                        "factor": one.factor,
-                        "step": str(one.algorithm.step_size),
-                        "chosen": int(one is entry.chosen),
-                        "seed": seed,
-                        "tolerance": tolerance,
-                        "iterations": None if at is None else int(trace.history["iteration"][at]),
-                        "status": trace.status,
-                        rules.metric: float(trace.history[rules.metric][-1]),
-                    }
+        runs = [(one, *run) for one in entry.tried for run in zip(rules.tuning_seeds, one.traces, strict=False)]
+        for one, seed, trace in runs:
+            for tolerance in rules.tolerances:
+                row = {"algorithm": entry.label, "factor": one.factor, "step": str(one.algorithm.step_size)}
+                row |= {"chosen": int(one is entry.chosen), "seed": seed, "tolerance": tolerance, "iterations": None}
+                at = rules.reached(trace.history, tolerance)
+                if at is not None:
+                    row["iterations"] = int(trace.history["iteration"][at])
+                yield row | {"status": trace.status, rules.metric: float(trace.history[rules.metric][-1])}
 
 
 def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metrics: Sequence[str] = ()) -> None:
@@ -159,12 +154,14 @@ def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metri
     InputError
         Matplotlib is missing, or the figure cannot be written.
     """
-    drawn = figure(comparison, metrics) if plot else None
+    drawn = []
+    if plot:
+        drawn.append(figure(comparison, metrics))
     texts = {
         "comparison.csv": table(comparison, "csv"),
         "trials.csv": csv_text(comparison.per_trial()),
-        CURVES: csv_text(curves(comparison)),
-        TABLES: table(comparison),
+        "curves.csv": csv_text(curves(comparison)),
+        "table.md": table(comparison),
         "table.tex": table(comparison, "latex"),
     }
     if comparison.rules.tune:
@@ -174,6 +171,6 @@ def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metri
     for name, words in texts.items():
         with replacing(folder / name) as file:
             file.write(words.encode())
-    if drawn is not None:
-        save_figure(drawn, folder / "figure.png")
-        save_figure(drawn, folder / "figure.svg")
+    for one in drawn:
+        save_figure(one, folder / "figure.png")
+        save_figure(one, folder / "figure.svg")

@@ -41,8 +41,10 @@ class Job:
 
     def words(self) -> str:
         """The name of the job."""
-        step = f" step {self.algorithm.step_size}" if has_step(self.algorithm) else ""
-        return f"{self.label} seed {self.seed}{step}"
+        words = f"{self.label} seed {self.seed}"
+        if has_step(self.algorithm):
+            words += f" step {self.algorithm.step_size}"
+        return words
 
     def run(self, comm: Any) -> Run:
         """The run, built and checked."""
@@ -75,15 +77,10 @@ def make(job: Job, comm: Any = "serial") -> Trace:
     run, rules = job.run(comm), job.rules
     digest = fingerprint(run)
     steps = Steps(run.algorithm, tell=False)
-    result = run.solve(
-        Options(
-            iterations=rules.iterations,
-            stopping=rules.stop(),
-            rows=rules.rows(rules.iterations) if rules.resolution else None,
-            record_every=None if rules.resolution else 1,
-            metrics=[steps],
-        )
-    )
+    looks: dict[str, int] = {"record_every": 1}
+    if rules.resolution:
+        looks = {"rows": rules.rows(rules.iterations)}
+    result = run.solve(Options(iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], **looks))
     seconds = result.history["seconds"]
     spent = result.seconds["compute"] + result.seconds["wait"]
     busy = float(seconds[-1] - seconds[0]) * (result.seconds["compute"] / spent)

@@ -49,14 +49,16 @@ def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: 
 def _first_step(label: str, algorithm: Any, start: Result) -> float:
     """The step that a method starts with: as given, or the mean of its agents' automatic ones."""
     declared = Declared.of(algorithm)
-    initial, scale = declared.first_step, declared.scale
-    if isinstance(initial, int | float):
-        return float(initial)
+    if isinstance(declared.first_step, int | float):
+        return float(declared.first_step)
     steps = getattr(start.state, "step_size", None)
     if not isinstance(steps, np.ndarray):
         raise ValueError(f"{label} does not say which step it starts with: give one, as {label}:step_size=0.01")
     (total,) = start.collective.sum(steps.reshape(-1, 1))
-    return float(total[0]) / start.network.n_agents / (1.0 if scale is None else scale(0))
+    first = float(total[0]) / start.network.n_agents
+    if declared.scale is not None:
+        first /= declared.scale(0)
+    return first
 
 
 def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
@@ -76,12 +78,13 @@ def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
 
 def best(tried: Sequence[Candidate], rules: Rules) -> Candidate:
     """The step with the least merit; of equal ones the smallest."""
-    return min(tried, key=lambda one: (*merit(one.traces, rules), one.factor)) if len(tried) > 1 else tried[0]
+    if len(tried) == 1:
+        return tried[0]
+    return min(tried, key=lambda one: (*merit(one.traces, rules), one.factor))
 
 
 def at_edge(tried: Sequence[Candidate], chosen: Candidate) -> str:
     """The edge of the grid at which the chosen step lies: smallest, largest, or empty."""
     factors = [one.factor for one in tried]
-    if len(factors) == 1 or chosen.factor not in (min(factors), max(factors)):
-        return ""
-    return "smallest" if chosen.factor == min(factors) else "largest"
+    edges = {} if len(factors) == 1 else {max(factors): "largest", min(factors): "smallest"}
+    return edges.get(chosen.factor, "")

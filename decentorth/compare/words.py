@@ -15,16 +15,17 @@ _APART = 1e-3
 
 def title(comparison: Comparison) -> str:
     """The title of a comparison, in one line."""
-    if comparison.rules.step_size is not None:
-        return f"Methods at equal step size {comparison.rules.step_size:g}: not a fair comparison"
-    return f"Methods at {'tuned' if comparison.rules.tune else 'their own'} steps"
+    return "Methods at tuned steps" if comparison.rules.tune else "Methods at their own steps"
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
     """The notes below the table, in a sentence or two each."""
     rules = comparison.rules
-    counts = f"at most {100 * rules.resolution:g} % too high" if rules.resolution else "exact"
-    limit = "" if rules.time_limit is None else f" and {rules.time_limit:g} s"
+    counts, limit = "exact", ""
+    if rules.resolution:
+        counts = f"at most {100 * rules.resolution:g} % too high"
+    if rules.time_limit is not None:
+        limit = f" and {rules.time_limit:g} s"
     yield f"Median (range) over the trials with {_seeds(rules.seeds)}; a trial that does not reach a tolerance counts as infinite."
     yield f"A tolerance t is reached when {goal(rules)}, in at most {rules.iterations} iterations{limit}; counts are {counts}."
     if rules.tune:
@@ -41,10 +42,8 @@ def notes(comparison: Comparison) -> Iterator[str]:
         elif edge := at_edge(entry.tried, entry.chosen):
             yield f"The best step of {entry.label} is the {edge} of its grid."
     for name, model in comparison.networks.items():
-        computing = ", computing as measured here" if model.compute is None else ""
-        rounds = [one.simulated for (*_, other), one in comparison.modelled.items() if other == name and not one.exact]
-        rest = f"; {min(rounds)} rounds are simulated, and the others repeat them" if rounds else ""
-        yield f"Seconds on {name} are modelled ({model}){computing}{rest}."
+        measured = ", computing as measured here" * (model.compute is None)
+        yield f"Seconds on {name} are modelled ({model}){measured}."
     yield from _minimisers(comparison)
 
 
@@ -52,12 +51,14 @@ def goal(rules: Rules) -> str:
     """The condition under which a tolerance t is reached, in words."""
     words = f"{rules.metric.replace('_', ' ')} <= t"
     if rules.consensus_factor is not None:
-        words += f" and consensus rms <= {'' if rules.consensus_factor == 1.0 else f'{rules.consensus_factor:g} '}t"
-    return words if rules.feasibility is None else f"{words} and feasibility <= {rules.feasibility:g}"
+        words += f" and consensus rms <= {rules.consensus_factor:g} t".replace("<= 1 t", "<= t")
+    if rules.feasibility is not None:
+        words += f" and feasibility <= {rules.feasibility:g}"
+    return words
 
 
 def _seeds(seeds: range) -> str:
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    return f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
 
 
 def _minimisers(comparison: Comparison) -> Iterator[str]:

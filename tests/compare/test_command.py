@@ -115,7 +115,7 @@ def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixtur
         *SMALL,
         *BOTH,
         "--network",
-        "wan:straggler=0.2,slowdown=2,lan",
+        "wan:latency=0.2,compute=2,lan",
         "--metric",
         "gradient_norm",
         "--panels",
@@ -133,7 +133,7 @@ def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixtur
         *(name for name in CompareForm.own if name not in ("overwrite", "config", "print_config")),
         *("dimension", "rank", "rows", "decay", "largest_eigenvalue", "data", "targets", "shuffle"),
     }
-    assert (held["tolerances"], held["network"]) == ([1.0, 0.1], ["wan:straggler=0.2", "slowdown=2", "lan"])
+    assert (held["tolerances"], held["network"]) == ([1.0, 0.1], ["wan:latency=0.2", "compute=2", "lan"])
     first, again = (CompareForm(given, *rest).resolve() for given, rest in ((words, ()), ((), ("a.yaml", printed.encode()))))
     assert (first.methods, first.networks) == (again.methods, again.networks)
     assert list(first.methods.values()) == [DRFGT(order="combine-then-adapt"), DRFGT(order="adapt-then-combine")]
@@ -172,7 +172,7 @@ BAD = [
     ("--algorithms drfgt --algorithm landing", "unknown flag --algorithm; did you mean --algorithms?"),
     ("--algorithms drfgt --network wam", "unknown network 'wam'; did you mean 'wan'?"),
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
-    ("--algorithms drfgt --tune --step-size 0.1", "step_size is one step for all methods"),
+    ("--algorithms drfgt --step-size 0.1", "it is a setting of methods: write --algorithms NAME:step_size=..."),
     ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: tolerances must be a number, got 'small'"),
     ("--algorithms drfgt --trials 0", "--trials: trials must be at least 1, got 0"),
     ("--algorithms drfgt --workers 0", "--workers: workers must be at least 1, got 0"),

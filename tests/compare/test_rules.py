@@ -102,7 +102,6 @@ def test_tolerances_are_put_in_order() -> None:
         ({"time_limit": 0.0}, "time_limit must be positive"),
         ({"feasibility": -1.0}, "feasibility must be positive"),
         ({"consensus_factor": 0.0}, "consensus_factor must be positive"),
-        ({"tune": True, "step_size": 0.1}, "step_size is one step for all methods, and tune finds each its own"),
         ({"resolution": 1.0}, "resolution must be at least 0 and below 1"),
         ({"resolution": 0.0, "iterations": 30_000}, "looks at 30001 of 30000 iterations, and a history holds 20000"),
     ],

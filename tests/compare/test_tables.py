@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from decentorth import DRFGT
-from decentorth.compare import Comparison, Rules, Spread, figure, save, table, title
+from decentorth.compare import Comparison, MedianRange, Rules, figure, save, table, title
 from decentorth.compare.figures import curve
 from decentorth.compare.tables import UNITS, headings, number, show
 from decentorth.scaffold.algorithm import Template
@@ -94,7 +94,7 @@ def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> N
         assert (row["algorithm"], row["step"], float(row["tolerance"])) == (line.algorithm, line.step, line.tolerance)
         assert (int(row["trials"]), int(row["reached"]), int(row["diverged"])) == (3, line.reached, line.diverged)
         for quantity, spread in line.counts.items():
-            assert Spread(*(float(row[f"{quantity} {kind}"]) for kind in ("median", "low", "high"))) == spread
+            assert MedianRange(*(float(row[f"{quantity} {kind}"]) for kind in ("median", "low", "high"))) == spread
 
 
 def test_the_columns_of_a_table_are_aligned(found: Comparison) -> None:
@@ -161,7 +161,7 @@ def test_files(found: Comparison, tmp_path: Path) -> None:
         for line in (each for each in found.lines if each.algorithm == label):
             own = [row for row in trials if (row["algorithm"], float(row["tolerance"])) == (label, line.tolerance)]
             counts = [float(row["rounds"]) if row["reached"] == "1" else math.inf for row in own]
-            assert Spread.of(counts) == line.counts["rounds"]
+            assert MedianRange.of(counts) == line.counts["rounds"]
     tuning = list(csv.DictReader((tmp_path / "new" / "tuning.csv").read_text().splitlines()))
     assert len(tuning) == len(LABELS) * 2 * 3
     for entry in found.entries:
