@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .cli.agents import AgentQuantity, plot_agents
 from .cli.config import config_bytes
-from .cli.figures import PANELS, Against, History, Scale, Width, plot_histories, save
+from .cli.figures import PANELS, Against, HistoryColumns, Scale, Width, plot_histories, save
 from .cli.flags import HELP, InputError, call, function_help, load
 from .cli.outputs import COMPARISON, CONFIG, FIGURE
 from .cli.report import write_report
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figure(histories: Sequence[History], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
+def figure(histories: Sequence[HistoryColumns], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
     """A figure of the histories of some runs, such as ``figure([a.history, b.history], ["DRFGT", "DRGTA"])``.
 
     Parameters
@@ -143,7 +143,6 @@ def draw(
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
-    folders = tuple(dict.fromkeys(folders))
     curves = {"against": against != "iterations", "metrics": metrics, "x": x != "linear", "y": y != "log", "guide": guide}
     curves["width"] = width != "column"
     if agents is not None:
@@ -153,6 +152,7 @@ def draw(
         path = out or str(Path(folders[0]) / "agents.png")
         save(plot_agents(folders[0], read_configuration(folders[0]), agents), path)
         return path
+    folders = tuple(dict.fromkeys(folders))
     if out is None and html is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
     configurations = {folder: read_configuration(folder) for folder in folders}

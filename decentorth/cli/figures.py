@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-History = Mapping[str, NDArray[Any]]
+HistoryColumns = Mapping[str, NDArray[Any]]
 Against = Literal["iterations", "rounds", "bytes", "seconds"]
 Scale = Literal["linear", "log"]
 Width = Literal["column", "page"]
@@ -45,11 +45,22 @@ PANELS: tuple[tuple[str, ...], ...] = (("local_gradient_sum", "gradient_norm"), 
 THICK, THIN = 1.3, 0.6
 DECADES = 30.0
 """A logarithmic axis spans at least about this factor."""
-INCHES: dict[Width, float] = {"column": 3.5, "page": 7.16}
-"""The widths of one and of two columns of a paper."""
-ABREAST = 3
-"""The number of panels beside each other across a page."""
 
+
+class PaperWidth(NamedTuple):
+    """A width of a figure in a paper."""
+
+    inches: float
+    abreast: int
+    """The number of panels beside each other."""
+    height: float
+    """The inches of a row of panels."""
+    letters: int
+    """The characters of a line of the legend."""
+
+
+WIDTHS: dict[Width, PaperWidth] = {"column": PaperWidth(3.5, 1, 1.45, 62), "page": PaperWidth(7.16, 3, 2.1, 130)}
+"""One and two columns of a paper."""
 
 NEEDED = 'figures need matplotlib: pip install "decentorth[plot]"'
 
@@ -77,7 +88,7 @@ def look(place: int, *, marked: bool = False) -> dict[str, Any]:
     """Colour and dashes, and the marker where asked for, of a curve; the dashes of a colour change when it comes round again."""
     turns, colour = divmod(place, len(COLOURS))
     kind = (colour + turns) % len(DASHES)
-    return {"color": COLOURS[colour], "linestyle": DASHES[kind], "marker": MARKERS[kind] if marked else ""}
+    return {"color": COLOURS[colour], "linestyle": DASHES[kind], "marker": MARKERS[kind] * marked}
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, Sequence[Sequence[Axes]]]:
@@ -103,21 +114,27 @@ def label(name: str) -> str:
 
 def logarithmic(axes: Axes, x: str = "", y: str = "") -> None:
     """Make the axes logarithmic, with these labels; whole powers of ten alone have numbers."""
-    from matplotlib.ticker import NullFormatter
-
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    _scale(axes, "log", "log")
     axes.set_xlabel(x, fontsize=8)
     axes.set_ylabel(y, fontsize=8)
+
+
+def _scale(axes: Axes, x: Scale, y: Scale) -> None:
+    """Set the scales before lines are drawn: matplotlib warns if a line has no positive values on a logarithmic axis."""
+    from matplotlib.ticker import NullFormatter
+
+    for scale, set_scale, axis in ((x, axes.set_xscale, axes.xaxis), (y, axes.set_yscale, axes.yaxis)):
+        if scale == "log":
+            set_scale("log", nonpositive="mask")
+            axis.set_minor_formatter(NullFormatter())
 
 
 def whole_decades(low: float, high: float) -> tuple[float, float]:
     """Limits of a logarithmic axis, widened to the powers of ten around them where fewer than two are within."""
     below, above = np.log10([low, high])
-    few = np.floor(above) - np.ceil(below) < 1
-    return (float(10.0 ** np.floor(below)), float(10.0 ** np.ceil(above))) if few else (low, high)
+    if np.floor(above) - np.ceil(below) >= 1:
+        return low, high
+    return float(10.0 ** np.floor(below)), float(10.0 ** np.ceil(above))
 
 
 def say_empty(axes: Axes) -> None:
@@ -127,7 +144,7 @@ def say_empty(axes: Axes) -> None:
 
 @style()
 def plot_histories(
-    histories: Mapping[str, History],
+    histories: Mapping[str, HistoryColumns],
     *,
     against: Against = "iterations",
     metrics: Sequence[str] | None = None,
@@ -156,36 +173,38 @@ def plot_histories(
     """
     if guide and (x, y) != ("log", "log"):
         raise InputError("the guide O(1/K) is a line where both axes are logarithmic: give --x log")
-    shown = _shown(histories, metrics)
-    column = "iteration" if against == "iterations" else against
-    abreast = ABREAST if width == "page" else 1
-    rows, columns = -(-len(shown) // abreast), min(len(shown), abreast)
-    names = {run: textwrap.fill(run, 62 if width == "column" else 130) for run in histories}
-    lines = sum(name.count("\n") + 1 for name in names.values()) if len(histories) > 1 else 0
-    across = 1 if width == "column" else 2 if max(map(len, names.values())) < 62 else 1
-    height = (1.45 if width == "column" else 2.1) * rows + 0.5 + 0.15 * lines / across
-    figure, grid = panels(rows, columns, (INCHES[width], height), sharex=True)
+    shown, layout = _shown(histories, metrics), WIDTHS[width]
+    column = {"iterations": "iteration"}.get(against, against)
+    rows, columns = -(-len(shown) // layout.abreast), min(len(shown), layout.abreast)
+    names = {run: textwrap.fill(run, layout.letters) for run in histories}
+    several, across = len(histories) > 1, 1
+    if width == "page" and all(len(name) < layout.letters / 2 for name in names.values()):
+        across = 2
+    lines = several * sum(name.count("\n") + 1 for name in names.values())
+    size = layout.inches, layout.height * rows + 0.5 + 0.15 * lines / across
+    figure, grid = panels(rows, columns, size, sharex=True)
     axes = [each for row in grid for each in row]
     for spare in axes[len(shown) :]:
         spare.remove()
-    reach = _reach(np.concatenate([history[column] for history in histories.values()]), x)
-    for place, (each, metric) in enumerate(zip(axes, shown, strict=False)):
-        _prepare(each, x, y, histories, metric)
-        if reach is not None:
-            each.set_xlim(reach)
-        _draw(each, histories, column, metric)
+    for place, (each, panel) in enumerate(zip(axes, shown, strict=False)):
+        below_zero = panel[0] == "objective" and any((history["objective"] <= 0).any() for history in histories.values())
+        _scale(each, x, "linear" if below_zero else y)
+        each.set_autoscaley_on(each.get_yscale() != "log")
+        each.set_xmargin(0.0)
+        _draw(each, histories, column, panel)
         if guide:
             _guide(each)
         if place >= len(shown) - columns:
             each.set_xlabel(LABELS[against])
             each.tick_params(labelbottom=True)
-    if len(histories) > 1:
+    if several:
         handles = [next(line for each in axes for line in each.lines if line.get_label() == run) for run in histories]
         figure.legend(handles=handles, labels=list(names.values()), loc="outside upper center", ncols=across)
     return figure
 
 
-def _shown(histories: Mapping[str, History], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
+def _shown(histories: Mapping[str, HistoryColumns], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
+    """The metrics of each panel: those that are asked for, or those of Figure 1, or the objective."""
     if not histories:
         raise InputError("nothing to plot: give the folder of at least one run")
     present = {name for history in histories.values() for name in history}
@@ -196,67 +215,41 @@ def _shown(histories: Mapping[str, History], metrics: Sequence[str] | None) -> l
     return [panel for panel in found if panel] or [("objective",)]
 
 
-def _reach(x: NDArray[Any], scale: Scale) -> tuple[float, float] | None:
-    """The limits of the horizontal axis; None where matplotlib chooses."""
-    shown = x[x > 0] if scale == "log" else x
-    if not len(shown) or shown.max() <= 0:
-        return None
-    return float(shown.min()), float(max(shown.max(), 1.001 * shown.min()))
+def _draw(axes: Axes, histories: Mapping[str, HistoryColumns], column: str, names: Sequence[str]) -> None:
+    """Draw the metrics of a panel: the first thick, with markers if there are several runs, and the second thin."""
+    from matplotlib.lines import Line2D
 
-
-def _prepare(axes: Axes, x: Scale, y: Scale, histories: Mapping[str, History], names: Sequence[str]) -> None:
-    """Set the scales before lines are drawn: matplotlib warns if a line has no positive values on a logarithmic axis."""
-    from matplotlib.ticker import NullFormatter
-
-    if names[0] == "objective" and any((history["objective"] <= 0).any() for history in histories.values()):
-        y = "linear"
-    for scale, set_scale, axis in ((x, axes.set_xscale, axes.xaxis), (y, axes.set_yscale, axes.yaxis)):
-        if scale == "log":
-            set_scale("log", nonpositive="mask")
-            axis.set_minor_formatter(NullFormatter())
-    if y == "log":
-        axes.set_autoscaley_on(False)
-
-
-def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequence[str]) -> None:
-    drawn = []
+    several, drawn = len(histories) > 1, []
     for number, (run, history) in enumerate(histories.items()):
-        several = len(histories) > 1
-        marks = {"markevery": (0.02 + 0.18 * number / len(histories), 0.18), "markersize": 3.0} if several else {}
-        for name, linewidth in zip(names, (THICK, THIN), strict=False):
+        marks = {"markevery": (0.02 + 0.18 * number / len(histories), 0.18), "markersize": 3.0}
+        thick = {"label": run, "linewidth": THICK, **look(number, marked=several), **marks}
+        thin = {"label": f"_{run}", "linewidth": THIN, **look(number)}
+        for name, looks in zip(names, (thick, thin), strict=False):
             if name in history:
-                x, y = history[column], history[name]
-                thin = name != names[0]
-                mine = look(number) if thin else look(number, marked=several) | marks
-                axes.plot(x, y, linewidth=linewidth, label=f"_{run}" if thin else run, gid=name, **mine)
-                drawn.append((x, y))
+                axes.plot(history[column], history[name], gid=name, **looks)
+                drawn.append(history[name])
     if axes.get_yscale() == "log":
         _fit(axes, drawn)
+    axes.set_ylabel(label(names[0]))
     if len(names) > 1:
-        from matplotlib.lines import Line2D
-
         axes.set_ylabel("gradient norms")
-        handles = [
-            Line2D([], [], color="0.3", linewidth=width, label=label(name))
-            for name, width in zip(names, (THICK, THIN), strict=False)
-        ]
-        axes.legend(handles=handles, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 0.97), handlelength=1.2, columnspacing=0.8)
-    else:
-        axes.set_ylabel(label(names[0]))
+        handles = [Line2D([], [], color="0.3", linewidth=width) for width in (THICK, THIN)]
+        words = [label(name) for name in names]
+        where = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.97)}
+        axes.legend(handles, words, ncols=2, handlelength=1.2, columnspacing=0.8, **where)
 
 
-def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+def _fit(axes: Axes, drawn: Sequence[NDArray[Any]]) -> None:
     """Fit a logarithmic vertical axis to the values that the panel can show; with no such value, say so in the panel.
 
     The start does not count, where agents are equal up to rounding.
     """
-    rows = [slice(1 if len(y) > 1 else 0, None) for _, y in drawn]
-    values = np.concatenate([y[part] for part, (_, y) in zip(rows, drawn, strict=True)])
+    values = np.concatenate([y[1:] if len(y) > 1 else y for y in drawn])
     values = values[(values > 0) & np.isfinite(values)]
     if not len(values):
         say_empty(axes)
         return
-    few = max(1.0, DECADES**0.5 * (values.min() / values.max()) ** 0.5)  # so that the axis spans whole powers of ten
+    few = max(1.0, (DECADES * values.min() / values.max()) ** 0.5)  # so that the axis spans whole powers of ten
     axes.set_ylim(values.min() / (1.6 * few), values.max() * 1.6 * few)
 
 

@@ -79,14 +79,13 @@ class HistoryWriter:
         OSError
             The disk is full; the message names the file. The row is written with the next one, or by `finish`.
         """
-        columns = tuple(row.values)
-        lines = []
+        columns, lines = tuple(row.values), [_line(row)]
         if self._columns is None:
             self._columns = columns
-            lines.append(_header(columns))
-        elif columns != self._columns:
+            lines.insert(0, _header(columns))
+        if columns != self._columns:
             raise ValueError(f"{self.path}: every row must hold the metrics {self._columns}, got {columns}")
-        self._write([*lines, _line(row)])
+        self._write(lines)
 
     def _write(self, lines: Sequence[str] = ()) -> None:
         self._unwritten += "".join(f"{line}\n" for line in lines).encode()
@@ -147,12 +146,10 @@ def refuse_file(path: Path, mark: bytes, what: str) -> None:
 def refuse_unmarked(path: str | os.PathLike[str], names: Iterable[str], mark: str) -> None:
     """Raise if one of the names that a command writes is in the folder without the file that marks its own folders."""
     folder = Path(path)
-    if not (folder / mark).exists():
-        for name in (name for name in names if os.path.lexists(folder / name)):
-            raise InputError(
-                f"{folder / name} was not written by this command ({path} has no {mark}), and would be replaced: "
-                "choose another --out, or move it away"
-            )
+    for name in names:
+        if os.path.lexists(folder / name) and not (folder / mark).exists():
+            why = f"{folder / name} was not written by this command ({path} has no {mark}), and would be replaced"
+            raise InputError(f"{why}: choose another --out, or move it away")
 
 
 def refuse_foreign(path: str | os.PathLike[str]) -> None:
@@ -166,10 +163,8 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
     if (Path(path) / SUMMARY).exists():
         raise InputError(f"{path} already holds a run ({SUMMARY}); choose another --out or give --overwrite")
     if kept(Path(path) / FOLDER):
-        raise InputError(
-            f"{path} holds the checkpoints of a run that did not end; go on with --resume {path}, choose another --out or give "
-            "--overwrite"
-        )
+        instead = f"go on with --resume {path}, choose another --out or give --overwrite"
+        raise InputError(f"{path} holds the checkpoints of a run that did not end; {instead}")
 
 
 def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
@@ -235,13 +230,14 @@ class RunFolder:
             refuse_existing(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, FINAL, FIGURE, *(() if continues else (HISTORY,))):
-                (self.path / name).unlink(missing_ok=True)
+            old = [self.path / name for name in (SUMMARY, FINAL, FIGURE)]
             for name in (CONFIG, HISTORY, SUMMARY, FINAL):  # of a run that was killed while it wrote them
-                for part in self.path.glob(f".{name}.*.part"):
-                    part.unlink(missing_ok=True)
+                old += self.path.glob(f".{name}.*.part")
             if not continues:
+                old.append(self.path / HISTORY)
                 clear(self.path / FOLDER)
+            for one in old:
+                one.unlink(missing_ok=True)
             self._write_text(CONFIG, config)
             free = shutil.disk_usage(self.path).free
         except OSError as error:
@@ -264,7 +260,9 @@ class RunFolder:
 
     def history(self, earlier: Sequence[Row] = (), source: Path | None = None) -> HistoryWriter:
         """The recorder of this run's rows; as `HistoryWriter`, where ``source`` is the folder of the resumed run."""
-        return HistoryWriter(self.path / HISTORY, earlier, None if source is None else source / HISTORY)
+        if source is not None:
+            source = source / HISTORY
+        return HistoryWriter(self.path / HISTORY, earlier, source)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``."""
@@ -379,15 +377,16 @@ def cell(value: Any) -> str:
 def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
     """Rows as CSV; the columns are by default those of the first row."""
     rows = list(rows)
+    columns = list(columns or rows[0])
     file = io.StringIO()
-    write = csv.writer(file, lineterminator="\n")
-    write.writerow(columns or rows[0])
-    write.writerows([cell(row[name]) for name in columns or row] for row in rows)
+    write = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+    write.writeheader()
+    write.writerows({name: cell(row[name]) for name in columns} for row in rows)
     return file.getvalue()
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON can hold it."""
+    """The value as JSON can hold it: null where a number is not finite."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

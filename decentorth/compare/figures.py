@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..cli.figures import INCHES, label, logarithmic, look, panels, say_empty, style, whole_decades
+from ..cli.figures import WIDTHS, label, logarithmic, look, panels, say_empty, style, whole_decades
 from ..protocols import Array
 from ..running.history import COUNTS
 from .comparison import Comparison, Entry
@@ -82,7 +82,7 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
     columns = ["iterations", "rounds", "bytes", *(f"seconds on {name}" for name in list(comparison.networks)[:1])]
     words = [f"{entry.label}, step {entry.step}".removesuffix(", step none") for entry in comparison.entries]
     per_row = max(1, min(4, 120 // (8 + max(map(len, words)))))
-    size = INCHES["page"], 0.5 + len(metrics) * HEIGHT + 0.17 * math.ceil(len(words) / per_row)
+    size = WIDTHS["page"].inches, 0.5 + len(metrics) * HEIGHT + 0.17 * math.ceil(len(words) / per_row)
     drawn, rows = panels(len(metrics), len(columns), size, sharex="col", sharey="row")
     for row, metric in zip(rows, metrics, strict=True):
         for panel, against in zip(row, columns, strict=True):
