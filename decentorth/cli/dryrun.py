@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,40 +37,54 @@ def report(run: Run) -> list[str]:
         if steps_line(step_ranges(other.algorithm, second, collective)) != steps:
             steps = "steps       chosen from the data when the run begins"
         memory = extrapolated(run, sizes, memory, {"state": held(second), "data": held(other.problem)})
-    start = (network.rounds, network.messages, network.bytes)
+    lines = [steps, f"set-up      {network.rounds} rounds, {network.messages} messages, {size(network.bytes)}"]
     links, tree = network.W.nnz - network.n_agents, False
     if Declared.of(run.algorithm).counts == "activations":  # on ranks its first step is the whole run
-        payload = state.agents.message_bytes
-        cost = f"activation  no round, {links / network.n_agents:.3g} messages on average, {size(payload)} to each neighbour"
+        payload, mean = state.agents.message_bytes, links / network.n_agents
+        lines.append(f"activation  no round, {mean:.3g} messages on average, {size(payload)} to each neighbour")
     else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            next(states)
-        end = (network.rounds, network.messages, network.bytes)
-        rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
-        payload = sent // max(messages // max(rounds, 1), 1)
-        tree = network.sums_exactly and messages < rounds * links
-        along = "two along each edge of a tree" if tree else f"{size(payload)} along each directed edge"
-        cost = f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})"
+        words, payload, tree = _iteration(run, states, links)
+        lines.append(words)
     every = [json.loads(part) for part in collective.communicator.allgather_bytes(json.dumps(memory).encode())]
-    lines = [steps, f"set-up      {start[0]} rounds, {start[1]} messages, {size(start[2])}", cost]
-    spread = collective.size > network.communicator.size
-    bounds, traffic = collective.bounds, {} if spread else crossing(network.W, network.bounds)
-    for rank, used in enumerate(every[:SHOWN_RANKS]):
-        to = {other: rows for (source, other), rows in traffic.items() if source == rank}
-        wire = ", ".join(f"{size(rows * payload)} to rank {other}" for other, rows in to.items()) or "nothing to other ranks"
-        room = f"state {size(used['state'])}, data {size(used['data'])}"
-        if tree:
-            wire = "its part of the sums along the tree"
-        if spread:
-            whose, wire = "a share of the samples", f"a sum of {size(run.x0.nbytes)} for each gradient"
-        else:
-            whose = f"agents {bounds[rank]} to {bounds[rank + 1] - 1}"
-        lines.append(f"rank {rank:<6d} {whose}, {room}; sends {wire}")
+    lines += [f"rank {rank:<6d} {words}" for rank, words in enumerate(_ranks(run, every[:SHOWN_RANKS], payload, tree))]
     if len(every) > SHOWN_RANKS:
         lines.append(f"            and {len(every) - SHOWN_RANKS} more ranks")
     totals = {name: sum(used[name] for used in every) for name in memory}
     lines.append(f"memory      state {size(totals['state'])}, data {size(totals['data'])} in all, beside the libraries")
     return lines
+
+
+def _iteration(run: Run, states: Iterator[Any], links: int) -> tuple[str, int, bool]:
+    """The messages of an iteration in words, the bytes of each, and True if they go along a tree."""
+    network = run.network
+    rounds, messages, sent = network.rounds, network.messages, network.bytes
+    with np.errstate(over="ignore", invalid="ignore"):
+        next(states)
+    rounds, messages, sent = network.rounds - rounds, network.messages - messages, network.bytes - sent
+    payload = sent // max(messages // max(rounds, 1), 1)
+    tree = network.sums_exactly and messages < rounds * links
+    along = f"{size(payload)} along each directed edge"
+    if tree:
+        along = "two along each edge of a tree"
+    words = f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})"
+    return words, payload, tree
+
+
+def _ranks(run: Run, memory: Sequence[Mapping[str, int]], payload: int, tree: bool) -> Iterator[str]:
+    """A line for each rank: its agents, its memory, and what it sends to other ranks."""
+    bounds, spread = run.collective.bounds, run.collective.size > run.network.communicator.size
+    rows: dict[int, list[str]] = {}
+    if not spread:
+        for (rank, other), count in crossing(run.network.W, run.network.bounds).items():
+            rows.setdefault(rank, []).append(f"{size(count * payload)} to rank {other}")
+    for rank, used in enumerate(memory):
+        whose = f"agents {bounds[rank]} to {bounds[rank + 1] - 1}"
+        wire = ", ".join(rows.get(rank, ["nothing to other ranks"]))
+        if tree:
+            wire = "its part of the sums along the tree"
+        if spread:
+            whose, wire = "a share of the samples", f"a sum of {size(run.x0.nbytes)} for each gradient"
+        yield f"{whose}, state {size(used['state'])}, data {size(used['data'])}; sends {wire}"
 
 
 def extrapolated(run: Run, outline: Outline, few: dict[str, int], more: dict[str, int]) -> dict[str, int]:
@@ -82,7 +97,7 @@ def extrapolated(run: Run, outline: Outline, few: dict[str, int], more: dict[str
     totals = [sum(counts) for counts in rows]
     found = {}
     for name in few:
-        beside = [8 * outline.more(counts) if name == "data" else 0 for counts in rows]
+        beside = [8 * outline.more(counts) * (name == "data") for counts in rows]
         first, second = few[name] - beside[0], more[name] - beside[1]
         slope = (second - first) / max(totals[1] - totals[0], 1)
         found[name] = round(first + slope * (totals[2] - totals[0])) + beside[2]

@@ -7,14 +7,13 @@ import json
 import logging
 import os
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.matrix_files import npy_array, npz_array, regular_size, require_real
+from topologies.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
 from ..running.checkpoint import limited
@@ -23,12 +22,8 @@ from .flags import InputError
 from .outputs import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
-_HEADER, _SUMMARY = 1 << 24, 1 << 26
-"""The largest numbers of characters of a history's first line and of a summary: a million agents and their names."""
-_LARGEST = 1 << 28
-"""The most bytes of another text file."""
-_CELL = 64
-"""The mean number of characters of a number and its comma in a history that no row exceeds; 17 digits take 25."""
+_HISTORY, _SUMMARY, _LARGEST = 1 << 30, 1 << 26, 1 << 28
+"""The most bytes of a history, of a summary, and of another text file."""
 
 
 def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, NDArray[Any]]]:
@@ -53,45 +48,28 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     The last line of a run that was killed may be cut short; it is left out, and the log says so.
     """
     path = Path(folder) / HISTORY
-    with _refusing(path), _regular(path) as file:
-        header = file.readline(_HEADER).rstrip("\n").split(",")
-        if tuple(header[: len(COUNTS) + 1]) != (*COUNTS, "seconds"):
-            raise InputError(f"{path}: not a history; its first line must begin with {','.join(COUNTS)},seconds")
-        rows = [row.split(",") for row in _lines(file, path, _CELL * len(header))]
+    with _refusing(path):
+        text = limited(path, _HISTORY).decode()
+    lines = text.splitlines()
+    if lines and not text.endswith("\n"):
+        del lines[-1]
+        log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
+    header, *rows = [line.split(",") for line in lines] or [[]]
+    if header[: len(COUNTS) + 1] != [*COUNTS, "seconds"]:
+        raise InputError(f"{path}: not a history; its first line must begin with {','.join(COUNTS)},seconds")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise InputError(f"{path}, line {number}: {len(header)} values expected, got {len(row)}")
     columns: dict[str, NDArray[Any]] = {}
     for index, name in enumerate(header):
-        cells = [row[index] for row in rows]
         try:
             if name in COUNTS:
-                columns[name] = np.array([int(cell) for cell in cells], dtype=np.int64)
+                columns[name] = np.array([int(row[index]) for row in rows], dtype=np.int64)
             else:
-                columns[name] = np.array([float(cell) for cell in cells], dtype=np.float64)
+                columns[name] = np.array([float(row[index]) for row in rows], dtype=np.float64)
         except (ValueError, OverflowError) as error:
             raise InputError(f"{path}, column {name}: {error!s:.200}") from None
     return columns
-
-
-def _regular(path: Path) -> IO[str]:
-    """The text file, open, if it is a regular one: a pipe would block its reader, and a device might never end."""
-    regular_size(path)
-    return path.open(encoding="utf-8")
-
-
-def _lines(file: IO[str], path: Path, longest: int) -> Iterator[str]:
-    """The other lines of a history; a line beyond ``longest`` characters is refused before it is read whole."""
-    for number in count(2):
-        line = file.readline(longest)
-        if line.endswith("\n"):
-            yield line[:-1]
-        elif len(line) == longest:
-            raise InputError(f"{path}, line {number}: more than {longest} characters, which no row has")
-        else:
-            if line:
-                log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
-            return
 
 
 def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -111,9 +89,9 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
 def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The summary of a run that has ended, which says how it did, and how long it took."""
     path, summary = Path(folder) / SUMMARY, read_summary(folder)
-    kinds = {"status": str, "converged": bool, "message": str, "seconds": dict}
-    for name in (name for name, kind in kinds.items() if not isinstance(summary.get(name), kind)):
-        raise InputError(f"{path}: not the summary of a run, as it has no {name}")
+    for name, kind in {"status": str, "converged": bool, "message": str, "seconds": dict}.items():
+        if not isinstance(summary.get(name), kind):
+            raise InputError(f"{path}: not the summary of a run, as it has no {name}")
     seconds = summary["seconds"]
     numbers = all(type(one) in (int, float) and abs(one) < 2**63 for one in seconds.values())
     if "total" not in seconds or not numbers:
@@ -129,12 +107,15 @@ def text_lines(path: Path) -> list[str]:
 def read_start(place: str | os.PathLike[str]) -> Array:
     """The start point in ``place``: a run's folder (the final point of its first agent), or a ``.npy`` file that holds a point."""
     path = Path(place)
-    final = path / FINAL if path.is_dir() else path
     try:
-        point = final_points(path)[0] if path.is_dir() else npy_array(path)
-        require_real(point.dtype, str(final))
+        if path.is_dir():
+            path = path / FINAL
+            point = final_points(place)[0]
+        else:
+            point = npy_array(path)
+        require_real(point.dtype, str(path))
     except FileNotFoundError:
-        raise InputError(f"cannot start from {place}: {final} does not exist; has that run ended?") from None
+        raise InputError(f"cannot start from {place}: {path} does not exist; has that run ended?") from None
     except OSError as error:
         raise InputError(f"cannot start from {place}: {error.strerror}") from None
     except (ValueError, TypeError) as error:
