@@ -28,7 +28,7 @@ from .process.abort import patience
 if TYPE_CHECKING:
     from .api import Result, Run
     from .cli.progress import Steps
-    from .cli.run_output import Recording, RunOutput
+    from .cli.run_output import RunOutput, SafeRecorder
     from .network.transport.communicator import Communicator
     from .protocols import StoppingRule
     from .running.checkpoint import Checkpoints, Resumed
@@ -152,7 +152,7 @@ def made(configuration: Configuration, communicator: Communicator, sized: bool =
 
 def _solve(words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput, resumed: Resumed | None) -> int:
     from .cli.progress import Steps
-    from .cli.run_output import Recording
+    from .cli.run_output import SafeRecorder
 
     settings = configuration.run
     facts = {
@@ -165,7 +165,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
     checkpoints = _checkpoints(configuration, steps)
     with contextlib.nullcontext() if checkpoints is None else checkpoints.signals:
         with contextlib.ExitStack() as stack:  # recorders are closed when the results are saved
-            recorders = [stack.enter_context(Recording(place)) for place in settings.record]
+            recorders = [stack.enter_context(SafeRecorder(place)) for place in settings.record]
             result = _iterated(configuration, run, output, resumed, steps, checkpoints, recorders)
             facts["steps"] = steps.ranges
             summary, code = _concluded(configuration, result, output, facts, checkpoints)
@@ -184,7 +184,7 @@ def _iterated(
     resumed: Resumed | None,
     steps: Steps,
     checkpoints: Checkpoints | None,
-    recorders: Sequence[Recording],
+    recorders: Sequence[SafeRecorder],
 ) -> Result:
     """The result of the run, whose rows are recorded and shown."""
     from .api import Options

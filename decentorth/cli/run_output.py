@@ -12,6 +12,7 @@ from ..protocols import Declared, Nonsmooth
 from ..recorders import recorder
 from ..settings import Settings
 from .config import Configuration, values
+from .figures import plot_histories, save
 from .flags import InputError, with_flags
 from .outputs import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
 from .progress import SettingUp, Show, plain_lines, progress, show_row, verdict
@@ -20,6 +21,7 @@ from .summary import in_words, mixing_words, taken
 
 if TYPE_CHECKING:
     from ..api import Result, Run
+    from ..network import Channel
     from ..protocols import Row
     from ..running.checkpoint import Resumed
     from ..running.local_stopping import Agreement
@@ -55,8 +57,10 @@ class RunOutput:
         self.active = True
         self.hold()
         self.folder = self._folder(self._settings.continues)
-        earlier = () if resumed is None else resumed.history.rows
-        self._begin(earlier, None if resumed is None or resumed.path is None else resumed.path.parent.parent)
+        if resumed is None:
+            self._begin()
+        else:
+            self._begin(resumed.history.rows, resumed.path and resumed.path.parent.parent)
 
     def begin(self, stack: contextlib.ExitStack) -> None:
         """Begin the progress, to be ended with ``stack``."""
@@ -84,12 +88,12 @@ class RunOutput:
             self.active = True
             self.hold(insist=False)
             self.folder = self._folder(True)
-            self._progress = None if self._settings.quiet else plain_lines(self._settings.iterations)
+            if self.prints:
+                self._progress = plain_lines(self._settings.iterations)
         if self._history is not None:
             self._history.close()
-        self._begin(rows, None if self.folder is None else self.folder.path)
-        if not self._settings.quiet:
-            say(f"lost        {lost}; the others go on from there")
+        self._begin(rows, self.folder and self.folder.path)
+        say(f"lost        {lost}; the others go on from there", self.prints)
 
     def save(self, result: Result, summary: Mapping[str, Any]) -> bool:
         """Write the results, in another folder where theirs does not take them; True, on every rank, if theirs has them."""
@@ -99,21 +103,23 @@ class RunOutput:
             if self.folder is not None:
                 self.folder = next(self._places, None)
         if troubles and self.active:
-            end = "the results are lost" if self.folder is None else f"all files of the run are in {self.folder.path}"
+            end = "the results are lost"
+            if self.folder is not None:
+                end = f"all files of the run are in {self.folder.path}"
             complain(f"decentorth: {'; '.join(troubles)}; {end}")
         return not troubles
 
     def _write(self, result: Result, summary: Mapping[str, Any]) -> str:
         """Write all results; the reason, where that fails."""
-        folder = None if self.folder is None or self.folder.removed else self.folder
+        folder = self.folder
+        if folder is not None and folder.removed:
+            folder = None
         try:
             write_final(folder, result.problem.n_agents, variables(result.problem, result.x), result.collective)
             if folder is not None and self._history is not None:
                 self._history.finish(folder.path / HISTORY)
                 folder.write_summary(summary)
                 if self._settings.plot:
-                    from .figures import plot_histories, save
-
                     save(plot_histories({str(folder.path): result.history}), folder.path / FIGURE)
             elif self.folder is not None:
                 return f"{self.folder.path} was removed while the run went on"
@@ -141,8 +147,9 @@ class RunOutput:
 
     def left(self) -> list[str]:
         """A message about the files that an interrupted run leaves, if any."""
-        path = None if self._history is None else self._history.path
-        return [f"the history so far is in {path}"] if path is not None and path.exists() and path.stat().st_size else []
+        if self._history is None or not (self._history.path.exists() and self._history.path.stat().st_size):
+            return []
+        return [f"the history so far is in {self._history.path}"]
 
     def conclude(self, result: Result) -> None:
         """Print how the run has ended."""
@@ -168,7 +175,7 @@ class RunOutput:
             if file is not None:
                 file.close()
 
-    def _begin(self, earlier: Sequence[Row], source: Path | None) -> None:
+    def _begin(self, earlier: Sequence[Row] = (), source: Path | None = None) -> None:
         if self.folder is not None:
             self._history = self.folder.history(earlier, source)
 
@@ -182,7 +189,7 @@ class RunOutput:
         return RunFolder(settings.out, config, overwrite=overwrite, continues=continues, needed=needed, lock=self._lock)
 
 
-class Recording:
+class SafeRecorder:
     """A recorder of the command line, which fails alone: its first error is printed, and it is left out from then on."""
 
     def __init__(self, place: str) -> None:
@@ -224,47 +231,59 @@ def check_recorder(place: str) -> None:
 
 def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
     """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel, rule of stopping and algorithm."""
-    settings, network, channel = configuration.run, run.network, configuration.run.bad_channel
-    sizes = network.bounds[1:] - network.bounds[:-1]
-    spread = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
-    ranks = run.collective.size
-    where = "in this process" if ranks == 1 else f"on {ranks} ranks of {spread} agents"
-    if settings.spread_samples is not None:
-        where = f"its samples in {settings.spread_samples} blocks {'in this process' if ranks == 1 else f'over {ranks} ranks'}"
-    published = ", the published experiment (paper 004, Section V), --config paper004" if configuration.published else ""
-    shape = " x ".join(map(str, run.problem.shape))
-    idle = configuration.problem.idle() if isinstance(configuration.problem, Settings) else {}
+    settings, network = configuration.run, run.network
+    shape, idle = " x ".join(map(str, run.problem.shape)), {}
+    if isinstance(configuration.problem, Settings):
+        idle = configuration.problem.idle()
     problem = {name: value for name, value in values(configuration.problem).items() if name not in idle}
     lines = [
         f"problem     {settings.problem}: {_listed(problem)}; seed {settings.seed}; x is {shape}",
-        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
+        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {_ranks(run, settings.spread_samples)}",
     ]
-    if channel is not None:
-        repairs = [f"{'with' if channel.repair else 'without'} repair"] if run.repairs else []
-        repairs += [f"trackers corrected by {channel.correction:g} / iteration"] if channel.correction else []
-        lines.append(f"channel     {'; '.join(filter(None, (', '.join(channel.written), ', '.join(repairs))))}")
+    if settings.bad_channel is not None:
+        lines.append(f"channel     {_channel(settings.bad_channel, run.repairs)}")
     if agreement is not None:
         lines.append(f"stopping    {in_words(agreement)}")
     method = run.algorithm
     if getattr(run.arguments.problem, "sizes", None) is not None:
         method = Declared.of(configuration.algorithm).resolved(network)  # without what real data would recommend
+    published = ", the published experiment (paper 004, Section V), --config paper004" * configuration.published
     lines.append(f"algorithm   {settings.algorithm}: {_listed(values(method))}{published}")
-    if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not Declared.of(run.algorithm).nonsmooth:
-        made_for_it = "rssm" if network.n_agents == 1 else "drsm"
-        lines.append(
-            f"note        {settings.problem} is not differentiable: with steps that do not shrink {settings.algorithm} stops near "
-            f"the answer; {made_for_it} is made for it"
+    return lines + [f"note        {note}" for note in _cautions(settings.algorithm, settings.problem, run)]
+
+
+def _ranks(run: Run, blocks: int | None) -> str:
+    """The ranks of a run, and the agents or the ``blocks`` of samples that they have."""
+    ranks, sizes = run.collective.size, run.network.bounds[1:] - run.network.bounds[:-1]
+    here, over = "in this process", f"over {ranks} ranks"
+    if blocks is not None:
+        return f"its samples in {blocks} blocks {here if ranks == 1 else over}"
+    spread = f"{sizes.min()} to {sizes.max()}".removeprefix(f"{sizes.max()} to ")
+    return here if ranks == 1 else f"on {ranks} ranks of {spread} agents"
+
+
+def _channel(channel: Channel, repairs: bool) -> str:
+    """The faults of a channel, and what is done about them."""
+    words = []
+    if repairs:
+        words.append("with repair" if channel.repair else "without repair")
+    if channel.correction:
+        words.append(f"trackers corrected by {channel.correction:g} / iteration")
+    return "; ".join(filter(None, (", ".join(channel.written), ", ".join(words))))
+
+
+def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
+    """What a user may not expect of a method on a problem."""
+    declared, constraint = Declared.of(run.algorithm), run.problem.constraint
+    if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not declared.nonsmooth:
+        made_for_it = "rssm" if run.network.n_agents == 1 else "drsm"
+        yield (
+            f"{problem} is not differentiable: with steps that do not shrink {name} stops near the answer; {made_for_it} is made "
+            "for it"
         )
-    constraint, free = (
-        run.problem.constraint,
-        Declared.of(run.algorithm).penalty == 0.0 and not Declared.of(run.algorithm).requires_set,
-    )
+    free = declared.penalty == 0.0 and not declared.requires_set
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
-        lines.append(
-            f"note        {settings.algorithm} does not keep points on {constraint!r}, and they may leave it for good: it is a "
-            "control without a constraint"
-        )
-    return lines
+        yield f"{name} does not keep points on {constraint!r}, and they may leave it for good: it is a control without a constraint"
 
 
 def _listed(values: Mapping[str, Any]) -> str:
