@@ -10,28 +10,18 @@ tolerance, with modelled wall time on named networks.
 ``python -m decentorth.compare`` is the same from the command line.
 """
 
-from .comparison import Comparison, Entry, Line, MedianRange
-from .figures import figure
-from .model import NETWORKS, NetworkModel, wall_time
-from .plan import ComparisonPlan, compare
-from .rules import Rules
-from .tables import save, table
-from .words import notes, title
-
-__all__ = [
-    "NETWORKS",
-    "Comparison",
-    "ComparisonPlan",
-    "Entry",
-    "Line",
-    "MedianRange",
-    "NetworkModel",
-    "Rules",
-    "compare",
-    "figure",
-    "notes",
-    "save",
-    "table",
-    "title",
-    "wall_time",
-]
+from .comparison import Comparison as Comparison
+from .comparison import Entry as Entry
+from .comparison import Line as Line
+from .comparison import MedianRange as MedianRange
+from .figures import figure as figure
+from .model import NETWORKS as NETWORKS
+from .model import NetworkModel as NetworkModel
+from .model import wall_time as wall_time
+from .plan import ComparisonPlan as ComparisonPlan
+from .plan import compare as compare
+from .rules import Rules as Rules
+from .tables import save as save
+from .tables import table as table
+from .words import notes as notes
+from .words import title as title

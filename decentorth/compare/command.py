@@ -32,7 +32,7 @@ from .methods import methods
 from .model import NetworkModel
 from .plan import ComparisonPlan, networks_named
 from .rules import Rules
-from .tables import FILES, save, show
+from .tables import FILES, save, table
 from .trials import Store
 
 if TYPE_CHECKING:
@@ -242,5 +242,5 @@ def _conclude(comparison: Comparison, asked: CompareSettings, root: bool) -> Non
     if root and asked.out is not None:
         save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
     if root and not asked.quiet:
-        show(comparison)
+        say(table(comparison))
         say(f"Files in {asked.out}.", asked.out is not None)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.table import Column, Table
-
 from ..cli.figures import save as save_figure
 from ..cli.outputs import csv_text, replacing
-from ..cli.shell import say
 from .comparison import Comparison, span
 from .figures import curves, figure
 from .words import notes, title
@@ -39,20 +34,6 @@ def table(comparison: Comparison, form: Literal["markdown", "latex", "csv"] = "m
     if form not in _FORMS:
         raise ValueError(f"the format must be {', '.join(_FORMS)}, got {form!r}".replace("latex, csv", "latex or csv"))
     return _FORMS[form](comparison)
-
-
-def show(comparison: Comparison) -> None:
-    """Print the table and the notes: on a terminal in columns that fit its width, otherwise as Markdown."""
-    if not sys.stdout.isatty():
-        say(table(comparison))
-        return
-    console = Console(highlight=False)
-    for tolerance in comparison.shown:
-        found = Table(*(Column(name, overflow="fold") for name in headings(comparison)), title=f"To {tolerance:g}")
-        for row in _rows(comparison, tolerance, "[bold]{}[/]"):
-            found.add_row(*row)
-        console.print(found)
-    say("\n".join([title(comparison), *notes(comparison)]))
 
 
 def number(value: float, quantity: str) -> str:

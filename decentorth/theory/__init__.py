@@ -3,49 +3,27 @@ the Stiefel manifold") as functions: its constants and guaranteed steps, its mer
 near a solution. ``python -m decentorth.theory`` prints every constant for a problem and a graph.
 """
 
-from .constants import (
-    Constants,
-    constants,
-    contraction_limit,
-    contraction_matrix,
-    descent_ratio,
-    ergodic_bounds,
-    ergodic_step,
-    gradient_ratio,
-    landing_lipschitz,
-    merit_smoothness,
-    merit_smoothness_quadratic,
-    merit_weight,
-    safe_step,
-    stable_step,
-)
-from .local import LocalRate, landing_jacobian, local_rate, solution
-from .merit import Merit, merit, merit_gradient
-from .region import Suprema, region_points, suprema
-
-__all__ = [
-    "Constants",
-    "LocalRate",
-    "Merit",
-    "Suprema",
-    "constants",
-    "contraction_limit",
-    "contraction_matrix",
-    "descent_ratio",
-    "ergodic_bounds",
-    "ergodic_step",
-    "gradient_ratio",
-    "landing_jacobian",
-    "landing_lipschitz",
-    "local_rate",
-    "merit",
-    "merit_gradient",
-    "merit_smoothness",
-    "merit_smoothness_quadratic",
-    "merit_weight",
-    "region_points",
-    "safe_step",
-    "solution",
-    "stable_step",
-    "suprema",
-]
+from .constants import Constants as Constants
+from .constants import constants as constants
+from .constants import contraction_limit as contraction_limit
+from .constants import contraction_matrix as contraction_matrix
+from .constants import descent_ratio as descent_ratio
+from .constants import ergodic_bounds as ergodic_bounds
+from .constants import ergodic_step as ergodic_step
+from .constants import gradient_ratio as gradient_ratio
+from .constants import landing_lipschitz as landing_lipschitz
+from .constants import merit_smoothness as merit_smoothness
+from .constants import merit_smoothness_quadratic as merit_smoothness_quadratic
+from .constants import merit_weight as merit_weight
+from .constants import safe_step as safe_step
+from .constants import stable_step as stable_step
+from .local import LocalRate as LocalRate
+from .local import landing_jacobian as landing_jacobian
+from .local import local_rate as local_rate
+from .local import solution as solution
+from .merit import Merit as Merit
+from .merit import merit as merit
+from .merit import merit_gradient as merit_gradient
+from .region import Suprema as Suprema
+from .region import region_points as region_points
+from .region import suprema as suprema

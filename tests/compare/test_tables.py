@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import math
-import os
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +17,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from decentorth import DRFGT
-from decentorth.compare import Comparison, MedianRange, Rules, figure, save, table, title
+from decentorth.compare import Comparison, MedianRange, Rules, figure, save, table
 from decentorth.compare.figures import curve
-from decentorth.compare.tables import UNITS, headings, number, show
+from decentorth.compare.tables import UNITS, headings, number
 from decentorth.scaffold.algorithm import Template
 from tests.compare.cases import ATC, CTA, RULES, small
 
@@ -103,33 +100,6 @@ def test_the_columns_of_a_table_are_aligned(found: Comparison) -> None:
         assert len(rows) == 2 + len(LABELS)
         assert len({tuple(place for place, letter in enumerate(row) if letter == "|") for row in rows}) == 1
     assert all(heading in table(found) for heading in headings(found))
-
-
-def test_a_terminal_shows_every_median_and_range(found: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "400")
-    ours, theirs = os.openpty()
-    said = bytearray()
-
-    def read() -> None:
-        with contextlib.suppress(OSError):  # the end of the output
-            while True:
-                said.extend(os.read(ours, 1 << 16))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    with open(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
-        show(found)
-    reader.join()
-    os.close(ours)
-    text = re.sub(r"\x1b\[[0-9;]*m", "", said.decode())
-    blocks = re.split(r" To (?=[0-9])", text)[1:]
-    assert [float(block.split()[0]) for block in blocks] == list(found.shown)
-    for tolerance, block in zip(found.shown, blocks, strict=True):
-        for line in (each for each in found.lines if each.tolerance == tolerance):
-            for quantity, spread in line.counts.items():
-                median, low, high = (number(value, quantity) for value in spread)
-                assert f" {median if low == high else f'{median} ({low} to {high})'} " in block
-    assert title(found) in text
 
 
 def test_another_format_is_refused(found: Comparison) -> None:
