@@ -62,7 +62,8 @@ class FileRecorder(ABC):
         self.path = os.fspath(path)
         if importlib.util.find_spec(self.library) is None:
             repair = f'pip install "decentorth[{self.extra}]"'
-            raise ModuleNotFoundError(f"{type(self).__name__} needs {self.library}: {repair}", name=self.library)
+            name = type(self).__name__
+            raise ModuleNotFoundError(f"{name} needs {self.library}: {repair}", name=self.library)
 
     @abstractmethod
     def check(self) -> None:
@@ -132,7 +133,10 @@ class MLflow(FileRecorder):
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # by default it tries a dead server for minutes
         from mlflow import MlflowClient
 
-        client = MlflowClient(self.path if "://" in self.path else Path(self.path).resolve().as_uri())
+        place = self.path
+        if "://" not in place:
+            place = Path(place).resolve().as_uri()
+        client = MlflowClient(place)
         return client, client.get_experiment_by_name("decentorth")
 
     def check(self) -> None:
@@ -143,7 +147,7 @@ class MLflow(FileRecorder):
 
     def _begin(self) -> None:
         self._client, known = self._connect()
-        experiment = known.experiment_id if known else self._client.create_experiment("decentorth")
+        experiment = getattr(known, "experiment_id", None) or self._client.create_experiment("decentorth")
         self._run = self._client.create_run(experiment).info.run_id
 
     def record(self, row: Row) -> None:
@@ -152,7 +156,8 @@ class MLflow(FileRecorder):
         if self._client is None:
             self._begin()
         now = int(1000 * time.time())
-        self._client.log_batch(self._run, [Metric(name, value, now, row.iteration) for name, value in _columns(row).items()])
+        metrics = [Metric(name, value, now, row.iteration) for name, value in _columns(row).items()]
+        self._client.log_batch(self._run, metrics)
 
     def close(self) -> None:
         if self._client is not None:
@@ -180,7 +185,8 @@ class Parquet(FileRecorder):
         except (OSError, ValueError):
             own = False
         if not own:
-            raise ValueError(f"{path} exists, was not written by this recorder, and would be replaced: give another name")
+            why = "exists, was not written by this recorder, and would be replaced"
+            raise ValueError(f"{path} {why}: give another name")
 
     def record(self, row: Row) -> None:
         if not self._rows:

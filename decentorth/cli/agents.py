@@ -42,10 +42,9 @@ def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[i
 
     from topologies import DirectedWeights, graph_from_name
 
-    names = (*NETWORK, "seed")
-    known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
-    held = {name: value for name, value in configuration.items() if name in known and value is not None}
-    case = CaseSettings(**{name: read_value(name, known[name], value) for name, value in held.items()})
+    hints = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in (*NETWORK, "seed")}
+    held = {name: configuration[name] for name in hints if configuration.get(name) is not None}
+    case = CaseSettings(**{name: read_value(name, hints[name], value) for name, value in held.items()})
     W = wiring.make(case).W
     if isinstance(W, DirectedWeights):
         return weights_graph(W.A), None
@@ -60,10 +59,8 @@ def weights_graph(W: Any) -> nx.Graph[int]:
     """The graph of the entries of W, ``(n, n)``, off its diagonal, without directions."""
     import networkx as nx
 
-    edges = W.tocoo()
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(W.shape[0]))
-    graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i != j)
+    graph: nx.Graph[int] = nx.from_scipy_sparse_array(W, edge_attribute="entry")
+    graph.remove_edges_from([*nx.selfloop_edges(graph)])
     return graph
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,24 @@ PACKAGES = ("numpy", "scipy", "networkx", "mpi4py", "numba")
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages whose arithmetic or messages a run uses."""
-    from importlib import metadata
-
     found = {"python": platform.python_version(), "decentorth": __version__}
     for name in PACKAGES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
-    return found | ({"torch": str(sys.modules["torch"].__version__)} if "torch" in sys.modules else {})
+    if "torch" in sys.modules:
+        found["torch"] = str(sys.modules["torch"].__version__)
+    return found
 
 
 def blas() -> list[Mapping[str, Any]]:
     """The loaded BLAS libraries: name, version, chosen kernels and number of threads of each."""
     from threadpoolctl import threadpool_info
 
-    keys = {"internal_api": "library", "version": "version", "architecture": "architecture", "num_threads": "threads"}
-    libraries = [
-        {ours: info.get(theirs) for theirs, ours in keys.items()} for info in threadpool_info() if info["user_api"] == "blas"
-    ]
-    return sorted(libraries, key=str)
+    names = {"library": "internal_api", "version": "version", "architecture": "architecture", "threads": "num_threads"}
+    libraries = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    return sorted(({ours: info.get(name) for ours, name in names.items()} for info in libraries), key=str)
 
 
 def cpu_model() -> str:

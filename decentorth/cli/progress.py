@@ -43,9 +43,11 @@ def step_ranges(algorithm: object, state: object, collective: Collective) -> dic
 
 def steps_line(ranges: Mapping[str, Sequence[float]]) -> str:
     """The ranges of `step_ranges` in words."""
-    parts = [
-        f"{name.replace('_', ' ')} {low:.6g}" + (f" to {high:.6g}" if high > low else "") for name, (low, high) in ranges.items()
-    ]
+    parts = []
+    for name, (low, high) in ranges.items():
+        parts.append(f"{name.replace('_', ' ')} {low:.6g}")
+        if high > low:
+            parts[-1] += f" to {high:.6g}"
     return f"steps       {', '.join(parts) or 'none'}"
 
 
@@ -76,7 +78,9 @@ def brief(values: Mapping[str, float]) -> str:
 
 def briefer(values: Mapping[str, float]) -> str:
     """A shorter `brief` for the line of a bar: first words of names, two digits, no objective if there is a gradient."""
-    names = [name for name in SHOWN if name in values and not (name == "objective" and "gradient_norm" in values)]
+    names = [name for name in SHOWN if name in values]
+    if "gradient_norm" in values:
+        names = [name for name in names if name != "objective"]
     return "  ".join(f"{name.partition('_')[0]} {values[name]:.1e}" for name in names)
 
 
@@ -103,8 +107,9 @@ def plain_lines(total: int, noun: str = "", due: float = 0.0) -> Show:
 
 def progress(total: int, done: int = 0, noun: str = "", due: float = 0.0) -> AbstractContextManager[Show]:
     """A bar when standard error is a terminal, which is removed at the end; plain lines otherwise."""
-    terminal = sys.stderr is not None and sys.stderr.isatty()
-    return _bar(total, done) if terminal else contextlib.nullcontext(plain_lines(total, noun, due))
+    if sys.stderr is not None and sys.stderr.isatty():
+        return _bar(total, done)
+    return contextlib.nullcontext(plain_lines(total, noun, due))
 
 
 def show_row(show: Show, row: Row) -> None:
@@ -115,7 +120,10 @@ def show_row(show: Show, row: Row) -> None:
 @contextlib.contextmanager
 def row_progress(total: int) -> Iterator[Recorder]:
     """A recorder that shows how far a run is, and its latest row: in a notebook in one line, else as `progress`."""
-    with _in_notebook(total) if "ipykernel" in sys.modules else progress(total) as show:
+    showing = progress
+    if "ipykernel" in sys.modules:
+        showing = _in_notebook
+    with showing(total) as show:
         yield SimpleNamespace(record=partial(show_row, show))
 
 
@@ -167,10 +175,11 @@ def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: 
     facts = []
     for name in ("gradient_norm", "consensus_error", "feasibility", "error", "mrr"):
         if name in last.values:
-            words = (error_name or name) if name == "error" else name
-            begin = f"{first.values[name]:.3g} -> " if name in ("gradient_norm", "mrr") and name in first.values else ""
-            facts.append(f"{words.replace('_', ' ')} {begin}{last.values[name]:.3g}")
-    facts.append(f"{last.seconds:.2f} s")
-    facts += [f"{words} {value}" for words, value in notes.items()]
+            fact = f"{last.values[name]:.3g}"
+            if name in ("gradient_norm", "mrr") and name in first.values:
+                fact = f"{first.values[name]:.3g} -> {fact}"
+            words = {"error": error_name or name}.get(name, name)
+            facts.append(f"{words.replace('_', ' ')} {fact}")
+    facts += [f"{last.seconds:.2f} s", *(f"{words} {value}" for words, value in notes.items())]
     facts = [fact for fact in facts if fact not in message]
     return f"{message.rstrip('.')}: {', '.join(facts)}."

@@ -39,7 +39,7 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "iterates_sha256": result.iterates_sha256,
         "agents": network.n_agents,
         "ranks": result.collective.size,
-        **({"losses": [loss._asdict() for loss in result.losses]} if result.losses else {}),
+        **_losses(result),
         "W": {"sha256": network.digest().hex(), **_mixing(network)},
         **facts,
         "config": configuration.mapping(),
@@ -47,24 +47,29 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
     }
 
 
+def _losses(result: Result) -> dict[str, Any]:
+    """The ranks that were lost, if any."""
+    return {"losses": [loss._asdict() for loss in result.losses]} if result.losses else {}
+
+
 def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
     """The faulty channel, and its effect on the mean of the trackers: kept equal to the mean of the tracked fields, or drifted."""
     channel = configuration.run.bad_channel
     if channel is None:
         return {}
-    drifted = result.drifted
-    tracking = "nothing is tracked" if drifted is None else "drifted" if drifted else "kept"
-    facts = {"faults": channel.written, "repair": channel.repair, "correction": channel.correction, "tracking": tracking}
-    return {"channel": facts}
+    tracking = {None: "nothing is tracked", True: "drifted", False: "kept"}[result.drifted]
+    facts = {"faults": channel.written, "repair": channel.repair, "correction": channel.correction}
+    return {"channel": {**facts, "tracking": tracking}}
 
 
 def _agreement(agreement: Agreement | None) -> dict[str, Any]:
     """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
     if agreement is None:
         return {}
-    latest = {} if agreement.latest is None else {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}
-    rounds = {"every": agreement.every, "rounds_each": agreement.exchanges}
-    return {"agreement": {**rounds, **agreement.tally._asdict(), **latest}}
+    facts = {"every": agreement.every, "rounds_each": agreement.exchanges, **agreement.tally._asdict()}
+    if agreement.latest is not None:
+        facts |= {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}
+    return {"agreement": facts}
 
 
 def in_words(agreement: Agreement) -> str:
@@ -78,10 +83,8 @@ def taken(result: Result) -> str:
     if result.agreement is None or result.agreement.exchanges == 0:
         return "no message"
     tally, network = result.agreement.tally, result.network
-    return (
-        f"{tally.rounds} of {network.rounds} rounds, {tally.messages} of {network.messages} messages, {size(tally.bytes)} of "
-        f"{size(network.bytes)}"
-    )
+    counts = f"{tally.rounds} of {network.rounds} rounds, {tally.messages} of {network.messages} messages"
+    return f"{counts}, {size(tally.bytes)} of {size(network.bytes)}"
 
 
 def mixing_words(network: Network) -> str:
@@ -94,15 +97,16 @@ def mixing_words(network: Network) -> str:
 
 def _mixing(network: Network) -> dict[str, float]:
     """Eigenvalues of W, those and the gain of directed weights, or the factor by which one period of a sequence reduces the
-    consensus error."""
-    if network.directed:
-        found = network.push_pull_spectrum._asdict() if network.n_agents <= LARGEST_DENSE else {}
-        return {name: found[name] for name in ("sigma", "gain") if found}
-    if network.sequence is None:
+    consensus error; nothing where they take too long."""
+    if network.sequence is None and not network.directed:
         second, smallest = network.spectrum
         sigma, gap = max(second, -smallest), min(1.0 - second, 1.0 + smallest)
         return {"sigma_W": sigma, "gap": gap, "lambda_2": second, "lambda_min": smallest}
-    if network.sequence.period is None or network.n_agents > LARGEST_DENSE:
+    if network.n_agents > LARGEST_DENSE:
+        return {}
+    if network.directed:
+        return {"sigma": network.push_pull_spectrum.sigma, "gain": network.push_pull_spectrum.gain}
+    if network.sequence is None or network.sequence.period is None:
         return {}
     from topologies import joint_contraction
 

@@ -6,7 +6,6 @@ The flags are those of ``python -m decentorth.run`` for the problem, the network
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -68,54 +67,71 @@ def _print(words: Sequence[str]) -> int:
 
 def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]:
     """The lines for one configuration; ValueError for an algorithm other than DRFGT, and a problem that is not the paper's."""
-    import numpy as np
-
     from topologies import WeightSequence
 
     from ..algorithms import DRFGT
     from ..api import Run, set_up
     from ..cli import wiring
-    from ..network.collective import AgentCollective
-    from ..numerics.threads import one_thread
-    from ..problems import Deferred
-    from .constants import check_problem, constants
+    from .constants import constants
     from .measured import measure
     from .report import beside, table
 
-    if type(configuration.algorithm) is not DRFGT:
-        raise InputError(f"paper 004 is about drfgt, not {configuration.run.algorithm}; leave --algorithm out")
+    settings, method = configuration.run, configuration.algorithm
+    n, seed = settings.agents, settings.seed
+    if type(method) is not DRFGT:
+        raise InputError(f"paper 004 is about drfgt, not {settings.algorithm}; leave --algorithm out")
     with SettingUp(True):
-        W, origin = wiring.make(configuration.run)
+        W, origin = wiring.make(settings)
     if isinstance(W, WeightSequence):
-        raise InputError("paper 004 is about a fixed W, not a time-varying network: take a graph, such as --topology ring")
+        raise InputError("paper 004 is not about a time-varying network: take a graph, such as --topology ring")
 
     def run(algorithm: Any) -> Run:
-        return set_up(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())
+        return set_up(problem, algorithm, W, seed=seed, comm=SerialCommunicator())
 
     with SettingUp(True):
-        problem, n = configuration.problem.problem(configuration.run.agents, configuration.run.seed), configuration.run.agents
-        if isinstance(problem, Deferred):
-            with one_thread():
-                problem = problem.build(slice(0, n), AgentCollective(SerialCommunicator(), np.array([0, n])))
-        check_problem(problem)
-        practical: Any = run(configuration.algorithm)
-        state = next(itertools.islice(practical.states(), 1))
+        problem = _problem(configuration)
+        practical: Any = run(method)
+        state = next(practical.states())
         step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
         second, smallest = practical.network.spectrum
         sigma = max(second, -smallest)
-        found = constants(practical.problem, sigma, smallest, penalty, configuration.algorithm.eps, seed=configuration.run.seed)
-    given = configuration.algorithm.step_size
-    name = "the published step" if configuration.published else "the auto step" if given == "auto" else "the given step"
+        found = constants(practical.problem, sigma, smallest, penalty, method.eps, seed=seed)
+    name = "the given step"
+    if method.step_size == "auto":
+        name = "the auto step"
+    if configuration.published:
+        name = "the published step"
     shape = " x ".join(map(str, practical.problem.shape))
-    yield f"{configuration.run.problem}, x is {shape}, {configuration.run.agents} agents, {origin}"
+    yield f"{settings.problem}, x is {shape}, {n} agents, {origin}"
     yield from table(found, step, name)
-    if practical.algorithm.order != "combine-then-adapt":
-        yield f"(the practical step is for {practical.algorithm.order}; the paper's order is combine-then-adapt)"
+    order = practical.algorithm.order
+    if order != "combine-then-adapt":
+        yield f"(the practical step is for {order}; the paper's order is combine-then-adapt)"
     if asked.measure is not None:
         own = replace(practical.algorithm, step_size=step, penalty=penalty)
         least = replace(own, step_size=found.guaranteed, order="combine-then-adapt")
-        yield from beside(measure(run(own), found, asked.measure), step, guaranteed=step <= found.guaranteed)
-        yield from beside(measure(run(least), found, asked.measure), found.guaranteed, guaranteed=True)
+        for one in (own, least):
+            measured = measure(run(one), found, asked.measure)
+            yield from beside(measured, one.step_size, guaranteed=one.step_size <= found.guaranteed)
+
+
+def _problem(configuration: Configuration) -> Any:
+    """The problem with the data of all agents, which must be one of the paper's."""
+    import numpy as np
+
+    from ..network.collective import AgentCollective
+    from ..numerics.threads import one_thread
+    from ..problems import Deferred
+    from .constants import check_problem
+
+    n = configuration.run.agents
+    problem = configuration.problem.problem(n, configuration.run.seed)
+    if isinstance(problem, Deferred):
+        collective = AgentCollective(SerialCommunicator(), np.array([0, n]))
+        with one_thread():
+            problem = problem.build(slice(0, n), collective)
+    check_problem(problem)
+    return problem
 
 
 if __name__ == "__main__":

@@ -91,8 +91,10 @@ def contraction_matrix(step: float, sigma: float, smoothness: float, disagreemen
     """
     shrink, spread = 0.5 * (1.0 + sigma**2), (1.0 + sigma**2) / (1.0 - sigma**2)
     product = (step * smoothness) ** 2
-    pull = sigma if disagreement is None else disagreement
-    return np.array([[shrink + 4.0 * product * spread, 2.0 * pull**2 * spread], [spread * product, shrink]])
+    if disagreement is None:
+        disagreement = sigma
+    first = [shrink + 4.0 * product * spread, 2.0 * disagreement**2 * spread]
+    return np.array([first, [spread * product, shrink]])
 
 
 def stable_step(sigma: float, smoothness: float) -> float:
@@ -108,8 +110,9 @@ def contraction_limit(sigma: float, smoothness: float, disagreement: float | Non
     """
     s = sigma**2
     spread = (1.0 + s) / (1.0 - s)
-    pull = sigma if disagreement is None else disagreement
-    square = (1.0 - s) ** 2 / (4.0 * spread * (2.0 * (1.0 - s) + 2.0 * pull**2 * spread))
+    if disagreement is None:
+        disagreement = sigma
+    square = (1.0 - s) ** 2 / (4.0 * spread * (2.0 * (1.0 - s) + 2.0 * disagreement**2 * spread))
     return math.sqrt(square) / smoothness
 
 
@@ -215,6 +218,7 @@ def constants(
     largest = max(top.lipschitz, top.gradient)
     gamma = merit_weight(top.lipschitz, top.symmetric, largest, penalty, eps)
     smoothness = merit_smoothness(largest, gamma, eps)
+    proved = merit_smoothness_quadratic(top.lipschitz, top.gradient, top.symmetric, gamma, eps)
     field = (1.0 + eps) * top.gradient
     own = landing_lipschitz(top.lipschitz, top.gradient, penalty, eps)
     rho = descent_ratio(gamma, penalty, eps)
@@ -225,16 +229,13 @@ def constants(
         lambda_min=lambda_min,
         penalty=penalty,
         eps=eps,
-        kind=top.kind,
-        lipschitz=top.lipschitz,
-        gradient=top.gradient,
-        symmetric=top.symmetric,
+        **top._asdict(),
         largest=largest,
         field=field,
         gamma=gamma,
         nu=penalty * gamma,
         smoothness=smoothness,
-        smoothness_quadratic=merit_smoothness_quadratic(top.lipschitz, top.gradient, top.symmetric, gamma, eps),
+        smoothness_quadratic=proved,
         field_lipschitz=own,
         rho=rho,
         ratio=ratio,
@@ -256,11 +257,10 @@ def ergodic_bounds(
     ``printed`` takes the L of the printed theorem instead of the L_Lambda that its proof needs.
     """
     c, s = constants, constants.sigma**2
-    own = c.lipschitz if printed else c.field_lipschitz
-    field = 4.0 / (step * c.rho) * descent + (
-        32.0 * (step * c.ratio * own) ** 2 / (c.rho**2 * c.n_agents) * (1.0 + s) / (1.0 - s) ** 3 * spread
-    )
-    consensus = (1.0 + s) / (1.0 - s) ** 3 * 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * spread + (
-        (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * step**3 * c.smoothness**2 / c.rho * descent
-    )
+    own = {True: c.lipschitz, False: c.field_lipschitz}[printed]
+    start = (1.0 + s) / (1.0 - s) ** 3 * spread
+    field = 4.0 / (step * c.rho) * descent
+    field += 32.0 * (step * c.ratio * own) ** 2 / (c.rho**2 * c.n_agents) * start
+    consensus = 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * start
+    consensus += (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * step**3 * c.smoothness**2 / c.rho * descent
     return field / iterations, consensus / iterations

@@ -42,9 +42,10 @@ def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
     gradient = problem.gradient(points).mean(0)
     gap = x.T @ x - np.eye(x.shape[1])
     product = x.T @ gradient
-    along = hessian_product(problem, points, np.repeat((x @ gap)[None], problem.n_local, axis=0)).mean(0)
-    result: Array = gradient - 0.5 * (gradient @ gap + along) - 0.5 * x @ (product + product.T) + gamma * x @ gap
-    return result
+    direction = np.repeat((x @ gap)[None], problem.n_local, axis=0)
+    along = hessian_product(problem, points, direction).mean(0)
+    symmetric: Array = 0.5 * x @ (product + product.T)
+    return gradient - 0.5 * (gradient @ gap + along) - symmetric + gamma * x @ gap
 
 
 def hessian_product(problem: Problem[object], x: Array, direction: Array) -> Array:

@@ -26,6 +26,7 @@ _POINTS = 64
 _POWER_ROUNDS = 4
 _DIFFERENCE = 1e-5
 _ROUNDING = 1e-12
+_TINY = np.finfo(np.float64).tiny
 
 
 class Suprema(NamedTuple):
@@ -60,9 +61,12 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
     gradient = _stretched(curvatures, eps) + norms(linear)
     symmetric = np.array([_scaled(h, eps) for h in curvatures]) + _stretched(targets, eps)
     rounding = _ROUNDING * np.abs(eigenvalues).max(-1)
-    one_sign = bool(np.all((eigenvalues[:, 0] >= -rounding) | (eigenvalues[:, -1] <= rounding)))
-    exact = one_sign and not linear.any()
-    return Suprema(float(np.abs(eigenvalues).max()), float(gradient.max()), float(symmetric.max()), "exact" if exact else "bound")
+    one_sign = np.all((eigenvalues[:, 0] >= -rounding) | (eigenvalues[:, -1] <= rounding))
+    lipschitz = float(np.abs(eigenvalues).max())
+    found = Suprema(lipschitz, float(gradient.max()), float(symmetric.max()), "bound")
+    if one_sign and not linear.any():
+        found = found._replace(kind="exact")
+    return found
 
 
 def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random.Generator, *, boundary: bool = False) -> Array:
@@ -71,9 +75,12 @@ def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random
     With ``boundary``, t is uniform on the sphere of radius eps: ||x^T x - I||_F = eps.
     """
     d, r = shape
-    u, v = np.linalg.qr(rng.standard_normal((count, d, r)))[0], np.linalg.qr(rng.standard_normal((count, r, r)))[0]
+    u = np.linalg.qr(rng.standard_normal((count, d, r)))[0]
+    v = np.linalg.qr(rng.standard_normal((count, r, r)))[0]
     t = rng.standard_normal((count, r))
-    radius = np.ones(count) if boundary else rng.uniform(size=count) ** (1.0 / r)
+    radius = np.ones(count)
+    if not boundary:
+        radius = rng.uniform(size=count) ** (1.0 / r)
     t *= (eps * radius / norms(t))[:, None]
     points: Array = (u * np.sqrt(1.0 + t)[:, None, :]) @ v.swapaxes(-1, -2)
     return np.ascontiguousarray(points)
@@ -88,7 +95,7 @@ def _stretched(values: Array, eps: float) -> Array:
 
 def _scaled(values: Array, eps: float) -> float:
     """The largest ||values * (1 + t)|| over ||t|| <= eps: t_j = v_j^2 / (mu - v_j^2) with mu such that ||t|| = eps."""
-    squares = (values / values.max()) ** 2 if values.max() > 0 else np.ones_like(values)
+    squares = (values / (values.max() or 1.0)) ** 2  # zeros where all are
     low, high = 1.0 + 1.0 / eps, 1.0 + np.sqrt(len(values)) / eps
     for _ in range(100):
         mu = 0.5 * (low + high)
@@ -102,14 +109,15 @@ def _sampled(problem: Problem[object], eps: float, points: int, seed: int) -> Su
     rng = np.random.default_rng(seed)
     lipschitz = gradient = symmetric = 0.0
     for number in range(points):
-        x = np.repeat(region_points(problem.shape, eps, 1, rng, boundary=number % 2 == 0), problem.n_local, axis=0)
+        point = region_points(problem.shape, eps, 1, rng, boundary=number % 2 == 0)
+        x = np.repeat(point, problem.n_local, axis=0)
         g = problem.gradient(x)
         product = x.swapaxes(-1, -2) @ g
         gradient = max(gradient, float(norms(g).max()))
         symmetric = max(symmetric, float(norms(0.5 * (product + product.swapaxes(-1, -2))).max()))
         change = rng.standard_normal(x.shape)
         for _ in range(_POWER_ROUNDS):
-            change *= (_DIFFERENCE / np.maximum(norms(change), np.finfo(np.float64).tiny))[:, None, None]
+            change *= (_DIFFERENCE / np.maximum(norms(change), _TINY))[:, None, None]
             change = problem.gradient(x + change) - g
             lipschitz = max(lipschitz, float(norms(change).max()) / _DIFFERENCE)
     return Suprema(lipschitz, gradient, symmetric, "sampled")

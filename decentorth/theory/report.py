@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .constants import MEANINGS, Constants
 from .measured import Measured
 
-_KINDS = {"exact": "are exact", "bound": "are proved bounds", "sampled": "and L are sampled, so too small if anything"}
+_KINDS = {"exact": "are exact", "bound": "are proved bounds", "sampled": "and L are sampled, perhaps too small"}
 
 
 def table(c: Constants, step: float, name: str) -> Iterator[str]:
@@ -22,10 +22,14 @@ def table(c: Constants, step: float, name: str) -> Iterator[str]:
 
 def beside(measured: Measured, step: float, *, guaranteed: bool) -> Iterator[str]:
     """The lines on a measured run; the bounds hold only for a guaranteed step."""
-    yield f"a run of {measured.iterations} iterations with step {step:.3g}{'' if guaranteed else ', for which no bound holds'}:"
-    field, consensus = (measured.field, measured.field_bound), (measured.consensus, measured.consensus_bound)
-    for name, (mean, bound) in (("||Lambda(xbar)||^2", field), ("||x - xbar||^2", consensus)):
-        words = f", bound {bound:.4g}: {bound / mean:.2g} times as much" if guaranteed else ""
+    bounded = "" if guaranteed else ", for which no bound holds"
+    yield f"a run of {measured.iterations} iterations with step {step:.3g}{bounded}:"
+    means = {"||Lambda(xbar)||^2": (measured.field, measured.field_bound)}
+    means["||x - xbar||^2"] = measured.consensus, measured.consensus_bound
+    for name, (mean, bound) in means.items():
+        words = ""
+        if guaranteed:
+            words = f", bound {bound:.4g}: {bound / mean:.2g} times as much"
         yield f"  mean {name:<22} {mean:.4g}{words}"
     change = measured.merit[-1] - measured.merit[0]
     yield f"  merit function              {measured.merit[0]:.10g}, changed by {change:.4g}"
