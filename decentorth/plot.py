@@ -47,13 +47,15 @@ def figure(histories: Sequence[HistoryColumns], labels: Sequence[str] | None = N
     """
     if labels is None:
         labels = [f"run {number + 1}" for number in range(len(histories))]
-    return plot_histories(dict(zip(_distinct(labels, len(histories)), histories, strict=True)), **settings)
+    names = _distinct(labels, len(histories))
+    return plot_histories(dict(zip(names, histories, strict=True)), **settings)
 
 
 def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
     """The labels, if there is one for each run and none twice."""
     if len(names) != runs or len(set(names)) != runs:
-        raise InputError(f"give one label for each run, all different, {runs} in all; got {', '.join(names) or 'none'}")
+        got = ", ".join(names) or "none"
+        raise InputError(f"give one label for each run, all different, {runs} in all; got {got}")
     return names
 
 
@@ -62,10 +64,14 @@ def labels_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
 
     Equal labels get their folders.
     """
-    whole = {*settings(RunSettings)}
-    found = {}
+
+    def kind_of(one: Mapping[str, Any]) -> tuple[Any, Any]:
+        return one.get("problem"), one.get("algorithm")
+
+    whole, found = {*settings(RunSettings)}, {}
     for folder, own in configurations.items():
-        kin = [one for one in configurations.values() if all(one.get(name) == own.get(name) for name in ("problem", "algorithm"))]
+        kind = kind_of(own)
+        kin = [one for one in configurations.values() if kind_of(one) == kind]
         parts = []
         for key, value in own.items():
             peers = kin
@@ -89,11 +95,13 @@ def read_configuration(folder: str) -> dict[str, Any]:
     """The saved settings of a run; InputError if the file is missing or not a configuration."""
     path = Path(folder) / CONFIG
     if not path.exists() and (Path(folder) / COMPARISON).exists():
-        raise InputError(f"{folder} is the folder of a comparison, which has its figures: give the folder of a run")
+        what = "is the folder of a comparison, which has its figures"
+        raise InputError(f"{folder} {what}: give the folder of a run")
     try:
         return load(str(path), config_bytes(str(path)))
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; is {folder} the folder of a run?") from None
+        why = f"{error.strerror}; is {folder} the folder of a run?"
+        raise InputError(f"cannot read {path}: {why}") from None
 
 
 def draw(
@@ -143,8 +151,8 @@ def draw(
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
-    curves = {"against": against != "iterations", "metrics": metrics, "x": x != "linear", "y": y != "log", "guide": guide}
-    curves["width"] = width != "column"
+    curves = {"metrics": metrics, "x": x != "linear", "y": y != "log", "guide": guide}
+    curves |= {"against": against != "iterations", "width": width != "column"}
     if agents is not None:
         if len(folders) > 1:
             raise InputError("agents are drawn for one run at a time")
@@ -154,19 +162,20 @@ def draw(
         return path
     folders = tuple(dict.fromkeys(folders))
     if out is None and html is None and len(folders) > 1:
-        raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
+        raise InputError("several runs go into one figure: say where with --out figure.pdf")
     configurations = {folder: read_configuration(folder) for folder in folders}
     by_folder = labels_of(configurations)
     if labels is not None:
         by_folder = dict(zip(folders, _distinct(_words(labels), len(folders)), strict=True))
     if html is not None:
         _refuse({**curves, "out": out}, "html, which has figures of its own")
-        write_report(html, {name: (folder, configurations[folder]) for folder, name in by_folder.items()})
+        runs = {name: (folder, configurations[folder]) for folder, name in by_folder.items()}
+        write_report(html, runs)
         return html
     path = out or str(Path(folders[0]) / FIGURE)
     histories = {name: read_history(folder) for folder, name in by_folder.items()}
-    shown = _words(metrics or [])
-    save(plot_histories(histories, against=against, metrics=shown, x=x, y=y, width=width, guide=guide), path)
+    looks: dict[str, Any] = {"against": against, "metrics": _words(metrics or []), "width": width}
+    save(plot_histories(histories, x=x, y=y, guide=guide, **looks), path)
     return path
 
 
@@ -186,7 +195,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
     def work(words: list[str]) -> int:
         if HELP & set(words):
-            return say(function_help(draw, "decentorth plot FOLDERS", str(draw.__doc__).partition("\n")[0]))
+            summary = str(draw.__doc__).partition("\n")[0]
+            return say(function_help(draw, "decentorth plot FOLDERS", summary))
         return say(call(draw, words))
 
     return alone(tokens, work, name="decentorth.plot", refused=REFUSALS)

@@ -130,7 +130,8 @@ class MLflow(FileRecorder):
         """A client of the store, and the experiment in it, None before it is made."""
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # newer versions ask for it
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # by default it tries a dead server for minutes
+        # by default it tries a dead server for minutes
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         from mlflow import MlflowClient
 
         place = self.path
@@ -147,7 +148,10 @@ class MLflow(FileRecorder):
 
     def _begin(self) -> None:
         self._client, known = self._connect()
-        experiment = getattr(known, "experiment_id", None) or self._client.create_experiment("decentorth")
+        if known is None:
+            experiment = self._client.create_experiment("decentorth")
+        else:
+            experiment = known.experiment_id
         self._run = self._client.create_run(experiment).info.run_id
 
     def record(self, row: Row) -> None:
@@ -212,7 +216,7 @@ class Parquet(FileRecorder):
                 Path(part).unlink(missing_ok=True)
 
 
-KINDS: Mapping[str, type[FileRecorder]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "parquet": Parquet}
+KINDS = {kind.__name__.lower(): kind for kind in (TensorBoard, MLflow, Parquet)}
 """The recorders by their names on the command line."""
 
 
@@ -226,5 +230,6 @@ def recorder(place: str) -> FileRecorder:
     """
     name, _, path = place.partition(":")
     if name not in KINDS or not path:
-        raise ValueError(f"record must be one of {', '.join(f'{kind}:PATH' for kind in KINDS)}, got {place!r}")
+        known = ", ".join(f"{kind}:PATH" for kind in KINDS)
+        raise ValueError(f"record must be one of {known}, got {place!r}")
     return KINDS[name](path)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 AgentQuantity = Literal["consensus", "feasibility"]
-LABELS = {"consensus": r"consensus error $\|x_i - \bar x\|_F$", "feasibility": r"feasibility $\|x_i^\top x_i - I\|_F$"}
+LABELS = {
+    "consensus": r"consensus error $\|x_i - \bar x\|_F$",
+    "feasibility": r"feasibility $\|x_i^\top x_i - I\|_F$",
+}
 
 
 def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
@@ -42,14 +45,16 @@ def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[i
 
     from topologies import DirectedWeights, graph_from_name
 
-    hints = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in (*NETWORK, "seed")}
-    held = {name: configuration[name] for name in hints if configuration.get(name) is not None}
-    case = CaseSettings(**{name: read_value(name, hints[name], value) for name, value in held.items()})
+    known, given = settings(CaseSettings), {}
+    for name in (*NETWORK, "seed"):
+        if configuration.get(name) is not None:
+            given[name] = read_value(name, known[name].hint, configuration[name])
+    case = CaseSettings(**given)
     W = wiring.make(case).W
     if isinstance(W, DirectedWeights):
         return weights_graph(W.A), None
     if not isinstance(W, csr_array):
-        raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
+        raise InputError(f"the network of {folder} changes over time: it has no one graph to draw")
     if case.weights_file is None:
         return graph_from_name(case.topology, case.agents, case.seed), W
     return weights_graph(W), W
@@ -81,5 +86,6 @@ def draw_agents(graph: nx.Graph[Any], W: Any, x: Array, quantity: AgentQuantity,
     from topologies import draw_graph
 
     figure, ((axes,),) = panels(1, 1, (5, 4.2))
-    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=axes, labels=labels, logarithmic=True)
+    values = agent_quantity(x, quantity)
+    draw_graph(graph, W, values, LABELS[quantity], axes=axes, labels=labels, logarithmic=True)
     return figure

@@ -17,6 +17,8 @@ from ..protocols import Declared
 from .progress import step_ranges, steps_line
 
 SHOWN_RANKS = 12
+Bytes = dict[str, int]
+"""Bytes of the state and of the data."""
 
 
 def report(run: Run) -> list[str]:
@@ -36,58 +38,64 @@ def report(run: Run) -> list[str]:
         second = next(other.states())
         if steps_line(step_ranges(other.algorithm, second, collective)) != steps:
             steps = "steps       chosen from the data when the run begins"
-        memory = extrapolated(run, sizes, memory, {"state": held(second), "data": held(other.problem)})
-    lines = [steps, f"set-up      {network.rounds} rounds, {network.messages} messages, {size(network.bytes)}"]
+        more = {"state": held(second), "data": held(other.problem)}
+        memory = extrapolated(run, sizes, memory, more)
+    sent = f"{network.rounds} rounds, {network.messages} messages, {size(network.bytes)}"
+    lines = [steps, f"set-up      {sent}"]
     links, tree = network.W.nnz - network.n_agents, False
-    if Declared.of(run.algorithm).counts == "activations":  # on ranks its first step is the whole run
-        payload, mean = state.agents.message_bytes, links / network.n_agents
-        lines.append(f"activation  no round, {mean:.3g} messages on average, {size(payload)} to each neighbour")
+    if Declared.of(run.algorithm).counts == "activations":  # its first step may be the whole run
+        payload = state.agents.message_bytes
+        mean = f"{links / network.n_agents:.3g} messages on average"
+        lines.append(f"activation  no round, {mean}, {size(payload)} to each neighbour")
     else:
         words, payload, tree = _iteration(run, states, links)
         lines.append(words)
-    every = [json.loads(part) for part in collective.communicator.allgather_bytes(json.dumps(memory).encode())]
-    lines += [f"rank {rank:<6d} {words}" for rank, words in enumerate(_ranks(run, every[:SHOWN_RANKS], payload, tree))]
+    parts = collective.communicator.allgather_bytes(json.dumps(memory).encode())
+    every = [json.loads(part) for part in parts]
+    lines += _ranks(run, every[:SHOWN_RANKS], payload, tree)
     if len(every) > SHOWN_RANKS:
         lines.append(f"            and {len(every) - SHOWN_RANKS} more ranks")
-    totals = {name: sum(used[name] for used in every) for name in memory}
-    lines.append(f"memory      state {size(totals['state'])}, data {size(totals['data'])} in all, beside the libraries")
-    return lines
+    state, data = (size(sum(used[name] for used in every)) for name in ("state", "data"))
+    return [*lines, f"memory      state {state}, data {data} in all, beside the libraries"]
 
 
 def _iteration(run: Run, states: Iterator[Any], links: int) -> tuple[str, int, bool]:
     """The messages of an iteration in words, the bytes of each, and True if they go along a tree."""
     network = run.network
-    rounds, messages, sent = network.rounds, network.messages, network.bytes
+    before = np.array([network.rounds, network.messages, network.bytes])
     with np.errstate(over="ignore", invalid="ignore"):
         next(states)
-    rounds, messages, sent = network.rounds - rounds, network.messages - messages, network.bytes - sent
+    after = np.array([network.rounds, network.messages, network.bytes])
+    rounds, messages, sent = (after - before).tolist()
     payload = sent // max(messages // max(rounds, 1), 1)
     tree = network.sums_exactly and messages < rounds * links
     along = f"{size(payload)} along each directed edge"
     if tree:
         along = "two along each edge of a tree"
-    words = f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})"
-    return words, payload, tree
+    counts = f"{rounds} rounds, {messages} messages between agents, {size(sent)}"
+    return f"iteration   {counts} ({along})", payload, tree
 
 
-def _ranks(run: Run, memory: Sequence[Mapping[str, int]], payload: int, tree: bool) -> Iterator[str]:
+def _ranks(run: Run, every: Sequence[Mapping[str, int]], payload: int, tree: bool) -> Iterator[str]:
     """A line for each rank: its agents, its memory, and what it sends to other ranks."""
     bounds, spread = run.collective.bounds, run.collective.size > run.network.communicator.size
     rows: dict[int, list[str]] = {}
     if not spread:
         for (rank, other), count in crossing(run.network.W, run.network.bounds).items():
             rows.setdefault(rank, []).append(f"{size(count * payload)} to rank {other}")
-    for rank, used in enumerate(memory):
+    for rank, used in enumerate(every):
         whose = f"agents {bounds[rank]} to {bounds[rank + 1] - 1}"
         wire = ", ".join(rows.get(rank, ["nothing to other ranks"]))
         if tree:
             wire = "its part of the sums along the tree"
         if spread:
-            whose, wire = "a share of the samples", f"a sum of {size(run.x0.nbytes)} for each gradient"
-        yield f"{whose}, state {size(used['state'])}, data {size(used['data'])}; sends {wire}"
+            whose = "a share of the samples"
+            wire = f"a sum of {size(run.x0.nbytes)} for each gradient"
+        memory = f"state {size(used['state'])}, data {size(used['data'])}"
+        yield f"rank {rank:<6d} {whose}, {memory}; sends {wire}"
 
 
-def extrapolated(run: Run, outline: Outline, few: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
     """The bytes with all samples, from those with `FEW` for each agent and with one more: they grow by the same for each row."""
     rank, blocks = run.collective.rank, run.collective.bounds
     if isinstance(run.problem, SpreadProblem):
@@ -115,7 +123,7 @@ def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
     sender = home[W.indices]
     needed = np.unique(np.stack([sender, receiver, W.indices])[:, sender != receiver], axis=1)
     pairs, rows = np.unique(needed[:2], axis=1, return_counts=True)
-    return {(int(source), int(target)): int(count) for (source, target), count in zip(pairs.T, rows, strict=True)}
+    return dict(zip(zip(*pairs.tolist(), strict=True), rows.tolist(), strict=True))
 
 
 def held(thing: Any) -> int:

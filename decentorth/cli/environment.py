@@ -31,9 +31,11 @@ def blas() -> list[Mapping[str, Any]]:
     """The loaded BLAS libraries: name, version, chosen kernels and number of threads of each."""
     from threadpoolctl import threadpool_info
 
-    names = {"library": "internal_api", "version": "version", "architecture": "architecture", "threads": "num_threads"}
+    names = {"library": "internal_api", "threads": "num_threads"}
+    names |= {name: name for name in ("version", "architecture")}
     libraries = [info for info in threadpool_info() if info["user_api"] == "blas"]
-    return sorted(({ours: info.get(name) for ours, name in names.items()} for info in libraries), key=str)
+    found = [{ours: info.get(name) for ours, name in names.items()} for info in libraries]
+    return sorted(found, key=str)
 
 
 def cpu_model() -> str:
@@ -48,4 +50,5 @@ def cpu_model() -> str:
 
 def environment() -> dict[str, Any]:
     """Versions, BLAS libraries and processor, for the summary of a run."""
-    return {"versions": versions(), "blas": blas(), "cpu": cpu_model(), "system": platform.platform()}
+    found = {"versions": versions(), "blas": blas(), "cpu": cpu_model()}
+    return {**found, "system": platform.platform()}

@@ -19,7 +19,10 @@ from ..numerics.devices import is_on_device
 from ..protocols import SETUP, Collective, Recorder, Row
 from .shell import say
 
-SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error", "mrr")
+SHOWN = (
+    *("objective", "gradient_norm", "subgradient_norm"),
+    *("consensus_error", "feasibility", "error", "mrr"),
+)
 """The metrics that are shown, where a run has them."""
 LINES = 10
 
@@ -37,7 +40,8 @@ def step_ranges(algorithm: object, state: object, collective: Collective) -> dic
     for name in getattr(algorithm, "__dataclass_fields__", {}):
         values: Any = getattr(state, name, None)
         if isinstance(values, np.ndarray) or is_on_device(values):
-            found[name] = [-collective.max(float(-values.min())), collective.max(float(values.max()))]
+            least, most = float(values.min()), float(values.max())
+            found[name] = [-collective.max(-least), collective.max(most)]
     return found
 
 
@@ -134,7 +138,8 @@ def _in_notebook(total: int) -> Iterator[Show]:
     line = display(HTML(""), display_id=True)
 
     def show(done: int, words: str, short: str) -> None:
-        line.update(HTML(f'<progress value="{done}" max="{max(total, 1)}"></progress> {done}/{total} {words}'))
+        bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
+        line.update(HTML(f"{bar} {done}/{total} {words}"))
 
     yield show
 
@@ -159,10 +164,10 @@ def trial_progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str
 @contextlib.contextmanager
 def _bar(total: int, done: int) -> Iterator[Show]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich import progress as rich
 
-    parts = (MofNCompleteColumn(), BarColumn(bar_width=10), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+    parts = rich.MofNCompleteColumn(), rich.BarColumn(bar_width=10), rich.TextColumn("{task.description}")
+    with rich.Progress(*parts, rich.TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, completed=done)
         yield lambda done, words, short: bar.update(task, completed=done, description=short)
 

@@ -66,7 +66,8 @@ def _agreement(agreement: Agreement | None) -> dict[str, Any]:
     """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
     if agreement is None:
         return {}
-    facts = {"every": agreement.every, "rounds_each": agreement.exchanges, **agreement.tally._asdict()}
+    facts = {"every": agreement.every, "rounds_each": agreement.exchanges}
+    facts |= agreement.tally._asdict()
     if agreement.latest is not None:
         facts |= {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}
     return {"agreement": facts}
@@ -75,7 +76,8 @@ def _agreement(agreement: Agreement | None) -> dict[str, Any]:
 def in_words(agreement: Agreement) -> str:
     """The rule by which the agents decide to stop, in words for the opening lines."""
     tell = f"their largest {', '.join(agreement.quantities)}"
-    return f"agents agree on {tell}: {agreement.exchanges} rounds every {agreement.every} iterations"
+    rounds = f"{agreement.exchanges} rounds every {agreement.every} iterations"
+    return f"agents agree on {tell}: {rounds}"
 
 
 def taken(result: Result) -> str:
@@ -83,8 +85,9 @@ def taken(result: Result) -> str:
     if result.agreement is None or result.agreement.exchanges == 0:
         return "no message"
     tally, network = result.agreement.tally, result.network
-    counts = f"{tally.rounds} of {network.rounds} rounds, {tally.messages} of {network.messages} messages"
-    return f"{counts}, {size(tally.bytes)} of {size(network.bytes)}"
+    rounds = f"{tally.rounds} of {network.rounds} rounds"
+    messages = f"{tally.messages} of {network.messages} messages"
+    return f"{rounds}, {messages}, {size(tally.bytes)} of {size(network.bytes)}"
 
 
 def mixing_words(network: Network) -> str:
@@ -92,7 +95,8 @@ def mixing_words(network: Network) -> str:
     facts = _mixing(network)
     if "sigma_W" in facts:
         return f"sigma_W {facts['sigma_W']:.6g}, gap {facts['gap']:.4g}"
-    return ", ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in facts.items()) or "no eigenvalues"
+    words = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in facts.items()]
+    return ", ".join(words) or "no eigenvalues"
 
 
 def _mixing(network: Network) -> dict[str, float]:

@@ -32,7 +32,8 @@ def processes(asked: int | None) -> int:
     if asked is None:
         return len(cores()) if starts else 1
     if asked > 1 and not starts:
-        raise InputError(f'{asked} workers need joblib: pip install "decentorth[workers]", or give 1 worker')
+        cure = 'pip install "decentorth[workers]", or give 1 worker'
+        raise InputError(f"{asked} workers need joblib: {cure}")
     return asked
 
 
@@ -62,7 +63,8 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
         return
     from joblib.externals.loky import ProcessPoolExecutor
 
-    pool = ProcessPoolExecutor(min(workers, len(trials)), initializer=_settle, initargs=plugins.loaded())
+    workers = min(workers, len(trials))
+    pool = ProcessPoolExecutor(workers, initializer=_settle, initargs=plugins.loaded())
     left, ahead = iter(trials), deque[Future[R]]()
 
     def next_result() -> R:
@@ -77,10 +79,11 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
         for trial in trials:
             yield _named(name(trial), next_result)
     finally:
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption would leave workers behind
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would leave workers
         patience = time.monotonic() + HANDED_OUT
-        while time.monotonic() < patience and any(not (future.running() or future.done()) for future in ahead):
-            time.sleep(1e-3)  # a trial that is not handed out yet would end the pool's thread by a KeyError
+        # a trial that is not handed out yet would end the pool's thread by a KeyError
+        while time.monotonic() < patience and not all(one.running() or one.done() for one in ahead):
+            time.sleep(1e-3)
         pool.shutdown(kill_workers=True)
         signal.signal(signal.SIGINT, handler)
 
@@ -89,10 +92,9 @@ def _named(name: str, work: Callable[[], R]) -> R:
     try:
         return work()
     except BrokenExecutor as error:
-        raise BrokenExecutor(
-            f"a worker process died (killed, crashed or out of memory) in the trial with {name} or one beside it; with 1 worker it "
-            "can be seen where"
-        ) from error
+        died = "a worker process died (killed, crashed or out of memory)"
+        cure = "give 1 worker to see where"
+        raise BrokenExecutor(f"{died} in the trial with {name} or one beside it; {cure}") from error
     except Exception as error:
         raise RuntimeError(f"the trial with {name} failed: {error}") from error
 
