@@ -148,10 +148,8 @@ class MLflow(FileRecorder):
 
     def _begin(self) -> None:
         self._client, known = self._connect()
-        if known is None:
-            experiment = self._client.create_experiment("decentorth")
-        else:
-            experiment = known.experiment_id
+        experiment = known and known.experiment_id
+        experiment = experiment or self._client.create_experiment("decentorth")
         self._run = self._client.create_run(experiment).info.run_id
 
     def record(self, row: Row) -> None:

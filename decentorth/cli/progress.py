@@ -163,8 +163,8 @@ def trial_progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str
 
 @contextlib.contextmanager
 def _bar(total: int, done: int) -> Iterator[Show]:
-    from rich.console import Console
     from rich import progress as rich
+    from rich.console import Console
 
     parts = rich.MofNCompleteColumn(), rich.BarColumn(bar_width=10), rich.TextColumn("{task.description}")
     with rich.Progress(*parts, rich.TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:

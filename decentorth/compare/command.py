@@ -83,12 +83,13 @@ class CompareSettings(CaseSettings, Rules):
         found = super().idle()
         if not self.tune:
             found |= dict.fromkeys(("grid", "tune_seeds"), "no steps are tried without tune")
-        if self.metric == "objective" and self.consensus_factor is not None:  # as it is once it is settled
+        if self.metric == "objective" and self.consensus_factor is not None:
             found["consensus_factor"] = "an objective is no distance"
         if not self.plot:
             found["panels"] = "there is no figure without plot"
         if self.out is None:
-            found |= dict.fromkeys(("overwrite", "panels", *["plot"] * self.plot), "nothing is written without out")
+            idle = ["overwrite", "panels", *["plot"] * self.plot]
+            found |= dict.fromkeys(idle, "nothing is written without out")
         return found
 
 
@@ -107,7 +108,8 @@ class CompareConfiguration(Saved):
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         own = values(self.settings)
         listed = {name: own[name] for name in CompareForm.own if name not in ACTS}
-        yield "Comparison", {name: value for name, value in listed.items() if name not in (*NETWORK, *OUTPUT)}
+        others = {*NETWORK, *OUTPUT}
+        yield "Comparison", {name: value for name, value in listed.items() if name not in others}
         yield "Network", {name: listed[name] for name in NETWORK}
         yield f"Problem: {self.settings.problem}", values(self.problem)
         if outputs:
@@ -119,8 +121,9 @@ class CompareForm(Form[CompareConfiguration]):
 
     program = "decentorth compare"
     summary = (
-        "Compare methods on the same problems, starts, graphs and seeds: iterations, rounds, bytes, gradients, seconds, and the "
-        "modelled wall time on a network, to each tolerance. The settings are those of the problem named."
+        "Compare methods on the same problems, starts, graphs and seeds: iterations, rounds, "
+        "bytes, gradients, seconds, and the modelled wall time on a network, to each tolerance. "
+        "The settings are those of the problem named."
     )
     own: ClassVar = {name: _SETTINGS[name] for name in ("problem", "algorithms", *_SETTINGS)}
     noun = "comparison"
@@ -131,13 +134,16 @@ class CompareForm(Form[CompareConfiguration]):
         given, by_flag = self.given()
         asked = self.build(CompareSettings, given, by_flag)
         problem = self.build(self.types["problem"], given, by_flag)
-        return CompareConfiguration(asked, problem, methods(asked.algorithms), networks_named(asked.network))
+        networks = networks_named(asked.network)
+        return CompareConfiguration(asked, problem, methods(asked.algorithms), networks)
 
     def _owner(self, key: str) -> str:
         known = (registry.algorithms.get(name) for name in registry.algorithms.names())
         if owner := super()._owner(key):
             return owner
-        return f"it is a setting of methods: write --algorithms NAME:{key}=..." * any(key in settings(one) for one in known)
+        if any(key in settings(one) for one in known):
+            return f"it is a setting of methods: write --algorithms NAME:{key}=..."
+        return ""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -194,8 +200,15 @@ def _plan(configuration: CompareConfiguration, communicator: Communicator) -> Co
             return shared.array
         return DirectedWeights(shared.array, shared._replace(data=shared.push).array)
 
-    methods, networks = configuration.methods, configuration.networks
-    return ComparisonPlan(problem, methods, W, asked, networks=networks, comm=communicator, placement=asked.placement)
+    return ComparisonPlan(
+        problem,
+        configuration.methods,
+        W,
+        asked,
+        networks=configuration.networks,
+        comm=communicator,
+        placement=asked.placement,
+    )
 
 
 def _store(configuration: CompareConfiguration, communicator: Communicator) -> Store | None:
@@ -204,9 +217,10 @@ def _store(configuration: CompareConfiguration, communicator: Communicator) -> S
     if asked.out is None:
         return None
     runs = Path(asked.out) / RUNS
-    together(communicator, lambda: _make_folder(configuration, runs) if communicator.rank == 0 else None)
+    together(communicator, lambda: communicator.rank > 0 or _make_folder(configuration, runs))
     case = {*settings(CaseSettings)} - {"seed", "plugin"}
-    about = {name: value for name, value in values(asked).items() if name in case} | values(configuration.problem)
+    about = {name: value for name, value in values(asked).items() if name in case}
+    about |= values(configuration.problem)
     about |= {f"plugin {number}": path for number, path in enumerate(asked.plugin)}
     return Store(runs, about, communicator)
 
@@ -219,10 +233,11 @@ def _check_early(configuration: CompareConfiguration, communicator: Communicator
     if communicator.size == 1:
         workers = processes(asked.workers)
     if asked.out is not None and communicator.rank == 0:
-        path = Path(asked.out) / COMPARISON
+        path, mine = Path(asked.out) / COMPARISON, configuration.yaml().encode()
         refuse_unmarked(asked.out, FILES, COMPARISON)
-        if path.exists() and not asked.overwrite and config_bytes(str(path)) != configuration.yaml().encode():
-            raise InputError(f"{asked.out} holds another comparison ({COMPARISON}): choose another --out, or give --overwrite")
+        if path.exists() and not asked.overwrite and config_bytes(str(path)) != mine:
+            cure = "choose another --out, or give --overwrite"
+            raise InputError(f"{asked.out} holds another comparison ({COMPARISON}): {cure}")
         if asked.plot:
             check_matplotlib(", or give --no-plot")
     return workers
@@ -234,7 +249,8 @@ def _make_folder(configuration: CompareConfiguration, runs: Path) -> None:
         with replacing(runs.parent / COMPARISON) as file:
             file.write(configuration.yaml().encode())
     except OSError as error:
-        raise InputError(f"cannot write to {runs.parent}: {error.strerror or error}; choose another --out") from None
+        why = f"{error.strerror or error}; choose another --out"
+        raise InputError(f"cannot write to {runs.parent}: {why}") from None
 
 
 def _conclude(comparison: Comparison, asked: CompareSettings, root: bool) -> None:

@@ -112,32 +112,36 @@ class Comparison:
         """A row for each method, trial and tolerance: its counts, None where the tolerance was not reached."""
         for entry in self.entries:
             for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
-                columns = {quantity: self.column(entry, seed, quantity) for quantity in self.quantities}
+                columns = {name: self.column(entry, seed, name) for name in self.quantities}
                 for tolerance in self.rules.tolerances:
                     row = self.rules.reached(trace.history, tolerance)
-                    found: dict[str, Any] = {"algorithm": entry.label, "seed": seed, "tolerance": tolerance}
-                    found |= {"reached": int(row is not None), "status": trace.status}
-                    found |= dict.fromkeys(columns)
+                    found: dict[str, Any] = {"algorithm": entry.label, "seed": seed}
+                    found |= {"tolerance": tolerance, "reached": int(row is not None)}
+                    found |= {"status": trace.status, **dict.fromkeys((*columns, *_METRICS))}
                     at = -1
                     if row is not None:
                         at = row
-                        found |= {quantity: float(column[row]) for quantity, column in columns.items()}
-                    found |= dict.fromkeys(_METRICS)
-                    yield found | {name: float(trace.history[name][at]) for name in _METRICS if name in trace.history}
+                        found |= {name: float(column[row]) for name, column in columns.items()}
+                    present = [name for name in _METRICS if name in trace.history]
+                    yield found | {name: float(trace.history[name][at]) for name in present}
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """The counts of each method to each tolerance, the largest tolerance first."""
-        rows = list(self.per_trial())
+        rows: dict[tuple[float, str], list[dict[str, Any]]] = {}
+        for row in self.per_trial():
+            rows.setdefault((row["tolerance"], row["algorithm"]), []).append(row)
         found = []
         for tolerance in self.rules.tolerances:
             for entry in self.entries:
-                own = [row for row in rows if (row["algorithm"], row["tolerance"]) == (entry.label, tolerance)]
+                own = rows[tolerance, entry.label]
                 reached = [row for row in own if row["reached"]]
-                missed = [math.inf] * (len(own) - len(reached))
-                counts = {name: MedianRange.of([row[name] for row in reached] + missed) for name in self.quantities}
+                missed, counts = [math.inf] * (len(own) - len(reached)), {}
+                for name in self.quantities:
+                    counts[name] = MedianRange.of([row[name] for row in reached] + missed)
                 diverged = sum(row["status"] == "diverged" for row in own)
-                found.append(Line(entry.label, entry.step, tolerance, len(own), len(reached), diverged, counts))
+                numbers = tolerance, len(own), len(reached), diverged, counts
+                found.append(Line(entry.label, entry.step, *numbers))
         return tuple(found)
 
     @property

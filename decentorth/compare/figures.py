@@ -47,18 +47,23 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str, first
             y[trial, len(values) :] = values[-1]
         x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
     y = y[:, first:]
-    return Curve(np.nanmedian(x[:, first:], axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
+    middle = np.nanmedian(x[:, first:], axis=0)
+    return Curve(middle, np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
 
 
 def curves(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row for each method and recorded row: medians of the counts, and medians and ranges of the metrics, to six digits."""
     known = dict.fromkeys(name for entry in comparison.entries for name in entry.traces[0].history)
     metrics = [name for name in known if name not in (*COUNTS, "seconds")]
+    blank = dict.fromkeys(comparison.quantities)
+    blank |= dict.fromkeys(f"{name} {kind}" for name in metrics for kind in KINDS)
     for entry in comparison.entries:
-        own = {name: curve(comparison, entry, name, "iterations", first=0) for name in metrics if name in entry.traces[0].history}
-        columns = {name: curve(comparison, entry, next(iter(own)), name, first=0).x for name in comparison.quantities}
-        columns |= {f"{name} {kind}": values for name in own for kind, values in zip(KINDS, own[name][1:], strict=True)}
-        blank = dict.fromkeys((*comparison.quantities, *(f"{name} {kind}" for name in metrics for kind in KINDS)))
+        own, columns = [name for name in metrics if name in entry.traces[0].history], {}
+        for name in comparison.quantities:
+            columns[name] = curve(comparison, entry, own[0], name, first=0).x
+        for name in own:
+            _, *values = curve(comparison, entry, name, "iterations", first=0)
+            columns |= {f"{name} {kind}": one for kind, one in zip(KINDS, values, strict=True)}
         for row in range(columns["iterations"].size):
             found = {name: float(f"{column[row]:.6g}") for name, column in columns.items()}
             yield {"algorithm": entry.label, "step": entry.step, **blank, **found}
@@ -79,10 +84,12 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
         Matplotlib is missing.
     """
     metrics = metrics or (comparison.rules.metric,)
-    columns = ["iterations", "rounds", "bytes", *(f"seconds on {name}" for name in list(comparison.networks)[:1])]
-    words = [f"{entry.label}, step {entry.step}".removesuffix(", step none") for entry in comparison.entries]
+    columns = ["iterations", "rounds", "bytes"]
+    columns += [f"seconds on {name}" for name in list(comparison.networks)[:1]]
+    words = [f"{one.label}, step {one.step}".removesuffix(", step none") for one in comparison.entries]
     per_row = max(1, min(4, 120 // (8 + max(map(len, words)))))
-    size = WIDTHS["page"].inches, 0.5 + len(metrics) * HEIGHT + 0.17 * math.ceil(len(words) / per_row)
+    height = 0.5 + len(metrics) * HEIGHT + 0.17 * math.ceil(len(words) / per_row)
+    size = WIDTHS["page"].inches, height
     drawn, rows = panels(len(metrics), len(columns), size, sharex="col", sharey="row")
     for row, metric in zip(rows, metrics, strict=True):
         for panel, against in zip(row, columns, strict=True):
@@ -124,4 +131,5 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
         panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
     panel.set_ylim(limits)
     for tolerance in comparison.shown * (metric == comparison.rules.metric):
-        panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")
+        dotted = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2)), "zorder": 0}
+        panel.axhline(tolerance, gid="tolerance", **dotted)

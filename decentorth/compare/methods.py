@@ -52,7 +52,7 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     labels = [label for label, _ in found]
     for label in labels:
         if labels.count(label) > 1:
-            raise InputError(f"algorithms: {label} is named twice; give one of them other parameters")
+            raise InputError(f"algorithms: {label} is named twice: give it other parameters")
     return _comparable(dict(found))
 
 
@@ -66,9 +66,9 @@ def _comparable(found: dict[str, Any]) -> dict[str, Any]:
     for label, algorithm in found.items():
         reason = ""
         if Declared.of(algorithm).counts != "iterations":
-            reason = "has activations of single agents, not iterations: leave it out, and use decentorth run"
+            reason = "has activations of single agents, not iterations: use decentorth run"
         elif SplitFeatures in getattr(algorithm, "requires", ()):
-            reason = "is for features split over agents: leave it out, and use decentorth run --split features"
+            reason = "is for features split over agents: use decentorth run --split features"
         if reason:
             raise InputError(f"algorithms: {label} {reason}")
     return found

@@ -43,7 +43,8 @@ class NetworkModel(Settings):
 
     def __str__(self) -> str:
         """The parameters that are given."""
-        return ", ".join(f"{name} {value:g}" for name, value in vars(self).items() if value is not None)
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return ", ".join(f"{name} {value:g}" for name, value in given.items())
 
     @classmethod
     def named(cls, name: str) -> NetworkModel:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from ..cli.flags import specifications
@@ -26,6 +27,7 @@ _NEEDS = {
     "objective": "a problem with an objective",
 }
 """The metrics, and what a problem needs to have them."""
+Advance = Callable[[str], None]
 Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
 
@@ -81,29 +83,33 @@ class ComparisonPlan:
     @property
     def total(self) -> int:
         """The number of runs to make."""
-        return sum(len(grid) * len(self._tuning(grid)) + self.rules.trials for grid in self.grids.values())
+        tried = sum(len(grid) * len(self._tuning(grid)) for grid in self.grids.values())
+        return tried + self.rules.trials * len(self.grids)
 
-    def run(
-        self, *, workers: int = 1, store: Store | None = None, advance: Callable[[str], None] = lambda words: None
-    ) -> Comparison:
+    def run(self, *, workers: int = 1, store: Store | None = None, advance: Advance = lambda words: None) -> Comparison:
         """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after each run, on every rank."""
         rules, made = self.rules, partial(self._made, workers=workers, store=store, advance=advance)
-        trials = [(label, one, seed) for label, grid in self.grids.items() for one in grid for seed in self._tuning(grid)]
-        traces = made([self._job(label, one.algorithm, seed) for label, one, seed in trials])
-        tried = {
-            label: tuple(replace(one, traces=tuple(next(traces) for _ in self._tuning(grid))) for one in grid)
-            for label, grid in self.grids.items()
-        }
+        jobs = []
+        for label, grid in self.grids.items():
+            jobs += [self._job(label, one.algorithm, seed) for one in grid for seed in self._tuning(grid)]
+        traces, tried = made(jobs), {}
+        for label, grid in self.grids.items():
+            seeds = self._tuning(grid)
+            tried[label] = tuple(replace(one, traces=tuple(islice(traces, len(seeds)))) for one in grid)
         chosen = {label: best(grid, rules) for label, grid in tried.items()}
-        traces = made([self._job(label, one.algorithm, seed) for label, one in chosen.items() for seed in rules.seeds])
-        entries = [Entry(label, tried[label], chosen[label], tuple(next(traces) for _ in rules.seeds)) for label in self.grids]
+        jobs = []
+        for label, one in chosen.items():
+            jobs += [self._job(label, one.algorithm, seed) for seed in rules.seeds]
+        traces, entries = made(jobs), []
+        for label, one in chosen.items():
+            entries.append(Entry(label, tried[label], one, tuple(islice(traces, rules.trials))))
         return Comparison(rules, tuple(entries), self.networks, self.agents)
 
     def _tuning(self, grid: Sequence[Candidate]) -> range:
         """The seeds on which a grid is tried; none for a grid of one step."""
         return self.rules.tuning_seeds if len(grid) > 1 else range(0)
 
-    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> Iterator[Trace]:
+    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Advance) -> Iterator[Trace]:
         """The runs of the jobs in order, from the store where it has them."""
         kept: list[Trace | None] = [None] * len(jobs)
         if store is not None:
@@ -130,10 +136,9 @@ class ComparisonPlan:
         """Raise unless every method gets the same problem, start and network for a seed."""
         label, digest = self._digests.setdefault(job.seed, (job.label, trace.digest))
         if digest != trace.digest:
-            raise ValueError(
-                f"{label} and {job.label} did not get the same data, start and network for seed {job.seed}: "
-                "the problem and W must depend on the seed alone, and data files must stay as they are"
-            )
+            what = f"the same data, start and network for seed {job.seed}"
+            cure = "the problem and W must depend on the seed alone, and data files must not change"
+            raise ValueError(f"{label} and {job.label} did not get {what}: {cure}")
 
 
 def compare(
@@ -179,5 +184,6 @@ def compare(
     RuntimeError
         A run failed, or its process died (`concurrent.futures.BrokenExecutor`); the message names it.
     """
-    plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), networks=networks, comm=comm, placement=placement)
+    setting: dict[str, Any] = {"networks": networks, "comm": comm, "placement": placement}
+    plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), **setting)
     return plan.run(workers=workers)

@@ -15,7 +15,11 @@ from ..settings import Count, Finite, Positive, Probability, Range, Seconds, See
 from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
 Goal = Literal["gradient_norm", "error", "objective"]
-_STOPPING: dict[str, Callable[[float], Rule]] = {"gradient_norm": GradientNorm, "error": Error, "objective": ObjectiveBelow}
+_STOPPING: dict[str, Callable[[float], Rule]] = {
+    "gradient_norm": GradientNorm,
+    "error": Error,
+    "objective": ObjectiveBelow,
+}
 _MOST_ROWS = 20_000
 """The maximum number of rows that a history in memory keeps."""
 _FINER = 0.9
@@ -80,9 +84,9 @@ class Rules(Settings):
             object.__setattr__(self, "consensus_factor", None)
         for tolerance in self.tolerances:
             check("tolerances", bound, tolerance)
-        if self.rows(self.iterations) > _MOST_ROWS:
-            looks = f"resolution {self.resolution:g} looks at {self.rows(self.iterations)} of {self.iterations} iterations"
-            raise ValueError(f"{looks}, and a history holds {_MOST_ROWS}: take a coarser one")
+        if (rows := self.rows(self.iterations)) > _MOST_ROWS:
+            looks = f"looks at {rows} of {self.iterations} iterations, and a history holds {_MOST_ROWS}"
+            raise ValueError(f"resolution {self.resolution:g} {looks}: take a coarser one")
         object.__setattr__(self, "tolerances", tuple(sorted(set(self.tolerances), reverse=True)))
 
     @property

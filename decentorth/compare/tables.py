@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,10 @@ from .words import notes, title
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
 """The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
-FILES = ("comparison.csv", "trials.csv", "curves.csv", "table.md", "table.tex", "tuning.csv", "figure.png", "figure.svg")
+FILES = (
+    *("comparison.csv", "trials.csv", "curves.csv", "tuning.csv"),
+    *("table.md", "table.tex", "figure.png", "figure.svg"),
+)
 """The files of a comparison."""
 DIGITS = 3
 """The digits of numbers that are not integers; CSV has all digits."""
@@ -32,7 +36,7 @@ def table(comparison: Comparison, form: Literal["markdown", "latex", "csv"] = "m
         The format is another.
     """
     if form not in _FORMS:
-        raise ValueError(f"the format must be {', '.join(_FORMS)}, got {form!r}".replace("latex, csv", "latex or csv"))
+        raise ValueError(f"the format must be markdown, latex or csv, got {form!r}")
     return _FORMS[form](comparison)
 
 
@@ -48,7 +52,8 @@ def number(value: float, quantity: str) -> str:
 
 def headings(comparison: Comparison) -> list[str]:
     """The headings of the columns."""
-    return ["method", "step", "reached", *(UNITS.get(quantity, (quantity,))[0] for quantity in comparison.quantities)]
+    counts = [UNITS.get(quantity, (quantity,))[0] for quantity in comparison.quantities]
+    return ["method", "step", "reached", *counts]
 
 
 def _rows(comparison: Comparison, tolerance: float, bold: str) -> Iterator[list[str]]:
@@ -73,7 +78,8 @@ def _markdown(comparison: Comparison) -> str:
     for tolerance in comparison.shown:
         rows = list(_rows(comparison, tolerance, "**{}**"))
         widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-        rule = [f"{'-' * (width - 1)}{'-:'[side == '>']}" for width, side in zip(widths, sides, strict=True)]
+        rule = ["-" * width for width in widths[:2]]
+        rule += ["-" * (width - 1) + ":" for width in widths[2:]]
         lines.append(f"\n## To {tolerance:g}\n")
         for row in (names, rule, *rows):
             cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
@@ -83,13 +89,16 @@ def _markdown(comparison: Comparison) -> str:
 
 def _latex(comparison: Comparison) -> str:
     names = headings(comparison)
-    lines = [f"% {title(comparison)}; needs \\usepackage{{booktabs}}", *(f"% {note}" for note in notes(comparison))]
-    lines += [rf"\begin{{tabular}}{{ll{'r' * (len(names) - 2)}}}", r"\toprule", rf"{' & '.join(names)} \\"]
+    lines = [f"% {title(comparison)}; needs \\usepackage{{booktabs}}"]
+    lines += [f"% {note}" for note in notes(comparison)]
+    lines += [rf"\begin{{tabular}}{{ll{'r' * (len(names) - 2)}}}", r"\toprule"]
+    lines.append(rf"{' & '.join(names)} \\")
     for tolerance in comparison.shown:
         lines += [r"\midrule", rf"\multicolumn{{{len(names)}}}{{l}}{{to {tolerance:g}}} \\"]
         for row in _rows(comparison, tolerance, r"\textbf{{{}}}"):
-            named = [re.sub(r"([_%&#${}])", r"\\\1", cell) for cell in row[:2]]
-            lines.append(" & ".join([*named, *(cell.replace("inf", r"$\infty$") for cell in row[2:])]) + r" \\")
+            cells = [re.sub(r"([_%&#${}])", r"\\\1", cell) for cell in row[:2]]
+            cells += [cell.replace("inf", r"$\infty$") for cell in row[2:]]
+            lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -98,27 +107,30 @@ def _csv(comparison: Comparison) -> str:
     rows = []
     for line in comparison.lines:
         row = line._asdict()
-        counts = row.pop("counts")
-        rows.append(row | {f"{name} {kind}": value for name, own in counts.items() for kind, value in own._asdict().items()})
+        for name, counts in row.pop("counts").items():
+            row |= {f"{name} {kind}": value for kind, value in counts._asdict().items()}
+        rows.append(row)
     return csv_text(rows)
 
 
-_FORMS: dict[str, Callable[[Comparison], str]] = {"markdown": _markdown, "latex": _latex, "csv": _csv}
+_FORMS = {"markdown": _markdown, "latex": _latex, "csv": _csv}
 
 
 def _tuning(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row for each step that was tried, seed and tolerance."""
     rules = comparison.rules
     for entry in comparison.entries:
-        runs = [(one, *run) for one in entry.tried for run in zip(rules.tuning_seeds, one.traces, strict=False)]
-        for one, seed, trace in runs:
-            for tolerance in rules.tolerances:
-                row = {"algorithm": entry.label, "factor": one.factor, "step": str(one.algorithm.step_size)}
-                row |= {"chosen": int(one is entry.chosen), "seed": seed, "tolerance": tolerance, "iterations": None}
+        for one in entry.tried:
+            runs = zip(rules.tuning_seeds, one.traces, strict=False)
+            for (seed, trace), tolerance in product(runs, rules.tolerances):
+                row = {"algorithm": entry.label, "factor": one.factor}
+                row |= {"step": str(one.algorithm.step_size), "chosen": int(one is entry.chosen)}
+                row |= {"seed": seed, "tolerance": tolerance, "iterations": None}
                 at = rules.reached(trace.history, tolerance)
                 if at is not None:
                     row["iterations"] = int(trace.history["iteration"][at])
-                yield row | {"status": trace.status, rules.metric: float(trace.history[rules.metric][-1])}
+                last = float(trace.history[rules.metric][-1])
+                yield row | {"status": trace.status, rules.metric: last}
 
 
 def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metrics: Sequence[str] = ()) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..running.history import COUNTS
 from .methods import has_step
 from .rules import Rules
 
+_DAMAGED = (ValueError, TypeError, LookupError, AttributeError)
 _LARGEST = 1 << 30
 """The most bytes of a kept run that are read."""
 
@@ -48,7 +49,9 @@ class Job:
 
     def run(self, comm: Any) -> Run:
         """The run, built and checked."""
-        return set_up(self.problem(self.seed), self.algorithm, self.W, seed=self.seed, comm=comm, placement=self.placement)
+        problem = self.problem(self.seed)
+        given: dict[str, Any] = {"seed": self.seed, "comm": comm, "placement": self.placement}
+        return set_up(problem, self.algorithm, self.W, **given)
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,10 @@ def make(job: Job, comm: Any = "serial") -> Trace:
     run, rules = job.run(comm), job.rules
     digest = fingerprint(run)
     steps = Steps(run.algorithm, tell=False)
-    looks: dict[str, int] = {"record_every": 1}
+    options = Options(iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], record_every=1)
     if rules.resolution:
-        looks = {"rows": rules.rows(rules.iterations)}
-    result = run.solve(Options(iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], **looks))
+        options = replace(options, record_every=None, rows=rules.rows(rules.iterations))
+    result = run.solve(options)
     seconds = result.history["seconds"]
     spent = result.seconds["compute"] + result.seconds["wait"]
     busy = float(seconds[-1] - seconds[0]) * (result.seconds["compute"] / spent)
@@ -111,7 +114,8 @@ class Store:
             "run": [job.seed, rules.iterations, rules.tolerances[-1], rules.resolution],
             "rules": [rules.metric, rules.consensus_factor, rules.feasibility, rules.time_limit],
         }
-        name = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        written = json.dumps(facts, sort_keys=True, default=str).encode()
+        name = hashlib.sha256(written).hexdigest()[:16]
         return self.folder / f"{kind.__name__.lower()}-seed{job.seed}-{name}.json"
 
     def load(self, job: Job) -> Trace | None:
@@ -128,12 +132,13 @@ class Store:
             return None
         try:
             kept = json.loads(raw)
-            columns = {
-                name: np.array(column, dtype=np.int64 if name in COUNTS else float) for name, column in kept["history"].items()
-            }
-            return Trace(**(kept | {"history": columns}))
-        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"{path or self.folder} is damaged ({error!r:.80}): remove it, and its run is made again") from None
+            dtypes = dict.fromkeys(COUNTS, np.int64)
+            for name, column in kept["history"].items():
+                kept["history"][name] = np.array(column, dtype=dtypes.get(name, np.float64))
+            return Trace(**kept)
+        except (*_DAMAGED, OverflowError, RecursionError) as error:
+            cure = "remove it, and its run is made again"
+            raise ValueError(f"{path or self.folder} is damaged ({error!r:.80}): {cure}") from None
 
     def save(self, job: Job, trace: Trace) -> None:
         """Write a run to the folder, with every digit."""
@@ -146,4 +151,5 @@ class Store:
 def _stamps(named: Iterable[Any]) -> list[Any]:
     """Size and time of every file that is named, so that runs on changed files are made again."""
     paths = [Path(one) for one in named if isinstance(one, str)]
-    return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in paths if path.is_file()]
+    files = [(path, path.stat()) for path in paths if path.is_file()]
+    return [[str(path), facts.st_size, facts.st_mtime_ns] for path, facts in files]

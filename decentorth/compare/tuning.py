@@ -42,8 +42,10 @@ def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: 
     own = Candidate(1.0, algorithm)
     if not (rules.tune and has_step(algorithm)):
         return (own,)
-    centre, alike = float(f"{_first_step(label, algorithm, start):.3g}"), replace(resolved, step_size=algorithm.step_size)
-    return tuple(own if factor == 1.0 else Candidate(factor, with_step(alike, centre * factor)) for factor in rules.factors)
+    centre = float(f"{_first_step(label, algorithm, start):.3g}")
+    same = replace(resolved, step_size=algorithm.step_size)
+    grid = {factor: Candidate(factor, with_step(same, centre * factor)) for factor in rules.factors}
+    return tuple({**grid, 1.0: own}.values())
 
 
 def _first_step(label: str, algorithm: Any, start: Result) -> float:
@@ -53,7 +55,8 @@ def _first_step(label: str, algorithm: Any, start: Result) -> float:
         return float(declared.first_step)
     steps = getattr(start.state, "step_size", None)
     if not isinstance(steps, np.ndarray):
-        raise ValueError(f"{label} does not say which step it starts with: give one, as {label}:step_size=0.01")
+        cure = f"give one, as {label}:step_size=0.01"
+        raise ValueError(f"{label} does not say which step it starts with: {cure}")
     (total,) = start.collective.sum(steps.reshape(-1, 1))
     first = float(total[0]) / start.network.n_agents
     if declared.scale is not None:
@@ -72,8 +75,8 @@ def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
         last = float(trace.history[rules.metric][-1])
         return last if trace.status != "diverged" and math.isfinite(last) else math.inf
 
-    counts = [statistics.median(count(trace, tolerance) for trace in traces) for tolerance in reversed(rules.tolerances)]
-    return (*counts, statistics.median(map(end, traces)))
+    found = [[count(trace, tolerance) for trace in traces] for tolerance in reversed(rules.tolerances)]
+    return tuple(map(statistics.median, [*found, [end(trace) for trace in traces]]))
 
 
 def best(tried: Sequence[Candidate], rules: Rules) -> Candidate:

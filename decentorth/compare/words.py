@@ -26,11 +26,14 @@ def notes(comparison: Comparison) -> Iterator[str]:
         counts = f"at most {100 * rules.resolution:g} % too high"
     if rules.time_limit is not None:
         limit = f" and {rules.time_limit:g} s"
-    yield f"Median (range) over the trials with {_seeds(rules.seeds)}; a trial that does not reach a tolerance counts as infinite."
-    yield f"A tolerance t is reached when {goal(rules)}, in at most {rules.iterations} iterations{limit}; counts are {counts}."
+    infinite = "a trial that does not reach a tolerance counts as infinite"
+    yield f"Median (range) over the trials with {_seeds(rules.seeds)}; {infinite}."
+    limit = f"in at most {rules.iterations} iterations{limit}"
+    yield f"A tolerance t is reached when {goal(rules)}, {limit}; counts are {counts}."
     if rules.tune:
-        yield f"Steps are tuned with {_seeds(rules.tuning_seeds)}, {rules.grid} for each method, factors of two about its own."
-    missed = [f"{tolerance:g}" for tolerance in rules.tolerances if tolerance not in comparison.shown]
+        grid = f"{rules.grid} for each method, factors of two about its own"
+        yield f"Steps are tuned with {_seeds(rules.tuning_seeds)}, {grid}."
+    missed = [f"{one:g}" for one in rules.tolerances if one not in comparison.shown]
     if missed:
         yield f"No method reached {', '.join(missed)}."
     for entry in comparison.entries:
@@ -66,11 +69,11 @@ def _minimisers(comparison: Comparison) -> Iterator[str]:
     rules, apart, least = comparison.rules, [], min(comparison.shown, default=-math.inf)
     for trial, seed in enumerate(rules.seeds):
         histories = [entry.traces[trial].history for entry in comparison.entries]
-        ends = [history["objective"][-1] for history in histories if rules.reached(history, least) is not None]
+        arrived = [one for one in histories if rules.reached(one, least) is not None]
+        ends = [history["objective"][-1] for history in arrived]
         if ends and max(ends) - min(ends) > _APART * max(map(abs, ends)):
             apart.append(str(seed))
     if apart:
-        yield (
-            f"In {len(apart)} of {rules.trials} trials (seed {', '.join(apart)}) methods that reached {least:g} ended at "
-            f"objectives more than {100 * _APART:g} % apart: they found different minimisers."
-        )
+        where = f"In {len(apart)} of {rules.trials} trials (seed {', '.join(apart)})"
+        ended = f"ended at objectives more than {100 * _APART:g} % apart"
+        yield f"{where} methods that reached {least:g} {ended}: they found different minimisers."

@@ -66,9 +66,9 @@ def test_a_label_names_its_own_method() -> None:
         ("drfgt:penalty=-1", "algorithms: 'drfgt:penalty=-1': penalty must be positive"),
         ("drfgt:penalty=1,penalty=2", "algorithms: 'drfgt:penalty=1,penalty=2': penalty is given twice"),
         ("drfgt:step_size=diminishing:initial=1,powr=2", "diminishing has no parameter 'powr'; did you mean 'power'?"),
-        ("drfgt,asynchronous_drfgt:delay=1", "asynchronous_drfgt:delay=1 has activations of single agents, not iterations: leave"),
-        ("lobpcg", "lobpcg is for features split over agents: leave it out, and use decentorth run --split features"),
-        ("drfgt,landing,drfgt", "algorithms: drfgt is named twice; give one of them other parameters"),
+        ("drfgt,asynchronous_drfgt:delay=1", "asynchronous_drfgt:delay=1 has activations of single agents, not iterations: use"),
+        ("lobpcg", "lobpcg is for features split over agents: use decentorth run --split features"),
+        ("drfgt,landing,drfgt", "algorithms: drfgt is named twice: give it other parameters"),
     ],
 )
 def test_what_is_no_method(named: Any, words: str) -> None:
