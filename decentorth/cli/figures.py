@@ -24,7 +24,10 @@ Scale = Literal["linear", "log"]
 Width = Literal["column", "page"]
 
 COLOURS = ("#000000", "#6699cc", "#994455", "#004488", "#997700", "#ee99aa")
-DASHES: tuple[Any, ...] = ((0, ()), (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1)))
+DASHES: tuple[Any, ...] = (
+    *((0, ()), (0, (5, 1.5)), (0, (1, 1))),
+    *((0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1))),
+)
 """The style sheet's cycle of colours and dashes, which a test compares."""
 MARKERS = ("o", "s", "^", "D", "v", "X")
 LABELS = {
@@ -40,7 +43,11 @@ LABELS = {
     "seconds": "seconds",
 }
 
-PANELS: tuple[tuple[str, ...], ...] = (("local_gradient_sum", "gradient_norm"), ("consensus_error",), ("distance_to_manifold",))
+PANELS: tuple[tuple[str, ...], ...] = (
+    ("local_gradient_sum", "gradient_norm"),
+    ("consensus_error",),
+    ("distance_to_manifold",),
+)
 """The metrics of each panel of Figure 1; the second of a panel is drawn thin beside the first."""
 THICK, THIN = 1.3, 0.6
 DECADES = 30.0
@@ -59,7 +66,10 @@ class PaperWidth(NamedTuple):
     """The characters of a line of the legend."""
 
 
-WIDTHS: dict[Width, PaperWidth] = {"column": PaperWidth(3.5, 1, 1.45, 62), "page": PaperWidth(7.16, 3, 2.1, 130)}
+WIDTHS: dict[Width, PaperWidth] = {
+    "column": PaperWidth(3.5, 1, 1.45, 62),
+    "page": PaperWidth(7.16, 3, 2.1, 130),
+}
 """One and two columns of a paper."""
 
 NEEDED = 'figures need matplotlib: pip install "decentorth[plot]"'
@@ -104,7 +114,8 @@ def check_metrics(metrics: Iterable[str], present: Collection[str]) -> None:
     """Raise unless the histories have all metrics to be drawn."""
     for name in metrics:
         if name not in present:
-            raise unknown(f"no run has the metric {name!r} (there are {', '.join(sorted(present))})", name, present, "")
+            known = ", ".join(sorted(present))
+            raise unknown(f"no run has the metric {name!r} (there are {known})", name, present, "")
 
 
 def label(name: str) -> str:
@@ -123,7 +134,8 @@ def _scale(axes: Axes, x: Scale, y: Scale) -> None:
     """Set the scales before lines are drawn: matplotlib warns if a line has no positive values on a logarithmic axis."""
     from matplotlib.ticker import NullFormatter
 
-    for scale, set_scale, axis in ((x, axes.set_xscale, axes.xaxis), (y, axes.set_yscale, axes.yaxis)):
+    both = (x, axes.set_xscale, axes.xaxis), (y, axes.set_yscale, axes.yaxis)
+    for scale, set_scale, axis in both:
         if scale == "log":
             set_scale("log", nonpositive="mask")
             axis.set_minor_formatter(NullFormatter())
@@ -139,7 +151,8 @@ def whole_decades(low: float, high: float) -> tuple[float, float]:
 
 def say_empty(axes: Axes) -> None:
     """Say in a panel with logarithmic axes that none of its numbers can be shown on them."""
-    axes.text(0.5, 0.5, "nothing above zero", transform=axes.transAxes, ha="center", va="center", fontsize=7)
+    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+    axes.text(0.5, 0.5, "nothing above zero", fontsize=7, **middle)
 
 
 @style()
@@ -187,8 +200,10 @@ def plot_histories(
     for spare in axes[len(shown) :]:
         spare.remove()
     for place, (each, panel) in enumerate(zip(axes, shown, strict=False)):
-        below_zero = panel[0] == "objective" and any((history["objective"] <= 0).any() for history in histories.values())
-        _scale(each, x, "linear" if below_zero else y)
+        scale = y
+        if panel[0] == "objective" and any((one["objective"] <= 0).any() for one in histories.values()):
+            scale = "linear"
+        _scale(each, x, scale)
         each.set_autoscaley_on(each.get_yscale() != "log")
         each.set_xmargin(0.0)
         _draw(each, histories, column, panel)
@@ -198,8 +213,10 @@ def plot_histories(
             each.set_xlabel(LABELS[against])
             each.tick_params(labelbottom=True)
     if several:
-        handles = [next(line for each in axes for line in each.lines if line.get_label() == run) for run in histories]
-        figure.legend(handles=handles, labels=list(names.values()), loc="outside upper center", ncols=across)
+        found = {line.get_label(): line for each in axes for line in each.lines}
+        handles = [found[run] for run in histories]
+        labels = [*names.values()]
+        figure.legend(handles=handles, labels=labels, loc="outside upper center", ncols=across)
     return figure
 
 
@@ -249,7 +266,8 @@ def _fit(axes: Axes, drawn: Sequence[NDArray[Any]]) -> None:
     if not len(values):
         say_empty(axes)
         return
-    few = max(1.0, (DECADES * values.min() / values.max()) ** 0.5)  # so that the axis spans whole powers of ten
+    # so that the axis spans whole powers of ten
+    few = max(1.0, (DECADES * values.min() / values.max()) ** 0.5)
     axes.set_ylim(values.min() / (1.6 * few), values.max() * 1.6 * few)
 
 
@@ -259,8 +277,10 @@ def _guide(axes: Axes) -> None:
     start = (left + 0.05 * (right - left), bottom + 0.5 * (top - bottom))
     length = min(0.4 * (right - left), 0.42 * (top - bottom))
     ends = 10 ** np.array([start, (start[0] + length, start[1] - length)])
-    axes.plot(ends[:, 0], ends[:, 1], color="0.6", linewidth=0.7, linestyle="-", label="_guide", gid="guide")
-    axes.annotate("$O(1/K)$", tuple(ends[1]), xytext=(2, -1), textcoords="offset points", fontsize=6, color="0.4", va="center")
+    line = {"color": "0.6", "linewidth": 0.7, "linestyle": "-"}
+    axes.plot(ends[:, 0], ends[:, 1], label="_guide", gid="guide", **line)
+    place = {"xytext": (2, -1), "textcoords": "offset points", "va": "center"}
+    axes.annotate("$O(1/K)$", tuple(ends[1]), fontsize=6, color="0.4", **place)
 
 
 def check_place(path: Path) -> None:

@@ -42,8 +42,8 @@ from .flags import InputError
 if sys.platform != "win32":
     import fcntl
 
-CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
-FIGURE = "history.png"
+CONFIG, HISTORY, SUMMARY, FINAL = "config.yaml", "history.csv", "summary.json", "final.npz"
+FIGURE, LOCK = "history.png", ".lock"
 COMPARISON = "comparison.yaml"
 """The settings of a comparison, which mark its folder."""
 
@@ -84,7 +84,8 @@ class HistoryWriter:
             self._columns = columns
             lines.insert(0, _header(columns))
         if columns != self._columns:
-            raise ValueError(f"{self.path}: every row must hold the metrics {self._columns}, got {columns}")
+            needs = f"every row must hold the metrics {self._columns}, got {columns}"
+            raise ValueError(f"{self.path}: {needs}")
         self._write(lines)
 
     def _write(self, lines: Sequence[str] = ()) -> None:
@@ -114,7 +115,7 @@ def _written(source: Path | None, lines: Sequence[str]) -> list[str]:
     if source is None or not source.is_file():
         return []
     found: list[str] = []
-    longest = 64 * (1 + len(lines[0]))  # of a line that is a row: a file that is damaged may have no end of a line
+    longest = 64 * (1 + len(lines[0]))  # a damaged file may have no end of a line
     with source.open(errors="replace") as file:
         while line := file.readline(longest).removesuffix("\n"):
             found.append(line)
@@ -148,8 +149,8 @@ def refuse_unmarked(path: str | os.PathLike[str], names: Iterable[str], mark: st
     folder = Path(path)
     for name in names:
         if os.path.lexists(folder / name) and not (folder / mark).exists():
-            why = f"{folder / name} was not written by this command ({path} has no {mark}), and would be replaced"
-            raise InputError(f"{why}: choose another --out, or move it away")
+            why = f"was not written by this command ({path} has no {mark}), and would be replaced"
+            raise InputError(f"{folder / name} {why}: choose another --out, or move it away")
 
 
 def refuse_foreign(path: str | os.PathLike[str]) -> None:
@@ -161,7 +162,8 @@ def refuse_foreign(path: str | os.PathLike[str]) -> None:
 def refuse_existing(path: str | os.PathLike[str]) -> None:
     """Raise if the folder already holds a run."""
     if (Path(path) / SUMMARY).exists():
-        raise InputError(f"{path} already holds a run ({SUMMARY}); choose another --out or give --overwrite")
+        instead = "choose another --out or give --overwrite"
+        raise InputError(f"{path} already holds a run ({SUMMARY}); {instead}")
     if kept(Path(path) / FOLDER):
         instead = f"go on with --resume {path}, choose another --out or give --overwrite"
         raise InputError(f"{path} holds the checkpoints of a run that did not end; {instead}")
@@ -186,8 +188,10 @@ def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     except OSError as error:
         if insist and isinstance(error, BlockingIOError):
             file.close()
-            raise InputError(f"another run writes to {path}: wait for its end, or choose another --out") from None
-        log.warning("%s is not locked (%s): make sure that no other run writes to it", path, error.strerror)
+            cure = "wait for its end, or choose another --out"
+            raise InputError(f"another run writes to {path}: {cure}") from None
+        cure = "make sure that no other run writes to it"
+        log.warning("%s is not locked (%s): %s", path, error.strerror, cure)
     return file
 
 
@@ -231,7 +235,7 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             old = [self.path / name for name in (SUMMARY, FINAL, FIGURE)]
-            for name in (CONFIG, HISTORY, SUMMARY, FINAL):  # of a run that was killed while it wrote them
+            for name in (CONFIG, HISTORY, SUMMARY, FINAL):  # of a run that was killed
                 old += self.path.glob(f".{name}.*.part")
             if not continues:
                 old.append(self.path / HISTORY)
@@ -243,13 +247,16 @@ class RunFolder:
         except OSError as error:
             raise _unusable(self.path, error) from None
         if needed > free:
-            raise InputError(f"{self.path} has {size(free)} free, and {FINAL} needs {size(needed)}; choose another --out")
+            lacks = f"has {size(free)} free, and {FINAL} needs {size(needed)}"
+            raise InputError(f"{self.path} {lacks}; choose another --out")
 
     @property
     def removed(self) -> bool:
         """True if the locked folder is no longer at its path."""
+        if self._lock is None:
+            return False
         try:
-            return self._lock is not None and not os.path.samestat((self.path / LOCK).stat(), os.fstat(self._lock.fileno()))
+            return not os.path.samestat((self.path / LOCK).stat(), os.fstat(self._lock.fileno()))
         except OSError:
             return True
 
@@ -293,13 +300,14 @@ def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str,
         if folder is not None:
             with replacing(folder.path / FINAL) as file, zipfile.ZipFile(file, "w") as archive:
                 for name, array in variables.items():
-                    header = {"descr": "<f8", "fortran_order": False, "shape": (n_agents, *array.shape[1:])}
+                    header = {"descr": "<f8", "fortran_order": False}
+                    header["shape"] = (n_agents, *array.shape[1:])
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array_header_1_0(member, header)
                         for block in blocks[name]:
                             member.write(np.ascontiguousarray(block, dtype="<f8").data)
     finally:
-        for stream in blocks.values():  # the other ranks send every block, whether or not it can be written
+        for stream in blocks.values():  # the other ranks send every block
             for _ in stream:
                 pass
 
@@ -331,12 +339,14 @@ def save(
     ValueError, OSError
         On every rank: the folder holds a run, or cannot be written to.
     """
-    config = "# saved from Python\n" + "".join(f"{name}: {json.dumps(value)}\n" for name, value in about.items())
+    lines = ["# saved from Python", *(f"{name}: {json.dumps(one)}" for name, one in about.items())]
+    config = "".join(f"{line}\n" for line in lines)
     made = None
     with collective.together():
         if collective.rank == 0:
             if (Path(folder) / SUMMARY).exists() and not overwrite:
-                raise ValueError(f"{folder} already holds a run: choose another folder, or give overwrite=True")
+                cure = "choose another folder, or give overwrite=True"
+                raise ValueError(f"{folder} already holds a run: {cure}")
             made = RunFolder(folder, config, overwrite=overwrite, lock=hold(folder))
     with collective.together():
         write_final(made, summary["agents"], variables, collective)

@@ -23,6 +23,8 @@ DRAWN = 1000
 """The most agents of a graph that is drawn."""
 CURVES = ("objective", "gradient_norm", "consensus_error", "distance_to_manifold")
 """The columns whose curves are drawn, where a run has them."""
+FACTS = (*COUNTS[1:], "agents", "ranks", "iterates_sha256")
+"""The facts of a summary that are shown."""
 _MARK = "<title>decentorth report</title>"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
@@ -58,29 +60,34 @@ def _page(runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     present = {name for history in histories.values() for name in history}
     ends = {label: _end(folder) for label, (folder, _) in runs.items()}
     yield f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{_MARK}'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{_STYLE}</style></head><body>'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    yield f"<style>{_STYLE}</style></head><body>"
     yield f"<h1>{html.escape(', '.join(runs))}</h1>"
     for label, end in ends.items():
-        yield f"<p>{html.escape(label)}: {html.escape(end.get('message', 'The run has not ended.'))}</p>"
+        message = end.get("message", "The run has not ended.")
+        yield f"<p>{html.escape(label)}: {html.escape(message)}</p>"
+    metrics = [name for name in CURVES if name in present]
     for against in get_args(Against):
-        metrics = [name for name in CURVES if name in present]
-        yield f"<h2>Curves against {against}</h2>"
-        yield _picture(plot_histories(histories, against=against, metrics=metrics, width="page"), f"curves against {against}")
+        drawn = plot_histories(histories, against=against, metrics=metrics, width="page")
+        yield f"<h2>Curves against {against}</h2>{_picture(drawn, f'curves against {against}')}"
     for label, (folder, configuration) in runs.items():
         yield f"<h2>Agents: {html.escape(label)}</h2>{_agents(folder, configuration)}"
-    counts = {}
+    counts: dict[str, dict[str, Any]] = {}
     for label, history in histories.items():
-        last = {name: column[-1].item() for name, column in history.items() if len(column) and not name.startswith("agent_")}
-        counted = {name: ends[label][name] for name in (*COUNTS[1:], "agents", "ranks", "iterates_sha256") if name in ends[label]}
-        counts[label] = last | counted
+        shown = [name for name in history if not name.startswith("agent_")]
+        counts[label] = {name: history[name][-1].item() for name in shown if history[name].size}
+        counts[label] |= {name: ends[label][name] for name in FACTS if name in ends[label]}
     yield f"<h2>Counts and results</h2>{_table(counts)}"
-    yield f"<h2>Settings</h2>{_table({label: configuration for label, (_, configuration) in runs.items()})}"
+    settings = {label: configuration for label, (_, configuration) in runs.items()}
+    yield f"<h2>Settings</h2>{_table(settings)}"
     yield "</body></html>\n"
 
 
 def _end(folder: str) -> Mapping[str, Any]:
     """The summary of a run; empty for a run that has not ended."""
-    return read_end(folder) if (Path(folder) / SUMMARY).exists() else {}
+    if (Path(folder) / SUMMARY).exists():
+        return read_end(folder)
+    return {}
 
 
 def _agents(folder: str, configuration: Mapping[str, Any]) -> str:
@@ -96,7 +103,8 @@ def _agents(folder: str, configuration: Mapping[str, Any]) -> str:
 def _picture(figure: Figure, words: str) -> str:
     file = BytesIO()
     figure.savefig(file, format="svg")
-    return f'<img alt="{words}" src="data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}">'
+    data = base64.b64encode(file.getvalue()).decode()
+    return f'<img alt="{words}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _table(columns: Mapping[str, Mapping[str, Any]]) -> str:
@@ -105,7 +113,8 @@ def _table(columns: Mapping[str, Mapping[str, Any]]) -> str:
     for name in dict.fromkeys(name for column in columns.values() for name in column):
         cells = [html.escape(_shown(column.get(name, ""))) for column in columns.values()]
         differs = ' class="differs"' * (len({*cells}) > 1)
-        lines.append(f"<tr{differs}><th>{html.escape(name.replace('_', ' '))}</th><td>{'</td><td>'.join(cells)}</td></tr>")
+        head = html.escape(name.replace("_", " "))
+        lines.append(f"<tr{differs}><th>{head}</th><td>{'</td><td>'.join(cells)}</td></tr>")
     return f"<table>{''.join(lines)}</table>"
 
 

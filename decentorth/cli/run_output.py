@@ -78,7 +78,8 @@ class RunOutput:
             except OSError as error:
                 if not self._full:
                     self._full = True
-                    complain(f"decentorth: {one_line(error)}; the run goes on, and its rows wait for room on the disk")
+                    waits = "the run continues, and its rows wait for room on the disk"
+                    complain(f"decentorth: {one_line(error)}; {waits}")
         if self._progress is not None:
             show_row(self._progress, row)
 
@@ -115,7 +116,8 @@ class RunOutput:
         if folder is not None and folder.removed:
             folder = None
         try:
-            write_final(folder, result.problem.n_agents, variables(result.problem, result.x), result.collective)
+            arrays = variables(result.problem, result.x)
+            write_final(folder, result.problem.n_agents, arrays, result.collective)
             if folder is not None and self._history is not None:
                 self._history.finish(folder.path / HISTORY)
                 folder.write_summary(summary)
@@ -130,10 +132,10 @@ class RunOutput:
     def _others(self) -> Iterator[RunFolder]:
         """The folders that are tried next: one at the same path if it was removed, then one for temporary files."""
         path, config = str(self._settings.out), self._configuration.yaml()
+        checkpoints = self._settings.checkpoint_every is not None
         if self.folder is not None and self.folder.removed:
             with contextlib.suppress(InputError):
-                lock = hold(path)
-                yield RunFolder(path, config, continues=self._settings.checkpoint_every is not None, lock=lock)
+                yield RunFolder(path, config, continues=checkpoints, lock=hold(path))
         with contextlib.suppress(InputError, OSError):
             yield RunFolder(tempfile.mkdtemp(prefix="decentorth-"), config)
 
@@ -147,9 +149,10 @@ class RunOutput:
 
     def left(self) -> list[str]:
         """A message about the files that an interrupted run leaves, if any."""
-        if self._history is None or not (self._history.path.exists() and self._history.path.stat().st_size):
+        if self._history is None:
             return []
-        return [f"the history so far is in {self._history.path}"]
+        path = self._history.path
+        return [f"the history so far is in {path}"] * (path.exists() and path.stat().st_size > 0)
 
     def conclude(self, result: Result) -> None:
         """Print how the run has ended."""
@@ -157,7 +160,8 @@ class RunOutput:
         if self.folder is not None:
             notes["files in"] = str(self.folder.path)
         if result.drifted:
-            notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
+            drift = result.row.values["tracking_error"]
+            notes["the mean of the trackers drifted by"] = f"{drift:.2g} (tracking_error)"
         if result.losses:
             notes["lost"] = "; ".join(map(str, result.losses))
         if result.agreement is not None:
@@ -167,7 +171,8 @@ class RunOutput:
         reason = result.message[:1].upper() + result.message[1:]
         if result.converged:
             reason = f"Converged at iteration {result.state.k} ({result.message})"
-        say(verdict(with_flags(reason), result.history.rows[0], result.row, getattr(result.problem, "error_name", None), notes))
+        error_name, first = getattr(result.problem, "error_name", None), result.history.rows[0]
+        say(verdict(with_flags(reason), first, result.row, error_name, notes))
 
     def close(self) -> None:
         """Close the files, and let other runs use the folder."""
@@ -185,8 +190,9 @@ class RunOutput:
             return None
         per_agent = sum(array[0].nbytes for array in variables(run.problem, run.x0).values())
         needed = run.problem.n_agents * per_agent
-        config, overwrite = self._configuration.yaml(), settings.overwrite
-        return RunFolder(settings.out, config, overwrite=overwrite, continues=continues, needed=needed, lock=self._lock)
+        config = self._configuration.yaml()
+        given: dict[str, Any] = {"overwrite": settings.overwrite, "continues": continues}
+        return RunFolder(settings.out, config, needed=needed, lock=self._lock, **given)
 
 
 class SafeRecorder:
@@ -232,13 +238,14 @@ def check_recorder(place: str) -> None:
 def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
     """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel, rule of stopping and algorithm."""
     settings, network = configuration.run, run.network
-    shape, idle = " x ".join(map(str, run.problem.shape)), {}
+    shape, problem = " x ".join(map(str, run.problem.shape)), values(configuration.problem)
     if isinstance(configuration.problem, Settings):
         idle = configuration.problem.idle()
-    problem = {name: value for name, value in values(configuration.problem).items() if name not in idle}
+        problem = {name: value for name, value in problem.items() if name not in idle}
+    ranks = _ranks(run, settings.spread_samples)
     lines = [
         f"problem     {settings.problem}: {_listed(problem)}; seed {settings.seed}; x is {shape}",
-        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {_ranks(run, settings.spread_samples)}",
+        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {ranks}",
     ]
     if settings.bad_channel is not None:
         lines.append(f"channel     {_channel(settings.bad_channel, run.repairs)}")
@@ -246,10 +253,14 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
         lines.append(f"stopping    {in_words(agreement)}")
     method = run.algorithm
     if getattr(run.arguments.problem, "sizes", None) is not None:
-        method = Declared.of(configuration.algorithm).resolved(network)  # without what real data would recommend
-    published = ", the published experiment (paper 004, Section V), --config paper004" * configuration.published
-    lines.append(f"algorithm   {settings.algorithm}: {_listed(values(method))}{published}")
-    return lines + [f"note        {note}" for note in _cautions(settings.algorithm, settings.problem, run)]
+        # without what real data would recommend
+        method = Declared.of(configuration.algorithm).resolved(network)
+    words = _listed(values(method))
+    if configuration.published:
+        words += ", the published experiment (paper 004, Section V), --config paper004"
+    lines.append(f"algorithm   {settings.algorithm}: {words}")
+    notes = _cautions(settings.algorithm, settings.problem, run)
+    return lines + [f"note        {note}" for note in notes]
 
 
 def _ranks(run: Run, blocks: int | None) -> str:
@@ -277,14 +288,14 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
     declared, constraint = Declared.of(run.algorithm), run.problem.constraint
     if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not declared.nonsmooth:
         made_for_it = "rssm" if run.network.n_agents == 1 else "drsm"
-        yield (
-            f"{problem} is not differentiable: with steps that do not shrink {name} stops near the answer; {made_for_it} is made "
-            "for it"
-        )
+        near = f"with steps that do not shrink {name} stops near the answer"
+        yield f"{problem} is not differentiable: {near}; {made_for_it} is made for it"
     free = declared.penalty == 0.0 and not declared.requires_set
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
-        yield f"{name} does not keep points on {constraint!r}, and they may leave it for good: it is a control without a constraint"
+        leaves = f"{name} does not keep points on {constraint!r}, and they may leave it for good"
+        yield f"{leaves}: it is a control without a constraint"
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value not in (None, []))
+    given = {name: value for name, value in values.items() if value not in (None, [])}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())

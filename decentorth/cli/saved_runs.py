@@ -36,9 +36,10 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
     labels = summary.get("labels")
-    named = isinstance(labels, list) and len(labels) == len(x) and all(type(one) is str for one in labels)
-    if labels is not None and not named:
-        raise InputError(f"{Path(folder) / SUMMARY}: labels must be the names of the {len(x)} agents, or null, got {labels!r:.80}")
+    named = isinstance(labels, list) and all(type(one) is str for one in labels)
+    if labels is not None and not (named and len(labels) == len(x)):
+        must = f"labels must be the names of the {len(x)} agents, or null, got {labels!r:.80}"
+        raise InputError(f"{Path(folder) / SUMMARY}: {must}")
     return summary, x, columns
 
 
@@ -56,10 +57,12 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
     header, *rows = [line.split(",") for line in lines] or [[]]
     if header[: len(COUNTS) + 1] != [*COUNTS, "seconds"]:
-        raise InputError(f"{path}: not a history; its first line must begin with {','.join(COUNTS)},seconds")
+        must = f"its first line must begin with {','.join(COUNTS)},seconds"
+        raise InputError(f"{path}: not a history; {must}")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            raise InputError(f"{path}, line {number}: {len(header)} values expected, got {len(row)}")
+            what = f"{len(header)} values expected, got {len(row)}"
+            raise InputError(f"{path}, line {number}: {what}")
     columns: dict[str, NDArray[Any]] = {}
     for index, name in enumerate(header):
         try:
@@ -115,11 +118,13 @@ def read_start(place: str | os.PathLike[str]) -> Array:
             point = npy_array(path)
         require_real(point.dtype, str(path))
     except FileNotFoundError:
-        raise InputError(f"cannot start from {place}: {path} does not exist; has that run ended?") from None
+        why = f"{path} does not exist; has that run ended?"
+        raise InputError(f"cannot start from {place}: {why}") from None
     except OSError as error:
         raise InputError(f"cannot start from {place}: {error.strerror}") from None
     except (ValueError, TypeError) as error:
-        raise InputError(f"cannot start from {place}: {error}; give a run's folder or a .npy file of real numbers") from None
+        why = f"{error}; give a run's folder or a .npy file of real numbers"
+        raise InputError(f"cannot start from {place}: {why}") from None
     start: Array = np.ascontiguousarray(point, dtype=np.float64)
     return start
 
@@ -150,6 +155,9 @@ def _refusing(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; is {path.parent} the folder of a run?") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        why = f"not a text file ({error.reason} at byte {error.start})"
+        raise InputError(f"{path}: {why}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"cannot read {path}: {error}") from None
