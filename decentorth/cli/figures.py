@@ -252,7 +252,7 @@ def _draw(axes: Axes, histories: Mapping[str, HistoryColumns], column: str, name
         axes.set_ylabel("gradient norms")
         handles = [Line2D([], [], color="0.3", linewidth=width) for width in (THICK, THIN)]
         words = [label(name) for name in names]
-        where = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.97)}
+        where: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.97)}
         axes.legend(handles, words, ncols=2, handlelength=1.2, columnspacing=0.8, **where)
 
 
@@ -277,9 +277,9 @@ def _guide(axes: Axes) -> None:
     start = (left + 0.05 * (right - left), bottom + 0.5 * (top - bottom))
     length = min(0.4 * (right - left), 0.42 * (top - bottom))
     ends = 10 ** np.array([start, (start[0] + length, start[1] - length)])
-    line = {"color": "0.6", "linewidth": 0.7, "linestyle": "-"}
+    line: dict[str, Any] = {"color": "0.6", "linewidth": 0.7, "linestyle": "-"}
     axes.plot(ends[:, 0], ends[:, 1], label="_guide", gid="guide", **line)
-    place = {"xytext": (2, -1), "textcoords": "offset points", "va": "center"}
+    place: dict[str, Any] = {"xytext": (2, -1), "textcoords": "offset points", "va": "center"}
     axes.annotate("$O(1/K)$", tuple(ends[1]), fontsize=6, color="0.4", **place)
 
 

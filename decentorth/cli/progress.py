@@ -124,10 +124,10 @@ def show_row(show: Show, row: Row) -> None:
 @contextlib.contextmanager
 def row_progress(total: int) -> Iterator[Recorder]:
     """A recorder that shows how far a run is, and its latest row: in a notebook in one line, else as `progress`."""
-    showing = progress
+    showing = progress(total)
     if "ipykernel" in sys.modules:
-        showing = _in_notebook
-    with showing(total) as show:
+        showing = _in_notebook(total)
+    with showing as show:
         yield SimpleNamespace(record=partial(show_row, show))
 
 

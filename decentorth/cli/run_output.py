@@ -93,7 +93,7 @@ class RunOutput:
                 self._progress = plain_lines(self._settings.iterations)
         if self._history is not None:
             self._history.close()
-        self._begin(rows, self.folder and self.folder.path)
+        self._begin(rows, None if self.folder is None else self.folder.path)
         say(f"lost        {lost}; the others go on from there", self.prints)
 
     def save(self, result: Result, summary: Mapping[str, Any]) -> bool:
@@ -284,7 +284,7 @@ def _channel(channel: Channel, repairs: bool) -> str:
 
 
 def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
-    """What a user may not expect of a method on a problem."""
+    """Notes on a method that may not solve the problem."""
     declared, constraint = Declared.of(run.algorithm), run.problem.constraint
     if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not declared.nonsmooth:
         made_for_it = "rssm" if run.network.n_agents == 1 else "drsm"

@@ -66,7 +66,7 @@ def _agreement(agreement: Agreement | None) -> dict[str, Any]:
     """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
     if agreement is None:
         return {}
-    facts = {"every": agreement.every, "rounds_each": agreement.exchanges}
+    facts: dict[str, Any] = {"every": agreement.every, "rounds_each": agreement.exchanges}
     facts |= agreement.tally._asdict()
     if agreement.latest is not None:
         facts |= {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}

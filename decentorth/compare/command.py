@@ -217,7 +217,7 @@ def _store(configuration: CompareConfiguration, communicator: Communicator) -> S
     if asked.out is None:
         return None
     runs = Path(asked.out) / RUNS
-    together(communicator, lambda: communicator.rank > 0 or _make_folder(configuration, runs))
+    together(communicator, lambda: _make_folder(configuration, runs, communicator.rank))
     case = {*settings(CaseSettings)} - {"seed", "plugin"}
     about = {name: value for name, value in values(asked).items() if name in case}
     about |= values(configuration.problem)
@@ -243,7 +243,9 @@ def _check_early(configuration: CompareConfiguration, communicator: Communicator
     return workers
 
 
-def _make_folder(configuration: CompareConfiguration, runs: Path) -> None:
+def _make_folder(configuration: CompareConfiguration, runs: Path, rank: int) -> None:
+    if rank > 0:
+        return
     try:
         runs.mkdir(parents=True, exist_ok=True)
         with replacing(runs.parent / COMPARISON) as file:

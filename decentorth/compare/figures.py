@@ -131,5 +131,5 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
         panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
     panel.set_ylim(limits)
     for tolerance in comparison.shown * (metric == comparison.rules.metric):
-        dotted = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2)), "zorder": 0}
+        dotted: dict[str, Any] = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2)), "zorder": 0}
         panel.axhline(tolerance, gid="tolerance", **dotted)

@@ -115,11 +115,9 @@ class ComparisonPlan:
         if store is not None:
             kept = [store.load(job) for job in jobs]
         missing = [job for job, trace in zip(jobs, kept, strict=True) if trace is None]
-        work = partial(make, comm=self.communicator)
-        if self.communicator.size == 1:
-            work = make
-        else:
-            workers = 1
+        work: Callable[[Job], Trace] = make
+        if self.communicator.size > 1:
+            work, workers = partial(make, comm=self.communicator), 1
         made = []
         with contextlib.closing(results(work, missing, workers, Job.words)) as fresh:
             for job, trace in zip(jobs, kept, strict=True):

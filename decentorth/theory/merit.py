@@ -44,8 +44,9 @@ def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
     product = x.T @ gradient
     direction = np.repeat((x @ gap)[None], problem.n_local, axis=0)
     along = hessian_product(problem, points, direction).mean(0)
-    symmetric: Array = 0.5 * x @ (product + product.T)
-    return gradient - 0.5 * (gradient @ gap + along) - symmetric + gamma * x @ gap
+    symmetric = 0.5 * x @ (product + product.T)
+    result: Array = gradient - 0.5 * (gradient @ gap + along) - symmetric + gamma * x @ gap
+    return result
 
 
 def hessian_product(problem: Problem[object], x: Array, direction: Array) -> Array:
