@@ -229,7 +229,7 @@ def test_summary_is_strict_json_and_reads_back(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b" / "config.yaml").read_text() == "agents: 1\n"
     expected = {"x": 0.1, "n": 3, "none": None, "inf": None, "nan": [None], "t": [1, 2], "ok": True}
     assert read_summary(folder.path) == {"metrics": expected}
-    assert "NaN" not in (folder.path / SUMMARY).read_text()
+    assert json.loads((folder.path / SUMMARY).read_text()) == {"metrics": expected}
 
 
 def test_a_folder_that_holds_a_run_is_refused_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
@@ -289,9 +289,3 @@ def test_final_arrays_are_the_ranks_blocks_in_agent_order(tmp_path: Path, bounds
         assert (final["x"].shape, final["part"].shape) == ((7, 5, 2), (7, 7))
     with zipfile.ZipFile(tmp_path / FINAL) as archive:
         assert archive.testzip() is None
-
-
-def test_summary_on_disk_is_json_for_any_reader(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "")
-    folder.write_summary({"value": 1e-300})
-    assert json.loads((tmp_path / SUMMARY).read_bytes())["value"] == 1e-300

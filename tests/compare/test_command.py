@@ -111,18 +111,7 @@ def test_another_comparison_is_kept_unless_told(made: Path, capsys: pytest.Captu
 
 
 def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = [
-        *SMALL,
-        *BOTH,
-        "--network",
-        "wan:latency=0.2,compute=2,lan",
-        "--metric",
-        "gradient_norm",
-        "--panels",
-        "feasibility",
-        "--out",
-        "o",
-    ]
+    words = [*SMALL, *BOTH, *"--network wan:latency=0.2,compute=2,lan --metric gradient_norm --panels feasibility --out o".split()]
     assert main([*words, "--print-config"]) == 0
     printed = capsys.readouterr().out
     (tmp_path / "a.yaml").write_text(printed)
@@ -264,21 +253,8 @@ def test_a_script_whose_worker_dies_ends_with_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
-    words = [sys.executable, *MODULE, "--algorithms", "drfgt", "--trials", "10", "--iterations", "300", "--tolerances", "1e-30"]
-    words += [
-        "--dimension",
-        "5",
-        "--rank",
-        "2",
-        "--agents",
-        "4",
-        "--workers",
-        "2",
-        "--quiet",
-        "--no-plot",
-        "--out",
-        str(tmp_path / "o"),
-    ]
+    flags = "--algorithms drfgt --trials 10 --iterations 300 --tolerances 1e-30 --dimension 5 --rank 2 --agents 4 --workers 2"
+    words = [sys.executable, *MODULE, *flags.split(), "--quiet", "--no-plot", "--out", str(tmp_path / "o")]
     runs = tmp_path / "o" / "runs"
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
