@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from ..protocols import Declared, Nonsmooth
 from ..recorders import recorder
 from ..settings import Settings
@@ -152,7 +154,9 @@ class RunOutput:
         if self._history is None:
             return []
         path = self._history.path
-        return [f"the history so far is in {path}"] * (path.exists() and path.stat().st_size > 0)
+        if not path.exists() or not path.stat().st_size:
+            return []
+        return [f"the history so far is in {path}"]
 
     def conclude(self, result: Result) -> None:
         """Print how the run has ended."""
@@ -265,12 +269,16 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
 
 def _ranks(run: Run, blocks: int | None) -> str:
     """The ranks of a run, and the agents or the ``blocks`` of samples that they have."""
-    ranks, sizes = run.collective.size, run.network.bounds[1:] - run.network.bounds[:-1]
-    here, over = "in this process", f"over {ranks} ranks"
+    ranks, sizes = run.collective.size, np.diff(run.network.bounds)
+    where = f"over {ranks} ranks"
+    if ranks == 1:
+        where = "in this process"
     if blocks is not None:
-        return f"its samples in {blocks} blocks {here if ranks == 1 else over}"
-    spread = f"{sizes.min()} to {sizes.max()}".removeprefix(f"{sizes.max()} to ")
-    return here if ranks == 1 else f"on {ranks} ranks of {spread} agents"
+        return f"its samples in {blocks} blocks {where}"
+    if ranks == 1:
+        return where
+    ends = sorted({int(sizes.min()), int(sizes.max())})
+    return f"on {ranks} ranks of {' to '.join(map(str, ends))} agents"
 
 
 def _channel(channel: Channel, repairs: bool) -> str:

@@ -130,6 +130,7 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
         low = np.maximum(kept.low, least + 1e-300)
         panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
     panel.set_ylim(limits)
-    for tolerance in comparison.shown * (metric == comparison.rules.metric):
-        dotted: dict[str, Any] = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2)), "zorder": 0}
-        panel.axhline(tolerance, gid="tolerance", **dotted)
+    if metric == comparison.rules.metric:
+        dotted: dict[str, Any] = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2))}
+        for tolerance in comparison.shown:
+            panel.axhline(tolerance, zorder=0, gid="tolerance", **dotted)

@@ -45,8 +45,10 @@ def notes(comparison: Comparison) -> Iterator[str]:
         elif edge := at_edge(entry.tried, entry.chosen):
             yield f"The best step of {entry.label} is the {edge} of its grid."
     for name, model in comparison.networks.items():
-        measured = ", computing as measured here" * (model.compute is None)
-        yield f"Seconds on {name} are modelled ({model}){measured}."
+        parts = str(model)
+        if model.compute is None:
+            parts += ", computing as measured here"
+        yield f"Seconds on {name} are modelled ({parts})."
     yield from _minimisers(comparison)
 
 
