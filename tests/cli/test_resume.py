@@ -247,12 +247,12 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "20", "--out", "a") == 0
     whole = read_summary("a")["iterates_sha256"]
     for damaged, code in ((60, 0), (40, 0), (20, 2)):
-        block = Path(f"a/checkpoints/{damaged:09d}/block-00000.bin")
-        data = bytearray(block.read_bytes())
-        data[100] ^= 1
-        block.write_bytes(data)
+        points = Path(f"a/checkpoints/{damaged:09d}/state.x.npy")
+        data = bytearray(points.read_bytes())
+        data[-100] ^= 1
+        points.write_bytes(data)
         assert run("--resume", "a", "--out", f"b{damaged}") == code
-        words = f"a/checkpoints/{damaged:09d} is damaged: block-00000.bin is damaged"
+        words = f"a/checkpoints/{damaged:09d} cannot be read: state.x.npy is damaged"
         if code == 0:
             assert words in caplog.text
             assert read_summary(f"b{damaged}")["iterates_sha256"] == whole
@@ -262,12 +262,12 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
 
 
 def test_a_full_disk_ends_the_run_with_a_message_and_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Files beyond 60 kB: the history is shorter, the agents' points are longer."""
+    """Files beyond 40 kB: the history is shorter, the agents' points are longer."""
     words = ["--dimension", "60", "--rank", "10", "--iterations", "60", "--checkpoint-every", "20", "--record-every", "20"]
     assert run(*words, "--out", "whole") == 0
     assert run(*words[:4], "--iterations", "30", *words[6:], "--out", "a") == 0
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, limits[1]))
     try:
         assert run("--resume", "a", "--iterations", "60") == 1
     finally:

@@ -129,16 +129,21 @@ def read(path: Path, ranks: int, n: int) -> Arrays:
     bounds = even_bounds(n, ranks)
 
     def slices(communicator: ThreadCommunicator) -> Arrays:
-        collective = AgentCollective(communicator, bounds)
-        manifest = files.read_manifest(path, collective)
-        common = files.read_common(manifest, collective)
-        assert manifest.facts == {"fact": 1}
-        assert common["one"].tolist() == [0.0, 1.0, 2.0]
-        assert common["two"].shape == (0, 2)
-        return files.read_agents(manifest, n, slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+        manifest = files.read_manifest(path, AgentCollective(communicator, bounds))
+        files.check_sizes(manifest)
+        assert (manifest.facts, manifest.n_agents) == ({"fact": 1}, n)
+        arrays = files.read(manifest, slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+        assert arrays.pop("one").tolist() == [0.0, 1.0, 2.0]
+        assert arrays.pop("two").shape == (0, 2)
+        return arrays
 
     parts = on_ranks(ranks, slices)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def as_bytes(arrays: Arrays) -> dict[str, Any]:
+    """Arrays with their types and shapes."""
+    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -146,12 +151,12 @@ def read(path: Path, ranks: int, n: int) -> Arrays:
     n=st.integers(1, 12),
     writers=st.integers(1, 5),
     readers=st.integers(1, 5),
-    kinds=st.lists(st.sampled_from(files.KINDS), max_size=3),
+    kinds=st.lists(st.sampled_from(files.KINDS), min_size=1, max_size=3),
     shapes=st.lists(st.lists(st.integers(0, 4), max_size=2), min_size=3, max_size=3),
     piece=st.integers(1, 200),
     seed=st.integers(0, 99),
 )
-def test_any_ranks_read_what_any_ranks_wrote(
+def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
     n: int, writers: int, readers: int, kinds: list[str], shapes: list[list[int]], piece: int, seed: int, tmp_path_factory: Any
 ) -> None:
     """Bit for bit, whatever the types, the shapes and where pieces end."""
@@ -160,26 +165,28 @@ def test_any_ranks_read_what_any_ranks_wrote(
     for number, (kind, shape) in enumerate(zip(kinds, shapes, strict=False)):
         raw = rng.integers(0, 2 if kind == "|b1" else 256, (n, *shape, np.dtype(kind).itemsize), dtype=np.uint8)
         arrays[f"a{number}"] = raw.view(kind)[..., 0]
-    before, files.PIECE_BYTES = files.PIECE_BYTES, piece
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "PIECE_BYTES", piece)
         path = written(tmp_path_factory.mktemp("written"), min(writers, n), n, arrays)
-    finally:
-        files.PIECE_BYTES = before
-    again = read(path, min(readers, n), n)
-    assert {name: (a.dtype, a.shape, a.tobytes()) for name, a in again.items()} == {
-        name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()
-    }
+    assert as_bytes(read(path, min(readers, n), n)) == as_bytes(arrays)
+    assert as_bytes({name: np.load(path / f"{name}.npy", allow_pickle=False) for name in arrays}) == as_bytes(arrays)
 
 
-def test_a_reader_looks_only_at_the_pieces_with_its_agents(tmp_path: Path) -> None:
-    """Ranks 0 and 1 of three can read though the last rank's file is damaged."""
+def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None:
+    """Ranks 0 and 1 of three can read though the last rank's rows are damaged."""
     path = written(tmp_path, 3, 9, {"x": np.arange(9.0)})
-    block = path / "block-00002.bin"
-    block.write_bytes(bytes(len(block.read_bytes())))
+    spoil(path / "x.npy", -1)
     manifest = files.parsed(path, (path / files.MANIFEST).read_bytes())
-    assert files.read_agents(manifest, 9, slice(2, 6))["x"].tolist() == [2.0, 3.0, 4.0, 5.0]
-    with pytest.raises(ValueError, match=r"block-00002\.bin is damaged"):
-        files.read_agents(manifest, 9, slice(2, 7))
+    assert files.read(manifest, slice(2, 6))["x"].tolist() == [2.0, 3.0, 4.0, 5.0]
+    with pytest.raises(ValueError, match=r"x\.npy is damaged: rows 6 to 8 do not have the checksum in manifest\.json"):
+        files.read(manifest, slice(2, 7))
+
+
+def spoil(path: Path, place: int) -> None:
+    """Flip a bit of a byte of a file."""
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
 
 
 drfgt = partial(DRFGT, step_size="constant")
@@ -612,28 +619,44 @@ def replace(key: str, value: Any) -> Callable[[dict[str, Any]], Any]:
 
 
 HUGE = 10**15
+
+
+def stored(kind: str, *shape: int, **changes: Any) -> dict[str, Any]:
+    """The description of an array by agent, with one checksum."""
+    return {"kind": kind, "shape": [*shape], "by_agent": True, "rows": [[0, shape[0], "0" * 64]]} | changes
+
+
+def array(name: str, *description: Any, **changes: Any) -> Callable[[dict[str, Any]], Any]:
+    """Describe an array in another way."""
+    return lambda body: body["arrays"].__setitem__(name, stored(*description, **changes))
+
+
 HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "huge agents": lambda body: body["blocks"].__setitem__(0, [0, HUGE, HUGE, ["0" * 64]]),
-    "no piece": lambda body: body["blocks"][0].__setitem__(2, 0),
-    "huge point": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [HUGE, HUGE]]),
-    "huge history": lambda body: (
-        body["common"].__setitem__(1, ["history.counts", "<i8", [HUGE, 5]]),
-        body["common"].__setitem__(2, ["history.values", "<f8", [HUGE, 10]]),
-    ),
-    "huge start": lambda body: body["common"].__setitem__(0, ["start", "<f8", [HUGE]]),
-    "huge extra": lambda body: body["arrays"].append(["network.queue", "<f8", [HUGE]]),
-    "objects": lambda body: body["arrays"].__setitem__(0, ["state.x", "|O", [12, 3]]),
-    "negative shape": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [-12, -3]]),
-    "other shape": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [3, 12]]),
-    "field missing": lambda body: body["arrays"].pop(1),
-    "field added": lambda body: body["arrays"].append(["state.extra", "<f8", []]),
-    "a path for a name": lambda body: body["arrays"].__setitem__(0, ["../../etc/passwd", "<f8", [12, 3]]),
-    "no blocks": replace("blocks", []),
-    "blocks that overlap": lambda body: body["blocks"].append(body["blocks"][0]),
-    "blocks that begin late": lambda body: body["blocks"].__setitem__(0, [1, 5, 9, ["0" * 64]]),
-    "blocks of nobody": lambda body: body["blocks"].append([5, 5, 1, []]),
-    "too few checksums": lambda body: body["blocks"][0].__setitem__(3, []),
-    "blocks of text": replace("blocks", "blocks"),
+    "huge agents": lambda body: [
+        one.update(stored(one["kind"], HUGE, *one["shape"][1:])) for one in body["arrays"].values() if one["by_agent"]
+    ],
+    "huge point": array("state.x", "<f8", 5, HUGE, HUGE),
+    "huge history": array("history.counts", "<i8", HUGE, 5, by_agent=False),
+    "huge start": array("start", "<f8", HUGE, by_agent=False),
+    "huge extra": array("network.queue", "<f8", 5, HUGE),
+    "a history of no rows": array("history.counts", "<i8", 0, 5, by_agent=False, rows=[]),
+    "objects": array("state.x", "|O", 5, 12, 3),
+    "negative shape": array("state.x", "<f8", 5, -12, -3),
+    "other shape": array("state.x", "<f8", 5, 3, 12),
+    "other agents": array("state.x", "<f8", 12, 5, 3),
+    "a number": array("state.x", "<f8", 5, shape=[]),
+    "many axes": array("state.x", "<f8", 5, 12, 3, *[1] * 40),
+    "a shape beyond 64 bits": array("state.x", "<f8", 5, 0, 10**30),
+    "field missing": lambda body: body["arrays"].pop("state.x"),
+    "field added": array("state.extra", "<f8", 5),
+    "a common array for all agents": array("state.x", "<f8", 5, 12, 3, by_agent=False),
+    "a path for a name": array("../../etc/passwd", "<f8", 5, 12, 3),
+    "no arrays": replace("arrays", {}),
+    "arrays of text": replace("arrays", "arrays"),
+    "rows that overlap": array("state.x", "<f8", 5, 12, 3, rows=[[0, 5, ""], [0, 5, ""]]),
+    "rows that begin late": array("state.x", "<f8", 5, 12, 3, rows=[[1, 5, ""]]),
+    "rows of nobody": array("state.x", "<f8", 5, 12, 3, rows=[[0, 5, ""], [5, 5, ""]]),
+    "too few checksums": array("state.x", "<f8", 5, 12, 3, rows=[]),
     "no counters": replace("numbers", {}),
     "a counter of text": replace("numbers", {"state.k": "60", "state.gradients": 61}),
     "a negative counter": replace("numbers", {"state.k": -60, "state.gradients": 61}),
@@ -648,12 +671,12 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "negative gradients": replace("numbers", {"state.k": 60, "state.gradients": -1}),
     "seconds that are no number": replace("seconds", {"compute": float("nan")}),
     "negative seconds": replace("seconds", {"compute": -1e300}),
-    "a shape beyond 64 bits": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [0, 10**30]]),
     "no seconds": replace("seconds", None),
     "metrics of numbers": replace("metrics", [1, 2]),
     "no metrics": lambda body: body.pop("metrics"),
     "no run": lambda body: body.pop("run"),
     "run of text": replace("run", "run"),
+    "a group of text": replace("run", {"problem": "PCA"}),
     "notes of text": replace("notes", "notes"),
     "empty": lambda body: body.clear(),
 }
@@ -684,8 +707,11 @@ def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path
     run(tmp_path, 20, channel="delay:rounds=1")
 
     def turn(body: dict[str, Any]) -> None:
-        messages = next(array for array in body["arrays"] if array[0] == "network.messages")
-        messages[2] = [2, messages[2][0] // 2]
+        shape = body["arrays"]["network.messages"]["shape"]
+        shape[1:] = [2, shape[1] // 2]
+        path = tmp_path / "000000020" / "network.messages.npy"
+        description = files.Stored(**body["arrays"]["network.messages"])._replace(shape=tuple(shape))
+        path.write_bytes(description.header + path.read_bytes()[files.HEADER_BYTES :])
 
     changed(tmp_path / "000000020", turn)
     with pytest.raises(CheckpointError, match=r"cannot resume .*000000020: the messages in flight must be 5 x \d+ numbers, got"):
@@ -705,7 +731,7 @@ MANIFESTS = {
     "a list": b"[1, 2]",
     "another format": b'{"format": "zip"}',
     "deep": b"[" * 100_000,
-    "deep inside": b'{"format": "decentorth checkpoint", "version": 1, "checkpoint": ' + b"[" * 900 + b"]" * 900 + b"}",
+    "deep inside": b'{"format": "decentorth checkpoint", "version": 2, "checkpoint": ' + b"[" * 900 + b"]" * 900 + b"}",
     "a number without end": b'{"format": "decentorth checkpoint", "version": ' + b"1" * 10_000 + b"}",
 }
 
@@ -714,15 +740,18 @@ MANIFESTS = {
 def test_what_is_no_manifest(name: str, good: Path, tmp_path: Path) -> None:
     shutil.copytree(good / "000000060", tmp_path / "000000060")
     (tmp_path / "000000060" / files.MANIFEST).write_bytes(MANIFESTS[name])
-    with little_memory(), pytest.raises(CheckpointError, match=r"000000060 is damaged: manifest\.json"):
+    with little_memory(), pytest.raises(CheckpointError, match=r"000000060 cannot be read: manifest\.json is not usable"):
         run(resume=tmp_path)
 
 
 def test_another_version_of_the_format_is_named(good: Path, tmp_path: Path) -> None:
     shutil.copytree(good / "000000060", tmp_path / "000000060")
     path = tmp_path / "000000060" / files.MANIFEST
-    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(CheckpointError, match="its format version is 2, and this decentorth reads version 1"):
+    path.write_text(path.read_text().replace('"version": 2', '"version": 1'))
+    message = (
+        "has version 1 of the format, and this decentorth reads version 2: resume with the version of decentorth that wrote it"
+    )
+    with pytest.raises(CheckpointError, match=message):
         run(resume=tmp_path)
 
 
@@ -733,16 +762,16 @@ def test_a_manifest_of_gigabytes_is_not_read(good: Path, tmp_path: Path) -> None
         run(resume=tmp_path)
 
 
-@pytest.mark.parametrize("name", [files.MANIFEST, files.COMMON, "block-00000.bin"])
+@pytest.mark.parametrize("name", [files.MANIFEST, "start.npy", "state.x.npy"])
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"])
 def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], name: str, good: Path, tmp_path: Path) -> None:
     """A FIFO would be waited for; a device has no end."""
     shutil.copytree(good / "000000060", tmp_path / "000000060")
     (tmp_path / "000000060" / name).unlink()
     make(tmp_path / "000000060" / name)
-    with little_memory(), pytest.raises(CheckpointError, match=rf"000000060 is damaged: {name} is not a regular file"):
+    with little_memory(), pytest.raises(CheckpointError, match=rf"000000060 cannot be read: {name} is not a regular file"):
         run(resume=tmp_path)
-    with little_memory(), pytest.raises(ValueError, match=rf"000000060 is damaged: {name} is not a regular file"):
+    with little_memory(), pytest.raises(ValueError, match=rf"000000060 cannot be read: {name} is not a regular file"):
         newest_notes(tmp_path)
 
 
@@ -751,10 +780,10 @@ def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: P
     shutil.copytree(good, tmp_path, dirs_exist_ok=True)
     assert newest_notes(tmp_path) == ({}, N)
     changed(tmp_path / "000000060", HOSTILE["huge agents"])
-    os.truncate(tmp_path / "000000040" / "block-00000.bin", 17)
+    os.truncate(tmp_path / "000000040" / "state.x.npy", 17)
     assert newest_notes(tmp_path) == ({}, N)
     shutil.rmtree(tmp_path / "000000020")
-    with pytest.raises(ValueError, match=r"000000040 is damaged: block-00000\.bin has 17 bytes instead of"):
+    with pytest.raises(ValueError, match=r"000000040 cannot be read: state\.x\.npy is damaged: it has 17 bytes instead of"):
         newest_notes(tmp_path)
 
 
@@ -804,7 +833,7 @@ def test_a_hundred_spoilt_checkpoints(good: Path, tmp_path: Path, caplog: pytest
             continue
         with little_memory(), pytest.raises(CheckpointError) as caught:
             run(resume=folder / "000000060")
-        assert f"{folder / '000000060'} is damaged: " in str(caught.value), how
+        assert f"{folder / '000000060'} cannot be read: " in str(caught.value), how
         assert "\n" not in str(caught.value), how
         if number % 10 == 0:
             shutil.copytree(good / "000000040", folder / "000000040")
@@ -812,7 +841,7 @@ def test_a_hundred_spoilt_checkpoints(good: Path, tmp_path: Path, caplog: pytest
                 run(resume=folder / "000000060")
             caplog.clear()
             assert bits(run(resume=folder)) == whole, how
-            assert "000000060 is damaged" in caplog.text
+            assert "000000060 cannot be read" in caplog.text
 
 
 def same_json(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
@@ -840,8 +869,8 @@ def test_a_full_disk_leaves_the_last_good_one(size: int, good: Path, tmp_path: P
     """Before the first byte, or in the middle."""
     root = tmp_path / "root"
     shutil.copytree(good, root)
-    sizes = [(good / "000000060" / name).stat().st_size for name in (files.COMMON, "block-00000.bin")]
-    assert 1000 < sizes[0] < 3000 < sizes[1] < 5000
+    sizes = sorted(path.stat().st_size for path in (good / "000000060").iterdir())
+    assert sizes[0] < 1000 < sizes[-3] < 3000 < sizes[-1]
     message = rf"cannot write the checkpoint of iteration 80: .*File too large.*; the last good one is {root}/000000060$"
     with small_files(size), pytest.raises(CheckpointError, match=message):
         run(root, 90, resume=root)

@@ -1,8 +1,7 @@
-"""A checkpoint on disk: a folder named by its iteration, which is either complete or absent; `docs/running.md` has the format.
+"""A checkpoint on disk: a folder named by its iteration, which is complete or absent; `docs/running.md` has the format.
 
-Every rank writes its own agents to a file of its own, in a folder with a temporary name; rank 0 writes the manifest last, and
-renames the folder. Any number of ranks can read it: each reads the pieces that hold its agents. Sizes are compared with those of
-the files before anything is allocated; nothing is unpickled; no file name is read from a file.
+Every array is a `.npy` file, into which each rank writes the rows of its agents. Rank 0 makes the files, writes the manifest last,
+and renames the folder. Any number of ranks can read it. Sizes of files are compared with the manifest before memory is taken.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +24,21 @@ from numpy.typing import NDArray
 from ...protocols import Collective
 from .states import Arrays
 
-FORMAT, VERSION = "decentorth checkpoint", 1
-FOLDER, MANIFEST, COMMON = "checkpoints", "manifest.json", "common.bin"
+FORMAT, VERSION = "decentorth checkpoint", 2
+FOLDER, MANIFEST = "checkpoints", "manifest.json"
 AGENTS = "agents"
 """The folder in a checkpoint with later ones of agents that do not wait for each other, each written by its agent."""
-AGENTS_STATE = "state.agents"
-"""The array with the state of agents that keep their own; its size changes with the messages that are under way."""
 PIECE_BYTES = 1 << 22
-"""The approximate bytes of a block under one checksum: the most that a reader reads beyond its own agents."""
+"""The approximate bytes under one checksum: the most that a reader reads beyond its own agents."""
 MANIFEST_BYTES = 1 << 24
-"""The largest size of a manifest, which has 70 bytes for each piece."""
+"""The largest size of a manifest, which has about 90 bytes for each checksum."""
+HEADER_BYTES = 256
+"""The size of the header of each `.npy` file."""
 KINDS = ("<f8", "<f4", "<f2", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
 """The types of arrays that a checkpoint can hold."""
-_NAME = re.compile(r"\d{9,}")
+AXES = 8
+"""The largest number of axes of an array, whose shape then fits the header."""
+_CHECKPOINT, _ARRAY = re.compile(r"\d{9,}"), re.compile(r"\w+(\.\w+)*")
 
 
 class CheckpointError(RuntimeError):
@@ -45,7 +46,7 @@ class CheckpointError(RuntimeError):
 
 
 class DamagedError(CheckpointError):
-    """The files of a checkpoint differ from the ones that were written."""
+    """A checkpoint cannot be read: its files differ from those that were written, or an older version wrote it."""
 
 
 T = TypeVar("T")
@@ -60,68 +61,70 @@ def on_all(collective: Collective, work: Callable[[], T], kind: Callable[[str], 
         raise kind(words(error)) from error
 
 
-class Layout(NamedTuple):
-    """An array in a file."""
+def words(error: Exception) -> str:
+    """The reason of an error, for a message about a file."""
+    if isinstance(error, OSError) and error.strerror:
+        return ": ".join([error.strerror, *filter(None, [error.filename])])
+    return str(error)
 
-    name: str
+
+class Stored(NamedTuple):
+    """The description of an array in a file."""
+
     kind: str
     shape: tuple[int, ...]
-    """The shape for one agent, or of the whole array if it is common to all agents."""
+    by_agent: bool
+    """True if the array has a row for each agent."""
+    rows: list[tuple[int, int, str]]
+    """The first row, the end and the SHA-256 of consecutive pieces."""
 
     @property
-    def nbytes(self) -> int:
-        """The bytes of one agent, or of the whole array if it is common to all agents."""
-        return np.dtype(self.kind).itemsize * math.prod(self.shape)
-
-
-def _arrays(layouts: Sequence[Layout], data: bytes, count: int | None = None) -> Arrays:
-    """The arrays that follow one another in ``data``, as views: whole, or those of ``count`` agents."""
-    arrays: Arrays = {}
-    offset = 0
-    for layout in layouts:
-        shape = layout.shape if count is None else (count, *layout.shape)
-        arrays[layout.name] = np.frombuffer(data, layout.kind, math.prod(shape), offset).reshape(shape)
-        offset += arrays[layout.name].nbytes
-    return arrays
-
-
-class Block(NamedTuple):
-    """The description of a file of consecutive agents."""
-
-    start: int
-    stop: int
-    piece: int
-    """The number of agents in each piece but the last."""
-    sha256: list[str]
-    """The SHA-256 of every piece."""
+    def row_bytes(self) -> int:
+        """The bytes of one row."""
+        return np.dtype(self.kind).itemsize * math.prod(self.shape[1:])
 
     @property
-    def pieces(self) -> Iterator[tuple[int, int]]:
-        """The first agent and the end of every piece."""
-        return ((a, min(a + self.piece, self.stop)) for a in range(self.start, self.stop, self.piece))
+    def file_bytes(self) -> int:
+        """The bytes of the file."""
+        return HEADER_BYTES + self.shape[0] * self.row_bytes
+
+    @property
+    def header(self) -> bytes:
+        """The header of the file: format 1.0 of `.npy`, with spaces up to a fixed size."""
+        text = repr({"descr": self.kind, "fortran_order": False, "shape": self.shape})
+        line = f"{text:<{HEADER_BYTES - 11}}\n".encode()
+        return np.lib.format.magic(1, 0) + len(line).to_bytes(2, "little") + line
+
+
+class _Rows(NamedTuple):
+    """The rows of an array that this rank writes, from row ``first`` of the file on."""
+
+    array: NDArray[Any]
+    first: int
+    stored: Stored
 
 
 class Manifest(NamedTuple):
     """The content of a checkpoint's manifest."""
 
     path: Path
-    arrays: list[Layout]
-    common: list[Layout]
-    common_sha256: str
-    blocks: list[Block]
+    arrays: dict[str, Stored]
     facts: dict[str, Any]
     """The facts that the writer added."""
 
     @property
     def n_agents(self) -> int:
-        """The number of agents in the blocks."""
-        return self.blocks[-1].stop if self.blocks else 0
+        """The number of agents; a ValueError unless all arrays by agent have that many rows."""
+        numbers = {stored.shape[0] for stored in self.arrays.values() if stored.by_agent}
+        if len(numbers) != 1:
+            raise ValueError(f"{MANIFEST} has arrays of {sorted(numbers)} agents")
+        return numbers.pop()
 
 
 def kept(root: Path) -> list[Path]:
     """The checkpoints in a folder, the newest first."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return sorted((path for path in root.iterdir() if _NAME.fullmatch(path.name)), key=lambda path: -int(path.name))
+        return sorted((path for path in root.iterdir() if _CHECKPOINT.fullmatch(path.name)), key=lambda path: -int(path.name))
     return []
 
 
@@ -135,7 +138,7 @@ def clear(root: Path) -> None:
 
 
 def _sweep(root: Path) -> None:
-    """Remove what checkpoints that were not finished, or not removed whole, have left in a folder."""
+    """Remove the remains of checkpoints that were not finished, or not removed completely."""
     for stale in root.glob(".[0-9]*.part"):
         shutil.rmtree(stale, ignore_errors=True)
 
@@ -145,16 +148,13 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
     there is none."""
     path = Path(given)
     paths = kept(path / FOLDER) or kept(path)
-    if not paths and path.is_dir() and ((path / MANIFEST).exists() or _NAME.fullmatch(path.name)):
-        paths = [path]
-    if not paths:
-        what = (
-            "holds no checkpoint: was the run given checkpoint_every (in Python checkpoints)?"
-            if path.is_dir()
-            else "is not a folder"
-        )
-        raise ValueError(f"cannot resume: {path} {what}")
-    return paths
+    if paths:
+        return paths
+    if not path.is_dir():
+        raise ValueError(f"cannot resume: {path} is not a folder")
+    if not (path / MANIFEST).exists() and not _CHECKPOINT.fullmatch(path.name):
+        raise ValueError(f"cannot resume: {path} holds no checkpoint: was the run given checkpoint_every (in Python checkpoints)?")
+    return [path]
 
 
 def write(
@@ -178,53 +178,91 @@ def write(
         The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are unchanged.
     """
     part, path = root / f".{iteration:09d}.part", root / f"{iteration:09d}"
-    digests: list[str] = []
-    piece = max(1, PIECE_BYTES // max(1, sum(array[:1].nbytes for array in arrays.values())))
     try:
+        n_agents = int(collective.largest(np.array([float(agents.stop)]))[0])
         with collective.together():
-            canonical = {name: _canonical(name, array) for name, array in arrays.items()}
+            rows = {name: _rows(name, array, agents.start, n_agents) for name, array in arrays.items()}
+            rows |= {name: _rows(name, array) for name, array in common.items()}
             if collective.rank == 0:
                 root.mkdir(parents=True, exist_ok=True)
                 _sweep(root)
-                part.mkdir()
-        block = Block(agents.start, agents.stop, piece, digests)
-        with collective.together(), _new(part / _block_name(collective.rank)) as file:
-            for a, b in block.pieces:
-                digests.append(_append(file, [array[a - agents.start : b - agents.start] for array in canonical.values()]))
-        blocks = [json.loads(text) for text in collective.everyone(json.dumps(block).encode())]
+                _make(part, rows)
+        with collective.together():
+            _fill(part, rows)
+        sums = json.dumps({name: own.stored.rows for name, own in rows.items()})
+        everyone = [json.loads(text) for text in collective.everyone(sums.encode())]
         with collective.together():
             if collective.rank == 0:
-                layouts = [Layout(name, array.dtype.str, array.shape[1:]) for name, array in canonical.items()]
-                _finish(part, layouts, common, {**facts, "blocks": [block for block in blocks if block[0] < block[1]]})
-                for other in kept(root):
-                    if int(other.name) >= iteration:
-                        _remove(other)
-                part.rename(path)
-                for other in kept(root)[keep:]:
-                    _remove(other)
-                _sync(root)
+                for name, own in rows.items():
+                    own.stored.rows[:] = [piece for one in everyone for piece in one.get(name, ())]
+                _finish(part, {**facts, "arrays": {name: own.stored._asdict() for name, own in rows.items()}})
+                _take_place(part, path, keep)
     except (OSError, ValueError, TypeError) as error:
         if collective.rank == 0:
             shutil.rmtree(part, ignore_errors=True)
-        last = "; ".join(f"the last good one is {path}" for path in kept(root)[:1])
-        raise CheckpointError(
-            f"cannot write the checkpoint of iteration {iteration}: {words(error)}{last and '; '}{last}"
-        ) from error
+        last = [f"the last good one is {newest}" for newest in kept(root)[:1]]
+        reason = f"cannot write the checkpoint of iteration {iteration}: {words(error)}"
+        raise CheckpointError("; ".join([reason, *last])) from error
     return path
 
 
-def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[str, Any]) -> None:
-    """Write the files of rank 0, the manifest last."""
-    canonical = {name: _canonical(name, array) for name, array in common.items()}
-    commons = [Layout(name, array.dtype.str, array.shape) for name, array in canonical.items()]
-    with _new(part / COMMON) as file:
-        digest = _append(file, canonical.values())
-    body = {**facts, "arrays": layouts, "common": commons, "common_sha256": digest}
-    body = json.loads(json.dumps(body))  # as it is read: keys are text
+def _rows(name: str, array: NDArray[Any], first: int = 0, n_agents: int | None = None) -> _Rows:
+    """The rows of an array in the byte order and layout of the file."""
+    kind = array.dtype.newbyteorder("<")
+    if kind.str not in KINDS or not 1 <= array.ndim <= AXES:
+        raise ValueError(
+            f"a checkpoint cannot hold {name} of type {array.dtype} with {array.ndim} axes; it holds {', '.join(KINDS)}"
+        )
+    shape = (n_agents or len(array), *array.shape[1:])
+    return _Rows(np.ascontiguousarray(array, dtype=kind), first, Stored(kind.str, shape, n_agents is not None, []))
+
+
+def _make(part: Path, rows: Mapping[str, _Rows]) -> None:
+    """Make the files of all arrays, each with its header and its final size."""
+    part.mkdir()
+    for name, (_, _, stored) in rows.items():
+        with _file(part, name).open("xb") as file:
+            file.write(stored.header)
+            file.truncate(stored.file_bytes)
+
+
+def _fill(part: Path, rows: Mapping[str, _Rows]) -> None:
+    """Write the rows into the files, and flush them to the disk; note their checksums."""
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(_file(part, name).open("r+b")) for name in rows}
+        for name, (array, first, stored) in rows.items():
+            files[name].seek(HEADER_BYTES + first * stored.row_bytes)
+            step = max(1, PIECE_BYTES // max(1, stored.row_bytes))
+            for start in range(0, len(array), step):
+                piece = array[start : start + step]
+                data = piece.reshape(-1).view(np.uint8).data
+                files[name].write(data)
+                stored.rows.append((first + start, first + start + len(piece), hashlib.sha256(data).hexdigest()))
+        for file in files.values():  # after all are written: the disk then waits once
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _finish(part: Path, facts: Mapping[str, Any]) -> None:
+    """Write the manifest."""
+    body = json.loads(json.dumps(facts))  # as it is read: keys are text
     whole = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "checkpoint": body}
-    with _new(part / MANIFEST) as file:
+    with (part / MANIFEST).open("xb") as file:
         file.write(f"{json.dumps(whole, indent=1)}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
     _sync(part)
+
+
+def _take_place(part: Path, path: Path, keep: int) -> None:
+    """Rename a finished checkpoint, remove later ones before, and all but the last ``keep`` after."""
+    for other in kept(path.parent):
+        if int(other.name) >= int(path.name):
+            _remove(other)
+    part.rename(path)
+    for other in kept(path.parent)[keep:]:
+        _remove(other)
+    _sync(path.parent)
 
 
 def _remove(path: Path) -> None:
@@ -232,33 +270,6 @@ def _remove(path: Path) -> None:
     aside = path.with_name(f".{path.name}.removed.part")
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
-
-
-def _append(file: IO[bytes], arrays: Iterable[NDArray[Any]]) -> str:
-    """Write arrays one after the other; the SHA-256 of them all."""
-    hashed = hashlib.sha256()
-    for array in arrays:
-        data = array.reshape(-1).view(np.uint8).data
-        hashed.update(data)
-        file.write(data)
-    return hashed.hexdigest()
-
-
-def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array in the byte order and layout of the file."""
-    kind = array.dtype.newbyteorder("<")
-    if kind.str not in KINDS:
-        raise ValueError(f"a checkpoint cannot hold {name} of type {array.dtype}; it holds {', '.join(KINDS)}")
-    return np.ascontiguousarray(array, dtype=kind)
-
-
-@contextlib.contextmanager
-def _new(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file, and flush it to the disk before it is closed."""
-    with path.open("xb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _sync(folder: Path) -> None:
@@ -272,19 +283,12 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _block_name(number: int) -> str:
-    return f"block-{number:05d}.bin"
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.npy"
 
 
 def _digest(body: Any) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def words(error: Exception) -> str:
-    """The reason of an error, for a message about a file."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
-    return str(error)
 
 
 def limited(path: Path, most: int) -> bytes:
@@ -303,34 +307,43 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
+@contextlib.contextmanager
+def usable() -> Iterator[None]:
+    """Turn any error about a manifest's content into a ValueError that names the manifest."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        kind = "" if type(error) is ValueError else f"{type(error).__name__} "
+        raise ValueError(f"{MANIFEST} is not usable: {kind}{str(error)[:300]}") from None
+
+
 def parsed(path: Path, raw: bytes) -> Manifest:
     """The manifest of a checkpoint from its bytes; a ValueError if they are damaged, or of another version."""
-    try:
-        try:
-            whole = json.loads(raw)
-        except ValueError as error:
-            raise ValueError(f"{MANIFEST} is not well-formed JSON: {str(error)[:200]}") from None
-        if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-            raise ValueError(f"{MANIFEST} is not that of a {FORMAT}")
-        if whole.get("version") != VERSION:
-            raise ValueError(f"its format version is {whole.get('version')!s:.20}, and this decentorth reads version {VERSION}")
-        body: Any = whole.get("checkpoint")
-        if whole.get("sha256") != _digest(body):
-            raise ValueError(f"{MANIFEST} does not have the checksum it names")
-        layouts, common = ([_layout(entry) for entry in body.pop(key)] for key in ("arrays", "common"))
-        blocks = [_block(entry) for entry in body.pop("blocks")]
-        if [block.start for block in blocks] != [0, *(block.stop for block in blocks)][: len(blocks)]:
-            raise ValueError("its blocks do not hold agents in order")
-        return Manifest(path, layouts, common, str(body.pop("common_sha256")), blocks, body)
-    except (TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{MANIFEST} does not describe a checkpoint: {type(error).__name__} {str(error)[:200]}") from None
+    with usable():
+        whole = json.loads(raw)
+        if whole["format"] != FORMAT:
+            raise ValueError(f"it is not that of a {FORMAT}")
+        if whole["version"] != VERSION:
+            raise ValueError(
+                f"it has version {whole['version']!s:.20} of the format, and this decentorth reads version {VERSION}: "
+                "resume with the version of decentorth that wrote it, or start the run again"
+            )
+        body = whole["checkpoint"]
+        if whole["sha256"] != _digest(body):
+            raise ValueError("it does not have the checksum it names")
+        return Manifest(path, {name: _stored(name, **entry) for name, entry in body.pop("arrays").items()}, body)
 
 
-def _layout(entry: Any) -> Layout:
-    name, kind, shape = entry
-    if kind not in KINDS or not all(counted(length) for length in shape):
-        raise ValueError(f"no array is {str(entry)[:100]}")
-    return Layout(str(name), kind, tuple(shape))
+def _stored(name: str, kind: Any, shape: Any, by_agent: Any, rows: Any) -> Stored:
+    """The description of an array in a manifest; a ValueError unless it can be one."""
+    if not _ARRAY.fullmatch(name):
+        raise ValueError(f"{name!s:.100} cannot be the name of an array")
+    if kind not in KINDS or not 1 <= len(shape) <= AXES or not all(map(counted, shape)):
+        raise ValueError(f"{name} cannot be of type {kind!s:.20} and shape {shape!s:.100}")
+    starts, ends, digests = [[piece[column] for piece in rows] for column in range(3)]
+    if [0, *ends] != [*starts, shape[0]] or any(start >= end for start, end in zip(starts, ends, strict=True)):
+        raise ValueError(f"it does not have checksums of all {shape[0]} rows of {name} in order")
+    return Stored(kind, tuple(shape), bool(by_agent), list(zip(starts, ends, map(str, digests), strict=True)))
 
 
 def counted(value: Any) -> bool:
@@ -338,82 +351,50 @@ def counted(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def _block(entry: Any) -> Block:
-    start, stop, piece, digests = entry
-    if not all(counted(number) for number in (start, stop, piece)) or not start < stop or piece < 1:
-        raise ValueError(f"no block is {str(entry)[:100]}")
-    if len(digests) != -(-(stop - start) // piece):
-        raise ValueError(f"agents {start} to {stop - 1} in pieces of {piece} do not make {len(digests)} checksums")
-    return Block(start, stop, piece, [str(digest) for digest in digests])
-
-
 def read_manifest(path: Path, collective: Collective) -> Manifest:
     """The manifest of a checkpoint, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
-    raw = on_all(collective, lambda: limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b"", DamagedError)
-    whole = collective.everyone(raw)[0]
+
+    def first() -> bytes:
+        return limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b""
+
+    whole = collective.everyone(on_all(collective, first, DamagedError))[0]
     return on_all(collective, lambda: parsed(path, whole), DamagedError)
 
 
-def read_common(manifest: Manifest, collective: Collective) -> Arrays:
-    """The arrays common to all agents, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
-
-    def read() -> bytes:
-        if collective.rank > 0:
-            return b""
-        size = _sized(manifest.path / COMMON, manifest.common, 1)
-        with (manifest.path / COMMON).open("rb") as file:
-            return _read(file, 0, size, manifest.common_sha256)
-
-    return _arrays(manifest.common, collective.everyone(on_all(collective, read, DamagedError))[0])
+def check_sizes(manifest: Manifest) -> None:
+    """Raise a ValueError or OSError unless all files, which are not read, have the sizes in the manifest."""
+    for name, stored in manifest.arrays.items():
+        path = _file(manifest.path, name)
+        if (size := _size(path)) != stored.file_bytes:
+            raise ValueError(f"{path.name} is damaged: it has {size} bytes instead of {stored.file_bytes}")
 
 
-def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
-    """The arrays ``(n_local, ...)`` of ``agents``; pieces without any of them are not read. A ValueError or OSError if files with
-    these agents are damaged, or differ from the manifest's description."""
-    if manifest.n_agents != n_agents:
-        raise ValueError(f"its blocks hold {manifest.n_agents} agents instead of {n_agents}")
-    mine = [
-        (block, manifest.path / _block_name(number))
-        for number, block in enumerate(manifest.blocks)
-        if block.start < agents.stop and agents.start < block.stop
-    ]
-    for block, path in mine:
-        _sized(path, manifest.arrays, block.stop - block.start)
-    arrays = {layout.name: np.empty((agents.stop - agents.start, *layout.shape), layout.kind) for layout in manifest.arrays}
-    agent_bytes = sum(layout.nbytes for layout in manifest.arrays)
-    for block, path in mine:
-        with path.open("rb") as file:
-            for (a, b), digest in zip(block.pieces, block.sha256, strict=True):
-                low, high = max(a, agents.start), min(b, agents.stop)
-                if low < high:
-                    data = _read(file, (a - block.start) * agent_bytes, (b - a) * agent_bytes, digest)
-                    for name, piece in _arrays(manifest.arrays, data, b - a).items():
-                        arrays[name][low - agents.start : high - agents.start] = piece[low - a : high - a]
+def read(manifest: Manifest, agents: slice) -> Arrays:
+    """The arrays of a checkpoint, of those by agent the rows of ``agents``; a ValueError or OSError if they are damaged.
+
+    Pieces with none of these agents are not read.
+    """
+    arrays: Arrays = {}
+    for name, stored in manifest.arrays.items():
+        rows = agents if stored.by_agent else slice(0, stored.shape[0])
+        arrays[name] = _read(_file(manifest.path, name), stored, rows)
     return arrays
 
 
-def held(manifest: Manifest) -> int:
-    """The number of agents of a checkpoint; a ValueError or OSError if its files, which are not read, have other sizes."""
-    for number, block in enumerate(manifest.blocks):
-        if not _sized(manifest.path / _block_name(number), manifest.arrays, block.stop - block.start):
-            raise ValueError(f"{MANIFEST} names no array of an agent's own")
-    _sized(manifest.path / COMMON, manifest.common, 1)
-    return manifest.n_agents
-
-
-def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:
-    """The bytes of ``count`` times these arrays; raise unless the file has that size."""
-    expected, size = count * sum(layout.nbytes for layout in layouts), _size(path)
-    if size != expected:
-        raise ValueError(f"{path.name} has {size} bytes instead of {expected}")
-    return expected
-
-
-def _read(file: IO[bytes], offset: int, size: int, sha256: str) -> bytes:
-    """``size`` bytes from ``offset`` on; raise unless they have that checksum."""
-    file.seek(offset)
-    data = file.read(size)
-    if len(data) != size or hashlib.sha256(data).hexdigest() != sha256:
-        place = f"bytes {offset} to {offset + size}"
-        raise ValueError(f"{Path(file.name).name} is damaged: {place} do not have the checksum in {MANIFEST}")
-    return data
+def _read(path: Path, stored: Stored, rows: slice) -> NDArray[Any]:
+    """Rows of an array; the checksums of the pieces with these rows are compared."""
+    array = np.empty((rows.stop - rows.start, *stored.shape[1:]), stored.kind)
+    with path.open("rb") as file:
+        if file.read(HEADER_BYTES) != stored.header:
+            raise ValueError(f"{path.name} is damaged: its header is not that of {stored.kind} {stored.shape}")
+        for start, end, digest in stored.rows:
+            low, high = max(start, rows.start), min(end, rows.stop)
+            if low >= high:
+                continue
+            file.seek(HEADER_BYTES + start * stored.row_bytes)
+            data = file.read((end - start) * stored.row_bytes)
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise ValueError(f"{path.name} is damaged: rows {start} to {end - 1} do not have the checksum in {MANIFEST}")
+            piece = np.frombuffer(data, stored.kind).reshape(end - start, *stored.shape[1:])
+            array[low - rows.start : high - rows.start] = piece[low - start : high - start]
+    return array

@@ -6,24 +6,26 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._version import __version__
 from ...protocols import Array, Collective, Row
 from ..history import COUNTS, LIMIT, History
 from . import files
 from .identity import Identity
-from .states import put_together, taken_apart
+from .states import Arrays, put_together, taken_apart
 
 TOLERANCE = 1e-9
 """The largest relative difference, on the same data, that another processor's rounding explains."""
-_NETWORK = "network."
+_NETWORK, _PROBE = "network.", "start."
+_OWN_STATES = "state.agents"
+"""The array with the state of agents that keep their own; its size changes with the messages that are under way."""
 _LONGEST = 60
 log = logging.getLogger(__name__)
 
@@ -60,20 +62,6 @@ class Resumed(NamedTuple):
     """The run that continues, of the agents that are left."""
 
 
-class _Contents(NamedTuple):
-    """The facts of a run in a manifest."""
-
-    version: str
-    run: Mapping[str, Mapping[str, Any]]
-    numbers: Mapping[str, Any]
-    counts: tuple[int, int, int]
-    seconds: Mapping[str, float]
-    metrics: Sequence[str]
-    agreement: Mapping[str, Any]
-    notes: Mapping[str, Any]
-    losses: Losses
-
-
 def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
     """The run of the newest undamaged checkpoint; a collective call, in which each rank reads its own agents.
 
@@ -91,104 +79,12 @@ def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun
         if damage:
             _warn(collective, f"{damage[-1]}; {path} is tried")
         try:
-            return _resume(files.read_manifest(path, collective), start, collective)
+            return _restored(files.read_manifest(path, collective), start, collective)
         except files.DamagedError as error:
-            damage.append(f"{path} is damaged: {error}")
+            damage.append(f"{path} cannot be read: {error}")
     others = [str(path) for path in files.kept(paths[0].parent) if path not in paths]
-    raise files.CheckpointError(f"cannot resume: {'; '.join(damage)}{'; there is also ' if others else ''}{', '.join(others)}")
-
-
-def _resume(manifest: files.Manifest, start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
-    def refuse(difference: str | None) -> None:
-        """Raise if any rank has found a difference."""
-        if found := [text.decode() for text in collective.everyone((difference or "").encode()) if text]:
-            raise files.CheckpointError(f"{manifest.path} is of another run: {found[0]}")
-
-    def unusable(words: object) -> files.CheckpointError:
-        return files.CheckpointError(f"cannot resume {manifest.path}: {words}")
-
-    contents = files.on_all(collective, lambda: _contents(manifest), files.DamagedError)
-    try:
-        run = start(contents.losses)
-        identity, like = run.identity, next(run.states())
-    except ValueError as error:
-        raise unusable(error) from error
-    arrays, numbers = taken_apart(like, "state")
-    probes = {f"start.{name}": array for name, array in identity.probes.items()}
-    in_flight = [layout.name for layout in manifest.arrays if layout.name.startswith(_NETWORK)]
-    changing = [layout.name for layout in manifest.arrays if layout.name in (files.AGENTS_STATE, *in_flight)]
-    there = {layout.name: _kind(layout.kind, layout.shape) for layout in manifest.arrays}
-    there |= dict.fromkeys(changing, "in flight")
-    here = {name: _kind(array.dtype.str, array.shape[1:]) for name, array in (arrays | probes).items()}
-    here |= {f"{_NETWORK}{name}": "in flight" for name in run.network.in_flight()}
-    here |= {name: "in flight" for name in arrays if name == files.AGENTS_STATE}
-    read_facts = {**contents.run, "the state": there, "the state's numbers": _types(contents.numbers)}
-    refuse(_difference(read_facts, {**identity.facts, "the state": here, "the state's numbers": _types(numbers)}))
-    files.on_all(collective, lambda: _check_common(manifest, contents, identity.start), files.DamagedError)
-
-    common = files.read_common(manifest, collective)
-    gap, size = np.abs(common["start"] - identity.start).max(initial=0.0), np.abs(identity.start).max(initial=0.0)
-    refuse(None if gap <= TOLERANCE * size else f"the starting points differ by up to {gap:.3g}")
-    history = files.on_all(
-        collective, lambda: _history(common["history.counts"], common["history.values"], contents), files.DamagedError
-    )
-    agents: slice = run.network.agents
-    read = files.on_all(collective, lambda: files.read_agents(manifest, identity.n_agents, agents), files.DamagedError)
-    refuse(_other_data(read, probes, agents.start))
-    same = all(np.array_equal(read[name], array, equal_nan=True) for name, array in probes.items())
-    if not all(collective.everyone(b"same" if same else b"")):
-        _warn(
-            collective,
-            f"{manifest.path} was written where arithmetic rounds differently: bits will not be those of an unbroken run",
-        )
-    if contents.version != __version__:
-        _warn(collective, f"{manifest.path} was written by decentorth {contents.version}, this is {__version__}: bits may differ")
-    messages = {name.removeprefix(_NETWORK): read[name] for name in in_flight}
-    files.on_all(collective, lambda: run.network.restore(*contents.counts, messages), unusable)
-    state = files.on_all(collective, lambda: put_together(like, "state", read, contents.numbers), unusable)
-    return Resumed(
-        manifest.path,
-        state,
-        contents.counts,
-        messages,
-        history,
-        contents.seconds,
-        contents.notes,
-        contents.agreement,
-        contents.losses,
-        run,
-    )
-
-
-def _contents(manifest: files.Manifest) -> _Contents:
-    """The facts of a run in a manifest; a ValueError if one is missing or invalid."""
-    facts = manifest.facts
-    try:
-        rounds, messages, sent = facts["counts"]
-        contents = _Contents(
-            str(facts["decentorth"]),
-            {str(name): dict(group) for name, group in facts["run"].items()},
-            dict(facts["numbers"]),
-            (rounds, messages, sent),
-            {str(name): float(number) for name, number in facts["seconds"].items()},
-            [str(name) for name in facts["metrics"]],
-            _agreement(facts.get("agreement", {})),
-            dict(facts["notes"]),
-            tuple(
-                (int(k), tuple(map(int, ranks)), tuple(map(int, agents)))
-                for k, ranks, agents in facts["run"].get("lost", {}).get("losses", ())
-            ),
-        )
-    except (KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"{files.MANIFEST} does not describe a run: {type(error).__name__} {str(error)[:200]}") from None
-    whole = {name: value for name, value in contents.numbers.items() if type(value) is int}
-    tally = dict(zip(("rounds", "messages", "bytes"), contents.counts, strict=True))
-    for name, count in ({"state.k": None} | whole | tally).items():
-        if not files.counted(count):
-            raise ValueError(f"{files.MANIFEST} says that {name} is {_brief(count)}")
-    if not all(0.0 <= spent < math.inf for spent in contents.seconds.values()):
-        raise ValueError(f"{files.MANIFEST} says that the seconds are {_brief(contents.seconds)}")
-    return contents
+    also = [f"there is also {', '.join(others)}"] * bool(others)
+    raise files.CheckpointError(f"cannot resume: {'; '.join(damage + also)}")
 
 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
@@ -198,11 +94,76 @@ def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]
     for path in files.found(given):
         try:
             manifest = files.parsed(path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES))
-            contents = _contents(manifest)
-            return contents.notes, files.held(manifest) + sum(len(agents) for _, _, agents in contents.losses)
+            saved = _facts(manifest)
+            return saved.notes, manifest.n_agents + sum(len(agents) for _, _, agents in saved.losses)
         except (OSError, ValueError) as error:
-            damage.append(f"{path} is damaged: {files.words(error)}")
+            damage.append(f"{path} cannot be read: {files.words(error)}")
     raise ValueError(f"cannot resume: {'; '.join(damage)}")
+
+
+def _restored(manifest: files.Manifest, start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
+    """The run of a checkpoint, after it is compared with the one that ``start`` returns."""
+    on_all = partial(files.on_all, collective)
+    unusable = partial(_unusable, manifest.path)
+    saved = on_all(lambda: _facts(manifest), files.DamagedError)
+    try:
+        run = start(saved.losses)
+        identity, like = run.identity, next(run.states())
+    except ValueError as error:
+        raise unusable(error) from error
+    _refuse(collective, manifest.path, _other_run(manifest, run, like))
+    on_all(lambda: _check_rows(manifest, identity), files.DamagedError)
+
+    agents: slice = run.network.agents
+    read = on_all(lambda: files.read(manifest, agents), files.DamagedError)
+    _refuse(collective, manifest.path, _other_data(read, identity, agents.start))
+    _warn_of_bits(manifest, read, identity, collective)
+    history = on_all(lambda: _history(manifest, read), files.DamagedError)
+    in_flight = {name.removeprefix(_NETWORK): array for name, array in read.items() if name.startswith(_NETWORK)}
+    on_all(lambda: run.network.restore(*saved.counts, in_flight), unusable)
+    state = on_all(lambda: put_together(like, "state", read, manifest.facts["numbers"]), unusable)
+    return saved._replace(state=state, in_flight=in_flight, history=history, run=run)
+
+
+def _unusable(path: Path, words: object) -> files.CheckpointError:
+    return files.CheckpointError(f"cannot resume {path}: {words}")
+
+
+def _refuse(collective: Collective, path: Path, difference: str | None) -> None:
+    """Raise on every rank if any has found a difference."""
+    for text in collective.everyone((difference or "").encode()):
+        if text:
+            raise files.CheckpointError(f"{path} is of another run: {text.decode()}")
+
+
+def _facts(manifest: files.Manifest) -> Resumed:
+    """The facts of a run in a manifest, without its arrays; a ValueError if one is invalid, or if a file has another size."""
+    with files.usable():
+        facts, numbers = manifest.facts, dict(manifest.facts["numbers"])
+        facts["run"] = {name: dict(group) for name, group in facts["run"].items()}
+        facts["metrics"] = [str(name) for name in facts["metrics"]]
+        rounds, messages, sent = facts["counts"]
+        lost = facts["run"].get("lost", {}).get("losses", ())
+        saved = Resumed(
+            manifest.path,
+            None,
+            (rounds, messages, sent),
+            {},
+            History(),
+            {str(name): float(number) for name, number in facts["seconds"].items()},
+            dict(facts["notes"]),
+            _agreement(facts["agreement"]),
+            tuple((int(k), tuple(map(int, ranks)), tuple(map(int, agents))) for k, ranks, agents in lost),
+        )
+        whole = {name: value for name, value in numbers.items() if type(value) is int}
+        tally = dict(zip(("rounds", "messages", "bytes"), saved.counts, strict=True))
+        for name, count in ({"state.k": None} | whole | tally).items():
+            if not files.counted(count):
+                raise ValueError(f"{name} is {_brief(count)}")
+        if not all(0.0 <= spent < math.inf for spent in saved.seconds.values()):
+            raise ValueError(f"the seconds are {_brief(saved.seconds)}")
+    files.check_sizes(manifest)
+    return saved
 
 
 def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,30 +178,24 @@ def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _check_common(manifest: files.Manifest, contents: _Contents, start: Array) -> None:
-    """Raise unless the common arrays are a starting point and a history."""
-    rows = manifest.common[-1].shape[0] if manifest.common and manifest.common[-1].shape else 0
-    expected = [
-        files.Layout("start", "<f8", start.shape),
-        files.Layout("history.counts", "<i8", (rows, len(COUNTS))),
-        files.Layout("history.values", "<f8", (rows, 1 + len(contents.metrics))),
-    ]
-    if manifest.common != expected or not 0 < rows <= LIMIT:
-        raise ValueError(f"{files.MANIFEST} does not describe a starting point and a history of {len(contents.metrics)} metrics")
+def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | None:
+    """The first difference between the facts of the run in a checkpoint and of this one, which starts with a state ``like``."""
+    arrays, numbers = taken_apart(like, "state")
+    arrays |= {f"{_PROBE}{name}": array for name, array in run.identity.probes.items()}
+    arrays |= {f"{_NETWORK}{name}": array for name, array in run.network.in_flight().items()}
+    then = {name: _kind(name, stored.kind, stored.shape) for name, stored in manifest.arrays.items() if stored.by_agent}
+    now = {name: _kind(name, array.dtype.str, array.shape) for name, array in arrays.items()}
+    return _difference(
+        {**manifest.facts["run"], "the state": then, "the state's numbers": _types(manifest.facts["numbers"])},
+        {**run.identity.facts, "the state": now, "the state's numbers": _types(numbers)},
+    )
 
 
-def _history(counts: NDArray[Any], values: NDArray[Any], contents: _Contents) -> History:
-    if (np.diff([-1, *counts[:, 0], contents.numbers["state.k"] + 1]) < 1).any():
-        raise ValueError(f"{files.COMMON} has a history that does not lead to iteration {contents.numbers['state.k']}")
-    history = History()
-    for row, (seconds, *measured) in zip(counts.tolist(), values.tolist(), strict=True):
-        history.record(Row._make((*row, seconds, dict(zip(contents.metrics, measured, strict=True)), None)))
-    return history
-
-
-def _kind(kind: str, shape: tuple[int, ...]) -> str:
-    """The type and shape of an agent's array in words."""
-    return f"{kind} {' x '.join(map(str, shape))}".rstrip()
+def _kind(name: str, kind: str, shape: tuple[int, ...]) -> str:
+    """The type and shape of one agent's part of an array; the shape of messages under way varies."""
+    if name == _OWN_STATES or name.startswith(_NETWORK):
+        return "in flight"
+    return f"{kind} {' x '.join(map(str, shape[1:]))}".rstrip()
 
 
 def _types(numbers: Mapping[str, Any]) -> dict[str, str]:
@@ -251,7 +206,7 @@ def _difference(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping
     """The first difference, in words."""
     for group, facts in now.items():
         before = then.get(group, {})
-        for name in (*facts, *(name for name in before if name not in facts)):
+        for name in facts | before:
             old, new = before.get(name, "missing"), facts.get(name, "missing")
             if old != new:
                 return f"{group}: {name} is {_brief(old)} there and {_brief(new)} here"
@@ -259,21 +214,62 @@ def _difference(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping
 
 
 def _brief(value: Any) -> str:
-    return str(value) if len(str(value)) <= _LONGEST else f"{str(value)[:_LONGEST]}..."
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _other_data(then: Mapping[str, Array], now: Mapping[str, Array], first: int) -> str | None:
-    """The first agent whose data give other numbers at the start, in words; NaN and equal infinities count as equal."""
-    for name, mine in now.items():
-        old = then[name]
+def _check_rows(manifest: files.Manifest, identity: Identity) -> None:
+    """Raise a ValueError unless the arrays are those of all agents, a starting point, and a history."""
+    with files.usable():
+        counts = manifest.arrays["history.counts"]
+        rows, metrics = counts.shape[0], len(manifest.facts["metrics"])
+        common = {name: stored[:3] for name, stored in manifest.arrays.items() if not stored.by_agent}
+        expected = {
+            "start": ("<f8", identity.start.shape, False),
+            "history.counts": ("<i8", (rows, len(COUNTS)), False),
+            "history.values": ("<f8", (rows, 1 + metrics), False),
+        }
+        if common != expected or not 0 < rows <= LIMIT or manifest.n_agents != identity.n_agents:
+            raise ValueError(f"it does not describe {identity.n_agents} agents, a start and a history of {metrics} metrics")
+
+
+def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
+    """The first difference in the start or the agents' data, in words; NaN and equal infinities count as equal."""
+    gap, size = np.abs(read["start"] - identity.start).max(initial=0.0), np.abs(identity.start).max(initial=0.0)
+    if gap > TOLERANCE * size:
+        return f"the starting points differ by up to {gap:.3g}"
+    for name, mine in identity.probes.items():
+        old = read[f"{_PROBE}{name}"]
         with np.errstate(all="ignore"):
-            size = np.abs(old) + (name == "start.feasibility")  # rounding only, at a feasible point
+            size = np.abs(old) + (name == "feasibility")  # rounding only, at a feasible point
             close = (np.abs(old - mine) <= TOLERANCE * size) | (old == mine) | (np.isnan(old) & np.isnan(mine))
         if not close.all():
             agent = int(np.argmin(close))
-            what = f"its {name.partition('.')[2]} at the start is {old[agent]:.10g} there and {mine[agent]:.10g} here"
+            what = f"its {name} at the start is {old[agent]:.10g} there and {mine[agent]:.10g} here"
             return f"the data of agent {first + agent} differ: {what}"
     return None
+
+
+def _warn_of_bits(manifest: files.Manifest, read: Arrays, identity: Identity, collective: Collective) -> None:
+    """Warn if another processor or version wrote the checkpoint."""
+    same = all(np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in identity.probes.items())
+    if not all(collective.everyone(b"same" * same)):
+        words = "was written where arithmetic rounds differently: bits will not be those of an unbroken run"
+        _warn(collective, f"{manifest.path} {words}")
+    if (version := manifest.facts["decentorth"]) != __version__:
+        _warn(collective, f"{manifest.path} was written by decentorth {version}, this is {__version__}: bits may differ")
+
+
+def _history(manifest: files.Manifest, read: Arrays) -> History:
+    """The history in a checkpoint; a ValueError unless it leads to the checkpoint's iteration."""
+    counts, values = read["history.counts"], read["history.values"]
+    k, metrics = manifest.facts["numbers"]["state.k"], manifest.facts["metrics"]
+    if (np.diff([-1, *counts[:, 0], k + 1]) < 1).any():
+        raise ValueError(f"history.counts.npy does not lead to iteration {k}")
+    history = History()
+    for row, (seconds, *measured) in zip(counts.tolist(), values.tolist(), strict=True):
+        history.record(Row._make((*row, seconds, dict(zip(metrics, measured, strict=True)), None)))
+    return history
 
 
 def _warn(collective: Collective, words: str) -> None:
