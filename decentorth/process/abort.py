@@ -21,9 +21,11 @@ from .environment import expected_ranks, rank
 RANK_TIMEOUT = 300.0
 """The default number of seconds without a sign of life after which a rank counts as lost."""
 _FORWARDING = 0.1
-"""The seconds that a launcher gets to forward output before it is told to end."""
+"""The seconds that a launcher gets to forward output before the job ends."""
 _ENDING = 3.0
 """The seconds that a launcher gets to end this process."""
+_HOOKS: list[object] = []
+"""The exception hooks that end the job."""
 
 
 def patience(name: str, seconds: float) -> float:
@@ -55,7 +57,7 @@ def end_soon() -> None:
 def end_job_on_error() -> None:
     """Let an uncaught exception of this rank end the job; an error on all ranks is printed once, by rank 0."""
     before, process = sys.excepthook, os.getpid()
-    if getattr(before, "ends_job", False):
+    if before in _HOOKS:
         return
 
     def end_job(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -73,5 +75,5 @@ def end_job_on_error() -> None:
         finally:
             abort(1)
 
-    end_job.ends_job = True  # type: ignore[attr-defined]
+    _HOOKS.append(end_job)
     sys.excepthook = end_job

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 """The launchers' variables with the rank of a process."""
@@ -21,7 +21,7 @@ def prepare() -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is that of the stream
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free one, which is that of the stream
             setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
@@ -29,7 +29,7 @@ def prepare() -> None:
 
 
 def prepare_command() -> None:
-    """As `prepare`, for a command, whose words are printed escaped where the output's encoding lacks their letters."""
+    """Call `prepare` for a command, and print letters that the output's encoding lacks as escapes."""
     prepare()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -37,27 +37,30 @@ def prepare_command() -> None:
 
 def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
     """The number of ranks that the launcher started, and the variable with it (``(1, "")`` without a launcher)."""
-    for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+    names = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]
+    if "PMIX_RANK" in environ or "PMI_RANK" in environ:
+        names += ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"]
+    return _number(environ, names, 1)
+
+
+def _number(environ: Mapping[str, str], names: Sequence[str], default: int) -> tuple[int, str]:
+    """The first of these variables that is a number, and its name; else ``default`` and ""."""
+    for name in names:
         if environ.get(name, "").isdigit():
             return int(environ[name]), name
-    if any(name in environ for name in ("PMIX_RANK", "PMI_RANK")):
-        for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"):
-            if environ.get(name, "").isdigit():
-                return int(environ[name]), name
-    return 1, ""
+    return default, ""
 
 
 def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
-    """The number of ranks on this host (1 if the launcher does not say)."""
-    for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
-        if environ.get(name, "").isdigit():
-            return int(environ[name])
-    return 1
+    """The number of ranks on this host; 1 if the launcher sets no variable with it."""
+    return _number(environ, ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"), 1)[0]
 
 
 def cores() -> list[int]:
-    """The processors that this process may use; all of them where the system does not say (macOS, Windows)."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    """The processors that this process may use; all processors on macOS and Windows, which do not report them."""
+    if sys.platform == "linux":
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def fault_tolerant(environ: Mapping[str, str] = os.environ) -> bool:
@@ -78,7 +81,4 @@ def started_by_launcher() -> bool:
 
 def rank(environ: Mapping[str, str] = os.environ) -> int:
     """The rank of this process, before any MPI library is loaded (0 without a launcher)."""
-    for name in _RANKS:
-        if environ.get(name, "").isdigit():
-            return int(environ[name])
-    return 0
+    return _number(environ, _RANKS, 0)[0]

@@ -161,8 +161,8 @@ REFUSED = [
     ("--resume python", "the checkpoints in python were not written by this command: resume them in Python"),
     ("--config resume.yaml", "resume.yaml: what to go on with is not a setting of a run; give --resume a"),
     ("--checkpoint-every 5", "--checkpoint-every: checkpoint_every needs a folder for the run: give --out FOLDER"),
-    ("--checkpoint-every 5d --out b", "checkpoint_every must be so many iterations (100) or so much time (30s, 10m, 2h), got '5d'"),
-    ("--checkpoint-every 0 --out b", "checkpoint_every must be so many iterations (100) or so much time (30s, 10m, 2h), got 0"),
+    ("--checkpoint-every 5d --out b", "checkpoint_every must be a number of iterations (100) or a time (30s, 10m, 2h), got '5d'"),
+    ("--checkpoint-every 0 --out b", "checkpoint_every must be a number of iterations (100) or a time (30s, 10m, 2h), got 0"),
     ("--keep-checkpoints 0", "--keep-checkpoints: keep_checkpoints must be at least 1, got 0"),
 ]
 

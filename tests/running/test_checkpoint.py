@@ -381,7 +381,7 @@ def test_intervals(every: Any, expected: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("every", [0, -1, "0s", "s", "1d", "1e-3", "", "inf s", 1.5, "9" * 400 + "s"])
 def test_what_is_no_interval(every: Any) -> None:
-    with pytest.raises(ValueError, match=r"every must be so many iterations \(100\) or so much time \(30s, 10m, 2h\), got"):
+    with pytest.raises(ValueError, match=r"every must be a number of iterations \(100\) or a time \(30s, 10m, 2h\), got"):
         Checkpoints("a", every=every)
 
 
@@ -887,7 +887,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_an_array_that_cannot_be_held(tmp_path: Path) -> None:
     collective = AgentCollective(SerialCommunicator(), np.array([0, 2]))
-    with pytest.raises(CheckpointError, match="cannot hold z of type complex128"):
+    with pytest.raises(CheckpointError, match="cannot hold z of type <c16"):
         files.write(tmp_path, 1, 1, slice(0, 2), {"z": np.zeros(2, dtype=complex)}, {}, {}, collective)
 
 

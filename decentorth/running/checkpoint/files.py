@@ -16,7 +16,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,17 @@ class Stored(NamedTuple):
         text = repr({"descr": self.kind, "fortran_order": False, "shape": self.shape})
         line = f"{text:<{HEADER_BYTES - 11}}\n".encode()
         return np.lib.format.magic(1, 0) + len(line).to_bytes(2, "little") + line
+
+    def checked(self, name: str) -> Self:
+        """This description; a ValueError unless a checkpoint can hold such an array."""
+        if (
+            not _ARRAY.fullmatch(name)
+            or self.kind not in KINDS
+            or not 1 <= len(self.shape) <= AXES
+            or not all(map(counted, self.shape))
+        ):
+            raise ValueError(f"a checkpoint cannot hold {name!s:.100} of type {self.kind!s:.20} and shape {self.shape!s:.100}")
+        return self
 
 
 class _Rows(NamedTuple):
@@ -208,13 +219,9 @@ def write(
 
 def _rows(name: str, array: NDArray[Any], first: int = 0, n_agents: int | None = None) -> _Rows:
     """The rows of an array in the byte order and layout of the file."""
-    kind = array.dtype.newbyteorder("<")
-    if kind.str not in KINDS or not 1 <= array.ndim <= AXES:
-        raise ValueError(
-            f"a checkpoint cannot hold {name} of type {array.dtype} with {array.ndim} axes; it holds {', '.join(KINDS)}"
-        )
+    data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     shape = (n_agents or len(array), *array.shape[1:])
-    return _Rows(np.ascontiguousarray(array, dtype=kind), first, Stored(kind.str, shape, n_agents is not None, []))
+    return _Rows(data, first, Stored(data.dtype.str, shape, n_agents is not None, []).checked(name))
 
 
 def _make(part: Path, rows: Mapping[str, _Rows]) -> None:
@@ -313,7 +320,7 @@ def usable() -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        kind = "" if type(error) is ValueError else f"{type(error).__name__} "
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
         raise ValueError(f"{MANIFEST} is not usable: {kind}{str(error)[:300]}") from None
 
 
@@ -336,14 +343,12 @@ def parsed(path: Path, raw: bytes) -> Manifest:
 
 def _stored(name: str, kind: Any, shape: Any, by_agent: Any, rows: Any) -> Stored:
     """The description of an array in a manifest; a ValueError unless it can be one."""
-    if not _ARRAY.fullmatch(name):
-        raise ValueError(f"{name!s:.100} cannot be the name of an array")
-    if kind not in KINDS or not 1 <= len(shape) <= AXES or not all(map(counted, shape)):
-        raise ValueError(f"{name} cannot be of type {kind!s:.20} and shape {shape!s:.100}")
-    starts, ends, digests = [[piece[column] for piece in rows] for column in range(3)]
-    if [0, *ends] != [*starts, shape[0]] or any(start >= end for start, end in zip(starts, ends, strict=True)):
+    pieces = [(start, end, str(digest)) for start, end, digest in rows]
+    stored = Stored(kind, tuple(shape), bool(by_agent), pieces).checked(name)
+    ends = [0, *(end for _, end, _ in pieces)]
+    if [start for start, _, _ in pieces] != ends[:-1] or ends[-1] != shape[0] or min(np.diff(ends), default=1) < 1:
         raise ValueError(f"it does not have checksums of all {shape[0]} rows of {name} in order")
-    return Stored(kind, tuple(shape), bool(by_agent), list(zip(starts, ends, map(str, digests), strict=True)))
+    return stored
 
 
 def counted(value: Any) -> bool:
@@ -355,7 +360,9 @@ def read_manifest(path: Path, collective: Collective) -> Manifest:
     """The manifest of a checkpoint, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
 
     def first() -> bytes:
-        return limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b""
+        if collective.rank > 0:
+            return b""
+        return limited(path / MANIFEST, MANIFEST_BYTES)
 
     whole = collective.everyone(on_all(collective, first, DamagedError))[0]
     return on_all(collective, lambda: parsed(path, whole), DamagedError)
@@ -376,7 +383,9 @@ def read(manifest: Manifest, agents: slice) -> Arrays:
     """
     arrays: Arrays = {}
     for name, stored in manifest.arrays.items():
-        rows = agents if stored.by_agent else slice(0, stored.shape[0])
+        rows = slice(0, stored.shape[0])
+        if stored.by_agent:
+            rows = agents
         arrays[name] = _read(_file(manifest.path, name), stored, rows)
     return arrays
 

@@ -47,6 +47,9 @@ def identity(
             probes["slope"][block] = norms(part.gradient(x))
             probes["feasibility"][block] = part.constraint.feasibility(x)
     own = network.W.diagonal()
+    lost: dict[str, dict[str, Any]] = {}
+    if losses:
+        lost = {"lost": {"losses": json.loads(json.dumps(losses))}}
     facts: dict[str, dict[str, Any]] = {
         "problem": {"type": type(problem).__name__, "agents": network.n_agents, "shape": list(problem.shape)},
         "W": {
@@ -56,8 +59,8 @@ def identity(
         },
         "algorithm": {"type": type(algorithm).__name__, **_settings(algorithm)},
         "seed": {"seed": seed},
-        "network": {"channel": "reliable" if channel is None else str(channel)},
-        **({"lost": {"losses": json.loads(json.dumps(losses))}} if losses else {}),
+        "network": {"channel": str(channel or "reliable")},
+        **lost,
     }
     return Identity(facts, x0[0], probes)
 

@@ -72,8 +72,8 @@ def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun
     files.CheckpointError
         There is no checkpoint, all are damaged, or it is of another run; raised on every rank.
     """
-    listed = files.on_all(collective, lambda: [str(path) for path in files.found(given)] if collective.rank == 0 else [])
-    paths = [Path(path) for path in json.loads(collective.everyone(json.dumps(listed).encode())[0])]
+    listed = files.on_all(collective, lambda: collective.rank == 0 and files.found(given))
+    paths = [Path(path) for path in json.loads(collective.everyone(json.dumps(listed, default=str).encode())[0])]
     damage: list[str] = []
     for path in paths:
         if damage:
@@ -215,7 +215,7 @@ def _difference(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping
 
 def _brief(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text[:_LONGEST] + "..." * (len(text) > _LONGEST)
 
 
 def _check_rows(manifest: files.Manifest, identity: Identity) -> None:

@@ -53,7 +53,7 @@ class PendingSignals:
         self._depth -= 1
         if self._depth == 0:
             for number, handler in self._before.items():
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+                signal.signal(number, handler or signal.SIG_DFL)
             self._before.clear()
             if kind is None and (late := self.take() & ENDINGS):
                 signal.raise_signal(max(late))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -47,7 +48,7 @@ class Checkpoints(Settings):
     folder
         Each checkpoint is a folder in it, named by its iteration. Every rank must see it.
     every
-        So many iterations (``1000``), or so much time (``"30s"``, ``"10m"``, ``"2h"``).
+        A number of iterations (``1000``) or a time (``"30s"``, ``"10m"``, ``"2h"``).
     keep
         The number of checkpoints that are kept.
     notes
@@ -75,13 +76,15 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
         return math.inf, math.inf
     text = str(every).strip()
     timed = text[-1:].lower() in _UNITS
-    try:
-        number = float(seconds(text) if timed else whole(text))
-    except ValueError:
-        number = 0.0
+    read = seconds if timed else whole
+    number = 0.0
+    with contextlib.suppress(ValueError):
+        number = float(read(text))
     if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} must be so many iterations (100) or so much time (30s, 10m, 2h), got {every!r}")
-    return (math.inf, number) if timed else (number, math.inf)
+        raise ValueError(f"{name} must be a number of iterations (100) or a time (30s, 10m, 2h), got {every!r}")
+    if timed:
+        return math.inf, number
+    return number, math.inf
 
 
 class SharedLooks:
@@ -95,10 +98,10 @@ class SharedLooks:
         self._k, self.looked_at, self.next = k, clock(), k + 1
 
     def largest(self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS) -> list[float]:
-        """The largest of each value over the ranks; in the same message rank 0 sets the next iteration, at most 4 times as far."""
+        """The largest of each value over the ranks; rank 0 sets the next iteration, at most 4 times as far, in the same message."""
         made, now = k - self._k, self._clock()
         ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
-        proposed = ahead if self._collective.rank == 0 else 0
+        proposed = ahead * (self._collective.rank == 0)
         found: list[float] = self._collective.largest(np.array([*values, proposed], dtype=np.float64)).tolist()
         self._k, self.looked_at, self.next = k, now, k + int(found[-1])
         return found[:-1]
@@ -117,7 +120,7 @@ class Snapshot(NamedTuple):
 
     def copied(self, into: Snapshot | None = None) -> Snapshot:
         """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are reused."""
-        state = copied(self.state, None if into is None else into.state)
+        state = copied(self.state, into and into.state)
         return self._replace(state=state, in_flight={name: array.copy() for name, array in self.in_flight.items()})
 
 
@@ -147,11 +150,11 @@ class CheckpointWriter:
         self._agents, self._history = agents, history
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
-        start = None if resumed is None else resumed.path
-        self._last = start if start is not None and start.parent.resolve() == self._root.resolve() else None
-        fresh = collective.rank == 0 and self._last is None and (resumed is None or start is not None)
-        others = files.on_all(collective, lambda: files.kept(self._root) if fresh else [])
-        if collective.decide(bool(others)):
+        start, self._last = resumed and resumed.path, None
+        if start is not None and start.parent.resolve() == self._root.resolve():
+            self._last = start
+        fresh = resumed is None or (start is not None and self._last is None)
+        if collective.decide(bool(files.on_all(collective, lambda: fresh and collective.rank == 0 and files.kept(self._root)))):
             raise files.CheckpointError(
                 f"{self._root} has the checkpoints of another run: resume from it, choose another folder, or remove them"
             )
@@ -209,13 +212,15 @@ class CheckpointWriter:
             arrays, numbers = taken_apart(snapshot.state, "state")
             arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
-            common, facts = self._common(snapshot, numbers) if self._collective.rank == 0 else ({}, {})
+            common, facts = self._common(snapshot, numbers)
             self._last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
             log.info("checkpoint %s", self._last)
         self._looks.looked_at = self._written_at = time.monotonic()
 
     def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-        """The arrays and facts that rank 0 writes."""
+        """The arrays and facts that rank 0 writes; nothing on the other ranks."""
+        if self._collective.rank > 0:
+            return {}, {}
         history = self._history.before(snapshot.state.k + 1)
         common: Arrays = {
             "start": self._identity.start,
