@@ -50,9 +50,10 @@ class DamagedError(CheckpointError):
 
 
 T = TypeVar("T")
+ErrorKind = Callable[[str], CheckpointError]
 
 
-def on_all(collective: Collective, work: Callable[[], T], kind: Callable[[str], CheckpointError] = CheckpointError) -> T:
+def on_all(collective: Collective, work: Callable[[], T], kind: ErrorKind = CheckpointError) -> T:
     """The result of ``work``, which must not communicate; a failure on one rank raises the error ``kind(words)`` on all."""
     try:
         with collective.together():
@@ -103,7 +104,8 @@ class Stored(NamedTuple):
             or not 1 <= len(self.shape) <= AXES
             or not all(map(counted, self.shape))
         ):
-            raise ValueError(f"a checkpoint cannot hold {name!s:.100} of type {self.kind!s:.20} and shape {self.shape!s:.100}")
+            described = f"type {self.kind!s:.20} and shape {self.shape!s:.100}"
+            raise ValueError(f"a checkpoint cannot hold {name!s:.100} of {described}")
         return self
 
 
@@ -135,7 +137,8 @@ class Manifest(NamedTuple):
 def kept(root: Path) -> list[Path]:
     """The checkpoints in a folder, the newest first."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return sorted((path for path in root.iterdir() if _CHECKPOINT.fullmatch(path.name)), key=lambda path: -int(path.name))
+        paths = [path for path in root.iterdir() if _CHECKPOINT.fullmatch(path.name)]
+        return sorted(paths, key=lambda path: -int(path.name))
     return []
 
 
@@ -155,16 +158,18 @@ def _sweep(root: Path) -> None:
 
 
 def found(given: str | os.PathLike[str]) -> list[Path]:
-    """The checkpoints of a run's folder, of its folder of checkpoints, or a checkpoint itself, the newest first; a ValueError if
-    there is none."""
+    """The checkpoints in a run's folder or in its folder of checkpoints, or a checkpoint itself; the newest first.
+
+    A ValueError if there is none.
+    """
     path = Path(given)
-    paths = kept(path / FOLDER) or kept(path)
-    if paths:
+    if paths := kept(path / FOLDER) or kept(path):
         return paths
     if not path.is_dir():
         raise ValueError(f"cannot resume: {path} is not a folder")
     if not (path / MANIFEST).exists() and not _CHECKPOINT.fullmatch(path.name):
-        raise ValueError(f"cannot resume: {path} holds no checkpoint: was the run given checkpoint_every (in Python checkpoints)?")
+        missing = "holds no checkpoint: was the run given checkpoint_every (in Python checkpoints)?"
+        raise ValueError(f"cannot resume: {path} {missing}")
     return [path]
 
 
@@ -206,7 +211,8 @@ def write(
             if collective.rank == 0:
                 for name, own in rows.items():
                     own.stored.rows[:] = [piece for one in everyone for piece in one.get(name, ())]
-                _finish(part, {**facts, "arrays": {name: own.stored._asdict() for name, own in rows.items()}})
+                described = {name: own.stored._asdict() for name, own in rows.items()}
+                _finish(part, {**facts, "arrays": described})
                 _take_place(part, path, keep)
     except (OSError, ValueError, TypeError) as error:
         if collective.rank == 0:
@@ -241,10 +247,11 @@ def _fill(part: Path, rows: Mapping[str, _Rows]) -> None:
             files[name].seek(HEADER_BYTES + first * stored.row_bytes)
             step = max(1, PIECE_BYTES // max(1, stored.row_bytes))
             for start in range(0, len(array), step):
-                piece = array[start : start + step]
-                data = piece.reshape(-1).view(np.uint8).data
+                end = min(start + step, len(array))
+                data = array[start:end].reshape(-1).view(np.uint8).data
                 files[name].write(data)
-                stored.rows.append((first + start, first + start + len(piece), hashlib.sha256(data).hexdigest()))
+                digest = hashlib.sha256(data).hexdigest()
+                stored.rows.append((first + start, first + end, digest))
         for file in files.values():  # after all are written: the disk then waits once
             file.flush()
             os.fsync(file.fileno())
@@ -295,13 +302,14 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _digest(body: Any) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def limited(path: Path, most: int) -> bytes:
     """The content of a regular file of at most ``most`` bytes, else a ValueError; no more than that is read."""
     if (size := _size(path)) > most:
-        raise ValueError(f"{path.name} has {size} bytes, more than the {most} that it may have")
+        raise ValueError(f"{path.name} must have at most {most} bytes, and has {size}")
     with path.open("rb") as file:
         return file.read(size)
 
@@ -314,12 +322,16 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
+_WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""The errors of code that reads JSON of another structure than it expects."""
+
+
 @contextlib.contextmanager
 def usable() -> Iterator[None]:
     """Turn any error about a manifest's content into a ValueError that names the manifest."""
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except _WRONG as error:
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
         raise ValueError(f"{MANIFEST} is not usable: {kind}{str(error)[:300]}") from None
 
@@ -332,21 +344,22 @@ def parsed(path: Path, raw: bytes) -> Manifest:
             raise ValueError(f"it is not that of a {FORMAT}")
         if whole["version"] != VERSION:
             raise ValueError(
-                f"it has version {whole['version']!s:.20} of the format, and this decentorth reads version {VERSION}: "
+                f"its format is {whole['version']!s:.20}, and this decentorth reads format {VERSION}: "
                 "resume with the version of decentorth that wrote it, or start the run again"
             )
         body = whole["checkpoint"]
         if whole["sha256"] != _digest(body):
             raise ValueError("it does not have the checksum it names")
-        return Manifest(path, {name: _stored(name, **entry) for name, entry in body.pop("arrays").items()}, body)
+        arrays = {name: _stored(name, **entry) for name, entry in body.pop("arrays").items()}
+        return Manifest(path, arrays, body)
 
 
 def _stored(name: str, kind: Any, shape: Any, by_agent: Any, rows: Any) -> Stored:
     """The description of an array in a manifest; a ValueError unless it can be one."""
     pieces = [(start, end, str(digest)) for start, end, digest in rows]
     stored = Stored(kind, tuple(shape), bool(by_agent), pieces).checked(name)
-    ends = [0, *(end for _, end, _ in pieces)]
-    if [start for start, _, _ in pieces] != ends[:-1] or ends[-1] != shape[0] or min(np.diff(ends), default=1) < 1:
+    starts, ends = [start for start, _, _ in pieces], [0, *(end for _, end, _ in pieces)]
+    if [*starts, shape[0]] != ends or any(start >= end for start, end, _ in pieces):
         raise ValueError(f"it does not have checksums of all {shape[0]} rows of {name} in order")
     return stored
 
@@ -373,7 +386,8 @@ def check_sizes(manifest: Manifest) -> None:
     for name, stored in manifest.arrays.items():
         path = _file(manifest.path, name)
         if (size := _size(path)) != stored.file_bytes:
-            raise ValueError(f"{path.name} is damaged: it has {size} bytes instead of {stored.file_bytes}")
+            sizes = f"{size} bytes instead of {stored.file_bytes}"
+            raise ValueError(f"{path.name} is damaged: it has {sizes}")
 
 
 def read(manifest: Manifest, agents: slice) -> Arrays:
@@ -395,7 +409,7 @@ def _read(path: Path, stored: Stored, rows: slice) -> NDArray[Any]:
     array = np.empty((rows.stop - rows.start, *stored.shape[1:]), stored.kind)
     with path.open("rb") as file:
         if file.read(HEADER_BYTES) != stored.header:
-            raise ValueError(f"{path.name} is damaged: its header is not that of {stored.kind} {stored.shape}")
+            raise ValueError(f"{path.name} is damaged: its header is another than that in {MANIFEST}")
         for start, end, digest in stored.rows:
             low, high = max(start, rows.start), min(end, rows.stop)
             if low >= high:
@@ -403,7 +417,8 @@ def _read(path: Path, stored: Stored, rows: slice) -> NDArray[Any]:
             file.seek(HEADER_BYTES + start * stored.row_bytes)
             data = file.read((end - start) * stored.row_bytes)
             if hashlib.sha256(data).hexdigest() != digest:
-                raise ValueError(f"{path.name} is damaged: rows {start} to {end - 1} do not have the checksum in {MANIFEST}")
+                place = f"rows {start} to {end - 1}"
+                raise ValueError(f"{path.name} is damaged: {place} do not have the checksum in {MANIFEST}")
             piece = np.frombuffer(data, stored.kind).reshape(end - start, *stored.shape[1:])
             array[low - rows.start : high - rows.start] = piece[low - start : high - start]
     return array

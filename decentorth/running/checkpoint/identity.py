@@ -46,12 +46,12 @@ def identity(
             probes["objective"][block] = part.value(x)
             probes["slope"][block] = norms(part.gradient(x))
             probes["feasibility"][block] = part.constraint.feasibility(x)
-    own = network.W.diagonal()
+    own, kind = network.W.diagonal(), type(problem).__name__
     lost: dict[str, dict[str, Any]] = {}
     if losses:
         lost = {"lost": {"losses": json.loads(json.dumps(losses))}}
     facts: dict[str, dict[str, Any]] = {
-        "problem": {"type": type(problem).__name__, "agents": network.n_agents, "shape": list(problem.shape)},
+        "problem": {"type": kind, "agents": network.n_agents, "shape": list(problem.shape)},
         "W": {
             "directed edges": int(network.W.nnz) - network.n_agents,
             "least and largest self weight": [float(own.min()), float(own.max())],
@@ -75,6 +75,5 @@ def _settings(algorithm: Any) -> dict[str, str]:
     if not dataclasses.is_dataclass(algorithm):
         return {"settings": printed(algorithm)}
     changing = Declared.of(algorithm).resumable
-    return {
-        field.name: printed(getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm) if field.name not in changing
-    }
+    names = [field.name for field in dataclasses.fields(algorithm)]
+    return {name: printed(getattr(algorithm, name)) for name in names if name not in changing}

@@ -62,7 +62,10 @@ class Resumed(NamedTuple):
     """The run that continues, of the agents that are left."""
 
 
-def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
+Start = Callable[[Losses], ResumableRun]
+
+
+def resume(given: str | os.PathLike[str], start: Start, collective: Collective) -> Resumed:
     """The run of the newest undamaged checkpoint; a collective call, in which each rank reads its own agents.
 
     ``start`` returns the run that may continue, given the losses in the checkpoint, or raises ValueError.
@@ -73,7 +76,8 @@ def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun
         There is no checkpoint, all are damaged, or it is of another run; raised on every rank.
     """
     listed = files.on_all(collective, lambda: collective.rank == 0 and files.found(given))
-    paths = [Path(path) for path in json.loads(collective.everyone(json.dumps(listed, default=str).encode())[0])]
+    listing = collective.everyone(json.dumps(listed, default=str).encode())[0]
+    paths = [Path(path) for path in json.loads(listing)]
     damage: list[str] = []
     for path in paths:
         if damage:
@@ -88,20 +92,23 @@ def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun
 
 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
-    """The notes of the newest checkpoint of a path whose files have the sizes in its manifest, and the number of agents at the
-    start of the run: those in the files, and those that were lost. A ValueError if there is no such checkpoint."""
+    """The notes of the newest checkpoint whose files have the right sizes, and the number of agents at the start of the run.
+
+    The agents are those in the files, and those that were lost. A ValueError if there is no such checkpoint.
+    """
     damage = []
     for path in files.found(given):
         try:
             manifest = files.parsed(path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES))
             saved = _facts(manifest)
-            return saved.notes, manifest.n_agents + sum(len(agents) for _, _, agents in saved.losses)
+            lost = sum(len(agents) for _, _, agents in saved.losses)
+            return saved.notes, manifest.n_agents + lost
         except (OSError, ValueError) as error:
             damage.append(f"{path} cannot be read: {files.words(error)}")
     raise ValueError(f"cannot resume: {'; '.join(damage)}")
 
 
-def _restored(manifest: files.Manifest, start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
+def _restored(manifest: files.Manifest, start: Start, collective: Collective) -> Resumed:
     """The run of a checkpoint, after it is compared with the one that ``start`` returns."""
     on_all = partial(files.on_all, collective)
     unusable = partial(_unusable, manifest.path)
@@ -119,7 +126,8 @@ def _restored(manifest: files.Manifest, start: Callable[[Losses], ResumableRun],
     _refuse(collective, manifest.path, _other_data(read, identity, agents.start))
     _warn_of_bits(manifest, read, identity, collective)
     history = on_all(lambda: _history(manifest, read), files.DamagedError)
-    in_flight = {name.removeprefix(_NETWORK): array for name, array in read.items() if name.startswith(_NETWORK)}
+    sent = [name for name in read if name.startswith(_NETWORK)]
+    in_flight = {name.removeprefix(_NETWORK): read[name] for name in sent}
     on_all(lambda: run.network.restore(*saved.counts, in_flight), unusable)
     state = on_all(lambda: put_together(like, "state", read, manifest.facts["numbers"]), unusable)
     return saved._replace(state=state, in_flight=in_flight, history=history, run=run)
@@ -153,7 +161,7 @@ def _facts(manifest: files.Manifest) -> Resumed:
             {str(name): float(number) for name, number in facts["seconds"].items()},
             dict(facts["notes"]),
             _agreement(facts["agreement"]),
-            tuple((int(k), tuple(map(int, ranks)), tuple(map(int, agents))) for k, ranks, agents in lost),
+            tuple((int(k), (*map(int, ranks),), (*map(int, agents),)) for k, ranks, agents in lost),
         )
         whole = {name: value for name, value in numbers.items() if type(value) is int}
         tally = dict(zip(("rounds", "messages", "bytes"), saved.counts, strict=True))
@@ -183,12 +191,16 @@ def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | 
     arrays, numbers = taken_apart(like, "state")
     arrays |= {f"{_PROBE}{name}": array for name, array in run.identity.probes.items()}
     arrays |= {f"{_NETWORK}{name}": array for name, array in run.network.in_flight().items()}
-    then = {name: _kind(name, stored.kind, stored.shape) for name, stored in manifest.arrays.items() if stored.by_agent}
-    now = {name: _kind(name, array.dtype.str, array.shape) for name, array in arrays.items()}
-    return _difference(
-        {**manifest.facts["run"], "the state": then, "the state's numbers": _types(manifest.facts["numbers"])},
-        {**run.identity.facts, "the state": now, "the state's numbers": _types(numbers)},
-    )
+    by_agent = {name: stored for name, stored in manifest.arrays.items() if stored.by_agent}
+    then = {
+        "the state": {name: _kind(name, stored.kind, stored.shape) for name, stored in by_agent.items()},
+        "the state's numbers": _types(manifest.facts["numbers"]),
+    }
+    now = {
+        "the state": {name: _kind(name, array.dtype.str, array.shape) for name, array in arrays.items()},
+        "the state's numbers": _types(numbers),
+    }
+    return _difference(manifest.facts["run"] | then, {**run.identity.facts, **now})
 
 
 def _kind(name: str, kind: str, shape: tuple[int, ...]) -> str:
@@ -202,7 +214,10 @@ def _types(numbers: Mapping[str, Any]) -> dict[str, str]:
     return {name: type(value).__name__ for name, value in numbers.items()}
 
 
-def _difference(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> str | None:
+_Groups = Mapping[str, Mapping[str, Any]]
+
+
+def _difference(then: _Groups, now: _Groups) -> str | None:
     """The first difference, in words."""
     for group, facts in now.items():
         before = then.get(group, {})
@@ -223,26 +238,29 @@ def _check_rows(manifest: files.Manifest, identity: Identity) -> None:
     with files.usable():
         counts = manifest.arrays["history.counts"]
         rows, metrics = counts.shape[0], len(manifest.facts["metrics"])
-        common = {name: stored[:3] for name, stored in manifest.arrays.items() if not stored.by_agent}
+        arrays = manifest.arrays.items()
+        common = {name: stored[:3] for name, stored in arrays if not stored.by_agent}
         expected = {
             "start": ("<f8", identity.start.shape, False),
             "history.counts": ("<i8", (rows, len(COUNTS)), False),
             "history.values": ("<f8", (rows, 1 + metrics), False),
         }
-        if common != expected or not 0 < rows <= LIMIT or manifest.n_agents != identity.n_agents:
-            raise ValueError(f"it does not describe {identity.n_agents} agents, a start and a history of {metrics} metrics")
+        n = identity.n_agents
+        if common != expected or not 0 < rows <= LIMIT or manifest.n_agents != n:
+            raise ValueError(f"it does not describe {n} agents, a start and a history of {metrics} metrics")
 
 
 def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
     """The first difference in the start or the agents' data, in words; NaN and equal infinities count as equal."""
-    gap, size = np.abs(read["start"] - identity.start).max(initial=0.0), np.abs(identity.start).max(initial=0.0)
-    if gap > TOLERANCE * size:
+    gap = np.abs(read["start"] - identity.start).max(initial=0.0)
+    if gap > TOLERANCE * np.abs(identity.start).max(initial=0.0):
         return f"the starting points differ by up to {gap:.3g}"
     for name, mine in identity.probes.items():
         old = read[f"{_PROBE}{name}"]
         with np.errstate(all="ignore"):
             size = np.abs(old) + (name == "feasibility")  # rounding only, at a feasible point
-            close = (np.abs(old - mine) <= TOLERANCE * size) | (old == mine) | (np.isnan(old) & np.isnan(mine))
+            close = np.abs(old - mine) <= TOLERANCE * size
+        close |= (old == mine) | (np.isnan(old) & np.isnan(mine))
         if not close.all():
             agent = int(np.argmin(close))
             what = f"its {name} at the start is {old[agent]:.10g} there and {mine[agent]:.10g} here"
@@ -252,12 +270,14 @@ def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
 
 def _warn_of_bits(manifest: files.Manifest, read: Arrays, identity: Identity, collective: Collective) -> None:
     """Warn if another processor or version wrote the checkpoint."""
-    same = all(np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in identity.probes.items())
+    probes = identity.probes.items()
+    same = all(np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in probes)
     if not all(collective.everyone(b"same" * same)):
-        words = "was written where arithmetic rounds differently: bits will not be those of an unbroken run"
-        _warn(collective, f"{manifest.path} {words}")
+        words = "where arithmetic rounds differently: bits will not be those of an unbroken run"
+        _warn(collective, f"{manifest.path} was written {words}")
     if (version := manifest.facts["decentorth"]) != __version__:
-        _warn(collective, f"{manifest.path} was written by decentorth {version}, this is {__version__}: bits may differ")
+        words = f"by decentorth {version}, this is {__version__}: bits may differ"
+        _warn(collective, f"{manifest.path} was written {words}")
 
 
 def _history(manifest: files.Manifest, read: Arrays) -> History:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Collection
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 
@@ -49,7 +49,7 @@ class PendingSignals:
                     self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self._depth -= 1
         if self._depth == 0:
             for number, handler in self._before.items():

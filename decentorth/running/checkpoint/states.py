@@ -19,8 +19,11 @@ def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
     if not isinstance(state, tuple):
         return change(name, state)
     names = getattr(state, "_fields", None)
-    parts = [mapped(entry, f"{name}.{field}", change) for field, entry in zip(names or range(len(state)), state, strict=True)]
-    return type(state)(*parts) if names else tuple(parts)
+    fields = zip(names or range(len(state)), state, strict=True)
+    parts = [mapped(entry, f"{name}.{field}", change) for field, entry in fields]
+    if names is None:
+        return tuple(parts)
+    return type(state)(*parts)
 
 
 def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
@@ -42,14 +45,15 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
         elif isinstance(entry, Number):
             numbers[leaf] = entry
         else:
-            raise TypeError(f"a checkpoint holds arrays and numbers, but {leaf} is of type {type(entry).__name__}")
+            kind = type(entry).__name__
+            raise TypeError(f"a checkpoint holds arrays and numbers, but {leaf} is of type {kind}")
 
     mapped(state, name, take)
     return arrays, numbers
 
 
 def _filled(old: Any, array: NDArray[Any], k: Any) -> Any:
-    """The entry in the place of ``old``; agents that keep their own state go on from it after ``k`` iterations."""
+    """The entry in the place of ``old``; agents that keep their own state continue from it after ``k`` iterations."""
     if isinstance(old, np.ndarray):
         return array
     if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] < 2:
@@ -58,10 +62,16 @@ def _filled(old: Any, array: NDArray[Any], k: Any) -> Any:
     return old
 
 
-def put_together(like: Any, name: str, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Number]) -> Any:
+def put_together(like: Any, name: str, arrays: Arrays, numbers: Mapping[str, Number]) -> Any:
     """A state of the structure of ``like``, with other arrays and numbers."""
     k = numbers.get(f"{name}.k")
-    return mapped(like, name, lambda leaf, old: _filled(old, arrays[leaf], k) if leaf in arrays else numbers[leaf])
+
+    def fill(leaf: str, old: Any) -> Any:
+        if leaf in arrays:
+            return _filled(old, arrays[leaf], k)
+        return numbers[leaf]
+
+    return mapped(like, name, fill)
 
 
 def copied(state: Any, into: Any = None) -> Any:

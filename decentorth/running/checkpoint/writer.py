@@ -102,9 +102,10 @@ class SharedLooks:
         made, now = k - self._k, self._clock()
         ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
         proposed = ahead * (self._collective.rank == 0)
-        found: list[float] = self._collective.largest(np.array([*values, proposed], dtype=np.float64)).tolist()
-        self._k, self.looked_at, self.next = k, now, k + int(found[-1])
-        return found[:-1]
+        own = np.array([*values, proposed], dtype=np.float64)
+        *found, step = self._collective.largest(own).tolist()
+        self._k, self.looked_at, self.next = k, now, k + int(step)
+        return found
 
 
 class Snapshot(NamedTuple):
@@ -121,7 +122,8 @@ class Snapshot(NamedTuple):
     def copied(self, into: Snapshot | None = None) -> Snapshot:
         """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are reused."""
         state = copied(self.state, into and into.state)
-        return self._replace(state=state, in_flight={name: array.copy() for name, array in self.in_flight.items()})
+        in_flight = {name: array.copy() for name, array in self.in_flight.items()}
+        return self._replace(state=state, in_flight=in_flight)
 
 
 class CheckpointWriter:
@@ -154,10 +156,11 @@ class CheckpointWriter:
         if start is not None and start.parent.resolve() == self._root.resolve():
             self._last = start
         fresh = resumed is None or (start is not None and self._last is None)
-        if collective.decide(bool(files.on_all(collective, lambda: fresh and collective.rank == 0 and files.kept(self._root)))):
-            raise files.CheckpointError(
-                f"{self._root} has the checkpoints of another run: resume from it, choose another folder, or remove them"
-            )
+        fresh &= collective.rank == 0
+        others = files.on_all(collective, lambda: fresh and files.kept(self._root))
+        if collective.decide(bool(others)):
+            cures = "resume from it, choose another folder, or remove them"
+            raise files.CheckpointError(f"{self._root} has the checkpoints of another run: {cures}")
         self._written_at = time.monotonic()
         self._looks = SharedLooks(collective, k, time.monotonic)
         self.next: float = self._looks.next
@@ -177,11 +180,13 @@ class CheckpointWriter:
         """
         k, signals = snapshot.state.k, self.signals.take()
         late = self._collective.rank == 0 and time.monotonic() - self._written_at >= self._seconds
-        ends, due = self._looks.largest(k, [max(signals & ENDINGS, default=0), bool(signals & REQUESTS) or late])
+        ending = max(signals & ENDINGS, default=0)
+        ends, due = self._looks.largest(k, [ending, bool(signals & REQUESTS) or late])
         self.next = min(max(self._looks.next, k + 1), k - k % self._iterations + self._iterations)
         if ends:
             name = signal.Signals(int(ends)).name
-            return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
+            words = f"ended by {name} after iteration {k}; its checkpoint is what to resume from"
+            return Stop("terminated", False, words)
         if (due or k == self._first or k % self._iterations == 0) and self._finite(snapshot):
             self._write(snapshot)
         return None
@@ -203,7 +208,8 @@ class CheckpointWriter:
         return ""
 
     def _finite(self, snapshot: Snapshot) -> bool:
-        return first_runaway(snapshot.state.x, self._agents.start, self._identity.n_agents, self._collective) is None
+        n_agents, start = self._identity.n_agents, self._agents.start
+        return first_runaway(snapshot.state.x, start, n_agents, self._collective) is None
 
     def _write(self, snapshot: Snapshot) -> None:
         """Write a checkpoint, unless there is one of this iteration."""
@@ -213,7 +219,8 @@ class CheckpointWriter:
             arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
             common, facts = self._common(snapshot, numbers)
-            self._last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
+            keep = self._checkpoints.keep
+            self._last = files.write(self._root, k, keep, self._agents, arrays, common, facts, self._collective)
             log.info("checkpoint %s", self._last)
         self._looks.looked_at = self._written_at = time.monotonic()
 
@@ -222,10 +229,11 @@ class CheckpointWriter:
         if self._collective.rank > 0:
             return {}, {}
         history = self._history.before(snapshot.state.k + 1)
+        measured = history.columns[len(COUNTS) :]
         common: Arrays = {
             "start": self._identity.start,
             "history.counts": np.stack([history[name] for name in COUNTS], axis=1),
-            "history.values": np.stack([history[name] for name in history.columns[len(COUNTS) :]], axis=1),
+            "history.values": np.stack([history[name] for name in measured], axis=1),
         }
         facts = {
             "decentorth": __version__,
@@ -235,7 +243,7 @@ class CheckpointWriter:
             "counts": snapshot.counts,
             "seconds": snapshot.seconds,
             "agreement": snapshot.agreement,
-            "metrics": history.columns[len(COUNTS) + 1 :],
+            "metrics": measured[1:],
             "notes": self._checkpoints.notes(),
         }
         return common, facts
