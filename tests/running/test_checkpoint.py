@@ -117,9 +117,11 @@ def written(root: Path, ranks: int, n: int, arrays: Arrays, piece: int | None = 
     def write(communicator: ThreadCommunicator) -> Path:
         collective = AgentCollective(communicator, bounds)
         own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        mine = {name: array[own] for name, array in arrays.items()}
-        common: Arrays = {"one": np.arange(3.0), "two": np.zeros((0, 2))} if communicator.rank == 0 else {}
-        return files.write(root, 5, 2, own, mine, common, {"fact": 1}, collective)
+        mine = {name: files.Rows(array[own], own.start, n) for name, array in arrays.items()}
+        if communicator.rank == 0:
+            mine |= {"one": files.Rows(np.arange(3.0), 0, 3), "two": files.Rows(np.zeros((0, 2)), 0, 0)}
+        files.write(root / "000000005", 2, mine, {"fact": 1}, collective)
+        return root / "000000005"
 
     return on_ranks(ranks, write)[0]
 
@@ -131,11 +133,11 @@ def read(path: Path, ranks: int, n: int) -> Arrays:
     def slices(communicator: ThreadCommunicator) -> Arrays:
         manifest = files.read_manifest(path, AgentCollective(communicator, bounds))
         files.check_sizes(manifest)
-        assert (manifest.facts, manifest.n_agents) == ({"fact": 1}, n)
-        arrays = files.read(manifest, slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
-        assert arrays.pop("one").tolist() == [0.0, 1.0, 2.0]
-        assert arrays.pop("two").shape == (0, 2)
-        return arrays
+        assert manifest.facts == {"fact": 1}
+        assert files.read(manifest, "one", slice(0, 3)).tolist() == [0.0, 1.0, 2.0]
+        assert files.read(manifest, "two", slice(0, 0)).shape == (0, 2)
+        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        return {name: files.read(manifest, name, own) for name in manifest.arrays if name not in ("one", "two")}
 
     parts = on_ranks(ranks, slices)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -177,9 +179,9 @@ def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None
     path = written(tmp_path, 3, 9, {"x": np.arange(9.0)})
     spoil(path / "x.npy", -1)
     manifest = files.parsed(path, (path / files.MANIFEST).read_bytes())
-    assert files.read(manifest, slice(2, 6))["x"].tolist() == [2.0, 3.0, 4.0, 5.0]
+    assert files.read(manifest, "x", slice(2, 6)).tolist() == [2.0, 3.0, 4.0, 5.0]
     with pytest.raises(ValueError, match=r"x\.npy is damaged: rows 6 to 8 do not have the checksum in manifest\.json"):
-        files.read(manifest, slice(2, 7))
+        files.read(manifest, "x", slice(2, 7))
 
 
 def spoil(path: Path, place: int) -> None:
@@ -622,8 +624,8 @@ HUGE = 10**15
 
 
 def stored(kind: str, *shape: int, **changes: Any) -> dict[str, Any]:
-    """The description of an array by agent, with one checksum."""
-    return {"kind": kind, "shape": [*shape], "by_agent": True, "rows": [[0, shape[0], "0" * 64]]} | changes
+    """The description of an array, with one checksum."""
+    return {"kind": kind, "shape": [*shape], "rows": [[0, shape[0], "0" * 64]]} | changes
 
 
 def array(name: str, *description: Any, **changes: Any) -> Callable[[dict[str, Any]], Any]:
@@ -633,13 +635,15 @@ def array(name: str, *description: Any, **changes: Any) -> Callable[[dict[str, A
 
 HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "huge agents": lambda body: [
-        one.update(stored(one["kind"], HUGE, *one["shape"][1:])) for one in body["arrays"].values() if one["by_agent"]
+        one.update(stored(one["kind"], HUGE, *one["shape"][1:])) for one in body["arrays"].values() if one["shape"][0] == 5
     ],
     "huge point": array("state.x", "<f8", 5, HUGE, HUGE),
-    "huge history": array("history.counts", "<i8", HUGE, 5, by_agent=False),
-    "huge start": array("start", "<f8", HUGE, by_agent=False),
+    "rows of text": array("state.x", "<f8", 5, 12, 3, rows=["", "", ""]),
+    "a type of numbers": array("state.x", 8, 5, 12, 3),
+    "huge history": array("history.counts", "<i8", HUGE, 5),
+    "huge start": array("start", "<f8", HUGE),
     "huge extra": array("network.queue", "<f8", 5, HUGE),
-    "a history of no rows": array("history.counts", "<i8", 0, 5, by_agent=False, rows=[]),
+    "a history of no rows": array("history.counts", "<i8", 0, 5, rows=[]),
     "objects": array("state.x", "|O", 5, 12, 3),
     "negative shape": array("state.x", "<f8", 5, -12, -3),
     "other shape": array("state.x", "<f8", 5, 3, 12),
@@ -649,7 +653,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a shape beyond 64 bits": array("state.x", "<f8", 5, 0, 10**30),
     "field missing": lambda body: body["arrays"].pop("state.x"),
     "field added": array("state.extra", "<f8", 5),
-    "a common array for all agents": array("state.x", "<f8", 5, 12, 3, by_agent=False),
+    "an array for an agent": array("state.x", "<f8", 1, 12, 3),
     "a path for a name": array("../../etc/passwd", "<f8", 5, 12, 3),
     "no arrays": replace("arrays", {}),
     "arrays of text": replace("arrays", "arrays"),
@@ -886,7 +890,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_an_array_that_cannot_be_held(tmp_path: Path) -> None:
     collective = AgentCollective(SerialCommunicator(), np.array([0, 2]))
     with pytest.raises(CheckpointError, match="cannot hold z of type <c16"):
-        files.write(tmp_path, 1, 1, slice(0, 2), {"z": np.zeros(2, dtype=complex)}, {}, {}, collective)
+        files.write(tmp_path / "000000001", 1, {"z": files.Rows(np.zeros(2, dtype=complex), 0, 2)}, {}, collective)
 
 
 def test_what_was_interrupted_in_writing_is_not_seen_and_goes(good: Path, tmp_path: Path) -> None:

@@ -16,13 +16,12 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...protocols import Collective
-from .states import Arrays
 
 FORMAT, VERSION = "decentorth checkpoint", 2
 FOLDER, MANIFEST = "checkpoints", "manifest.json"
@@ -38,7 +37,7 @@ KINDS = ("<f8", "<f4", "<f2", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
 """The types of arrays that a checkpoint can hold."""
 AXES = 8
 """The largest number of axes of an array, whose shape then fits the header."""
-_CHECKPOINT, _ARRAY = re.compile(r"\d{9,}"), re.compile(r"\w+(\.\w+)*")
+_CHECKPOINT = re.compile(r"\d{9,}")
 
 
 class CheckpointError(RuntimeError):
@@ -74,8 +73,6 @@ class Stored(NamedTuple):
 
     kind: str
     shape: tuple[int, ...]
-    by_agent: bool
-    """True if the array has a row for each agent."""
     rows: list[tuple[int, int, str]]
     """The first row, the end and the SHA-256 of consecutive pieces."""
 
@@ -96,25 +93,13 @@ class Stored(NamedTuple):
         line = f"{text:<{HEADER_BYTES - 11}}\n".encode()
         return np.lib.format.magic(1, 0) + len(line).to_bytes(2, "little") + line
 
-    def checked(self, name: str) -> Self:
-        """This description; a ValueError unless a checkpoint can hold such an array."""
-        if (
-            not _ARRAY.fullmatch(name)
-            or self.kind not in KINDS
-            or not 1 <= len(self.shape) <= AXES
-            or not all(map(counted, self.shape))
-        ):
-            described = f"type {self.kind!s:.20} and shape {self.shape!s:.100}"
-            raise ValueError(f"a checkpoint cannot hold {name!s:.100} of {described}")
-        return self
 
-
-class _Rows(NamedTuple):
-    """The rows of an array that this rank writes, from row ``first`` of the file on."""
+class Rows(NamedTuple):
+    """The rows of an array that this rank writes: from row ``first`` on, of ``total``."""
 
     array: NDArray[Any]
     first: int
-    stored: Stored
+    total: int
 
 
 class Manifest(NamedTuple):
@@ -124,14 +109,6 @@ class Manifest(NamedTuple):
     arrays: dict[str, Stored]
     facts: dict[str, Any]
     """The facts that the writer added."""
-
-    @property
-    def n_agents(self) -> int:
-        """The number of agents; a ValueError unless all arrays by agent have that many rows."""
-        numbers = {stored.shape[0] for stored in self.arrays.values() if stored.by_agent}
-        if len(numbers) != 1:
-            raise ValueError(f"{MANIFEST} has arrays of {sorted(numbers)} agents")
-        return numbers.pop()
 
 
 def kept(root: Path) -> list[Path]:
@@ -173,88 +150,77 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
     return [path]
 
 
-def write(
-    root: Path,
-    iteration: int,
-    keep: int,
-    agents: slice,
-    arrays: Arrays,
-    common: Arrays,
-    facts: Mapping[str, Any],
-    collective: Collective,
-) -> Path:
+def write(path: Path, keep: int, arrays: Mapping[str, Rows], facts: Mapping[str, Any], collective: Collective) -> None:
     """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a collective call.
 
-    ``agents`` are those that this rank writes (none if another rank does), ``arrays`` are ``(n_local, ...)`` of the same names on
-    every rank, and ``common`` and ``facts`` are those of rank 0.
+    Each rank gives its rows; rank 0 gives all arrays and the facts.
 
     Raises
     ------
     CheckpointError
         The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are unchanged.
     """
-    part, path = root / f".{iteration:09d}.part", root / f"{iteration:09d}"
+    root, part = path.parent, path.with_name(f".{path.name}.part")
     try:
-        n_agents = int(collective.largest(np.array([float(agents.stop)]))[0])
         with collective.together():
-            rows = {name: _rows(name, array, agents.start, n_agents) for name, array in arrays.items()}
-            rows |= {name: _rows(name, array) for name, array in common.items()}
+            own = {name: rows._replace(array=_canonical(name, rows.array)) for name, rows in arrays.items()}
+            described = {name: Stored(array.dtype.str, (total, *array.shape[1:]), []) for name, (array, _, total) in own.items()}
             if collective.rank == 0:
                 root.mkdir(parents=True, exist_ok=True)
                 _sweep(root)
-                _make(part, rows)
+                _make(part, described)
         with collective.together():
-            _fill(part, rows)
-        sums = json.dumps({name: own.stored.rows for name, own in rows.items()})
-        everyone = [json.loads(text) for text in collective.everyone(sums.encode())]
+            sums = _fill(part, own)
+        everyone = [json.loads(text) for text in collective.everyone(json.dumps(sums).encode())]
         with collective.together():
             if collective.rank == 0:
-                for name, own in rows.items():
-                    own.stored.rows[:] = [piece for one in everyone for piece in one.get(name, ())]
-                described = {name: own.stored._asdict() for name, own in rows.items()}
-                _finish(part, {**facts, "arrays": described})
+                for name, stored in described.items():
+                    stored.rows.extend(piece for one in everyone for piece in one.get(name, ()))
+                _finish(part, {**facts, "arrays": {name: stored._asdict() for name, stored in described.items()}})
                 _take_place(part, path, keep)
     except (OSError, ValueError, TypeError) as error:
         if collective.rank == 0:
             shutil.rmtree(part, ignore_errors=True)
         last = [f"the last good one is {newest}" for newest in kept(root)[:1]]
-        reason = f"cannot write the checkpoint of iteration {iteration}: {words(error)}"
+        reason = f"cannot write the checkpoint of iteration {int(path.name)}: {words(error)}"
         raise CheckpointError("; ".join([reason, *last])) from error
-    return path
 
 
-def _rows(name: str, array: NDArray[Any], first: int = 0, n_agents: int | None = None) -> _Rows:
-    """The rows of an array in the byte order and layout of the file."""
-    data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    shape = (n_agents or len(array), *array.shape[1:])
-    return _Rows(data, first, Stored(data.dtype.str, shape, n_agents is not None, []).checked(name))
+def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """The array in the byte order and layout of the file."""
+    kind = array.dtype.newbyteorder("<")
+    if kind.str not in KINDS or array.ndim > AXES:
+        raise ValueError(f"a checkpoint cannot hold {name} of type {kind.str} with {array.ndim} axes")
+    return np.ascontiguousarray(array, dtype=kind)
 
 
-def _make(part: Path, rows: Mapping[str, _Rows]) -> None:
+def _make(part: Path, arrays: Mapping[str, Stored]) -> None:
     """Make the files of all arrays, each with its header and its final size."""
     part.mkdir()
-    for name, (_, _, stored) in rows.items():
+    for name, stored in arrays.items():
         with _file(part, name).open("xb") as file:
             file.write(stored.header)
             file.truncate(stored.file_bytes)
 
 
-def _fill(part: Path, rows: Mapping[str, _Rows]) -> None:
-    """Write the rows into the files, and flush them to the disk; note their checksums."""
+def _fill(part: Path, arrays: Mapping[str, Rows]) -> dict[str, list[tuple[int, int, str]]]:
+    """Write the rows into the files, and flush them to the disk; their checksums."""
+    sums: dict[str, list[tuple[int, int, str]]] = {name: [] for name in arrays}
     with contextlib.ExitStack() as stack:
-        files = {name: stack.enter_context(_file(part, name).open("r+b")) for name in rows}
-        for name, (array, first, stored) in rows.items():
-            files[name].seek(HEADER_BYTES + first * stored.row_bytes)
-            step = max(1, PIECE_BYTES // max(1, stored.row_bytes))
+        files = {name: stack.enter_context(_file(part, name).open("r+b")) for name in arrays}
+        for name, (array, first, total) in arrays.items():
+            row_bytes = array[:1].nbytes
+            files[name].seek((first - total) * row_bytes, os.SEEK_END)
+            step = max(1, PIECE_BYTES // max(1, row_bytes))
             for start in range(0, len(array), step):
                 end = min(start + step, len(array))
                 data = array[start:end].reshape(-1).view(np.uint8).data
                 files[name].write(data)
-                digest = hashlib.sha256(data).hexdigest()
-                stored.rows.append((first + start, first + end, digest))
+                sums[name].append((first + start, first + end, hashlib.sha256(data).hexdigest()))
         for file in files.values():  # after all are written: the disk then waits once
             file.flush()
             os.fsync(file.fileno())
+    return sums
 
 
 def _finish(part: Path, facts: Mapping[str, Any]) -> None:
@@ -350,18 +316,9 @@ def parsed(path: Path, raw: bytes) -> Manifest:
         body = whole["checkpoint"]
         if whole["sha256"] != _digest(body):
             raise ValueError("it does not have the checksum it names")
-        arrays = {name: _stored(name, **entry) for name, entry in body.pop("arrays").items()}
-        return Manifest(path, arrays, body)
-
-
-def _stored(name: str, kind: Any, shape: Any, by_agent: Any, rows: Any) -> Stored:
-    """The description of an array in a manifest; a ValueError unless it can be one."""
-    pieces = [(start, end, str(digest)) for start, end, digest in rows]
-    stored = Stored(kind, tuple(shape), bool(by_agent), pieces).checked(name)
-    starts, ends = [start for start, _, _ in pieces], [0, *(end for _, end, _ in pieces)]
-    if [*starts, shape[0]] != ends or any(start >= end for start, end, _ in pieces):
-        raise ValueError(f"it does not have checksums of all {shape[0]} rows of {name} in order")
-    return stored
+        arrays = body.pop("arrays").items()
+        described = {name: Stored(one["kind"], tuple(one["shape"]), one["rows"]) for name, one in arrays}
+        return Manifest(path, described, body)
 
 
 def counted(value: Any) -> bool:
@@ -385,28 +342,20 @@ def check_sizes(manifest: Manifest) -> None:
     """Raise a ValueError or OSError unless all files, which are not read, have the sizes in the manifest."""
     for name, stored in manifest.arrays.items():
         path = _file(manifest.path, name)
-        if (size := _size(path)) != stored.file_bytes:
-            sizes = f"{size} bytes instead of {stored.file_bytes}"
-            raise ValueError(f"{path.name} is damaged: it has {sizes}")
+        with usable():
+            expected = stored.file_bytes
+        if (size := _size(path)) != expected:
+            raise ValueError(f"{path.name} is damaged: it has {size} bytes instead of {expected}")
 
 
-def read(manifest: Manifest, agents: slice) -> Arrays:
-    """The arrays of a checkpoint, of those by agent the rows of ``agents``; a ValueError or OSError if they are damaged.
+def read(manifest: Manifest, name: str, rows: slice) -> NDArray[Any]:
+    """Rows of an array, with the checksums of the pieces that hold them compared; other pieces are not read.
 
-    Pieces with none of these agents are not read.
+    A ValueError or OSError if the file is damaged.
     """
-    arrays: Arrays = {}
-    for name, stored in manifest.arrays.items():
-        rows = slice(0, stored.shape[0])
-        if stored.by_agent:
-            rows = agents
-        arrays[name] = _read(_file(manifest.path, name), stored, rows)
-    return arrays
-
-
-def _read(path: Path, stored: Stored, rows: slice) -> NDArray[Any]:
-    """Rows of an array; the checksums of the pieces with these rows are compared."""
+    path, stored = _file(manifest.path, name), manifest.arrays[name]
     array = np.empty((rows.stop - rows.start, *stored.shape[1:]), stored.kind)
+    found = 0
     with path.open("rb") as file:
         if file.read(HEADER_BYTES) != stored.header:
             raise ValueError(f"{path.name} is damaged: its header is another than that in {MANIFEST}")
@@ -421,4 +370,7 @@ def _read(path: Path, stored: Stored, rows: slice) -> NDArray[Any]:
                 raise ValueError(f"{path.name} is damaged: {place} do not have the checksum in {MANIFEST}")
             piece = np.frombuffer(data, stored.kind).reshape(end - start, *stored.shape[1:])
             array[low - rows.start : high - rows.start] = piece[low - start : high - start]
+            found += high - low
+    if found != len(array):
+        raise ValueError(f"{MANIFEST} has checksums of {found} of {len(array)} rows of {name}")
     return array

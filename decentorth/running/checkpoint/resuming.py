@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._version import __version__
 from ...protocols import Array, Collective, Row
-from ..history import COUNTS, LIMIT, History
+from ..history import COUNTS, History
 from . import files
 from .identity import Identity
 from .states import Arrays, put_together, taken_apart
@@ -24,6 +24,8 @@ from .states import Arrays, put_together, taken_apart
 TOLERANCE = 1e-9
 """The largest relative difference, on the same data, that another processor's rounding explains."""
 _NETWORK, _PROBE = "network.", "start."
+_COMMON = ("start", "history.counts", "history.values")
+"""The arrays that are common to all agents."""
 _OWN_STATES = "state.agents"
 """The array with the state of agents that keep their own; its size changes with the messages that are under way."""
 _LONGEST = 60
@@ -102,8 +104,8 @@ def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]
             manifest = files.parsed(path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES))
             saved = _facts(manifest)
             lost = sum(len(agents) for _, _, agents in saved.losses)
-            return saved.notes, manifest.n_agents + lost
-        except (OSError, ValueError) as error:
+            return saved.notes, manifest.arrays[f"{_PROBE}objective"].shape[0] + lost
+        except (OSError, ValueError, KeyError) as error:
             damage.append(f"{path} cannot be read: {files.words(error)}")
     raise ValueError(f"cannot resume: {'; '.join(damage)}")
 
@@ -119,10 +121,8 @@ def _restored(manifest: files.Manifest, start: Start, collective: Collective) ->
     except ValueError as error:
         raise unusable(error) from error
     _refuse(collective, manifest.path, _other_run(manifest, run, like))
-    on_all(lambda: _check_rows(manifest, identity), files.DamagedError)
-
     agents: slice = run.network.agents
-    read = on_all(lambda: files.read(manifest, agents), files.DamagedError)
+    read = on_all(lambda: _read(manifest, agents), files.DamagedError)
     _refuse(collective, manifest.path, _other_data(read, identity, agents.start))
     _warn_of_bits(manifest, read, identity, collective)
     history = on_all(lambda: _history(manifest, read), files.DamagedError)
@@ -191,9 +191,10 @@ def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | 
     arrays, numbers = taken_apart(like, "state")
     arrays |= {f"{_PROBE}{name}": array for name, array in run.identity.probes.items()}
     arrays |= {f"{_NETWORK}{name}": array for name, array in run.network.in_flight().items()}
-    by_agent = {name: stored for name, stored in manifest.arrays.items() if stored.by_agent}
+    columns = 1 + len(manifest.facts["metrics"])
+    arrays |= dict(zip(_COMMON, (run.identity.start, np.empty((0, len(COUNTS)), int), np.empty((0, columns))), strict=True))
     then = {
-        "the state": {name: _kind(name, stored.kind, stored.shape) for name, stored in by_agent.items()},
+        "the state": {name: _kind(name, array.kind, array.shape) for name, array in manifest.arrays.items()},
         "the state's numbers": _types(manifest.facts["numbers"]),
     }
     now = {
@@ -204,7 +205,7 @@ def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | 
 
 
 def _kind(name: str, kind: str, shape: tuple[int, ...]) -> str:
-    """The type and shape of one agent's part of an array; the shape of messages under way varies."""
+    """The type and shape of one row of an array; the shape of messages under way varies."""
     if name == _OWN_STATES or name.startswith(_NETWORK):
         return "in flight"
     return f"{kind} {' x '.join(map(str, shape[1:]))}".rstrip()
@@ -233,21 +234,10 @@ def _brief(value: Any) -> str:
     return text[:_LONGEST] + "..." * (len(text) > _LONGEST)
 
 
-def _check_rows(manifest: files.Manifest, identity: Identity) -> None:
-    """Raise a ValueError unless the arrays are those of all agents, a starting point, and a history."""
-    with files.usable():
-        counts = manifest.arrays["history.counts"]
-        rows, metrics = counts.shape[0], len(manifest.facts["metrics"])
-        arrays = manifest.arrays.items()
-        common = {name: stored[:3] for name, stored in arrays if not stored.by_agent}
-        expected = {
-            "start": ("<f8", identity.start.shape, False),
-            "history.counts": ("<i8", (rows, len(COUNTS)), False),
-            "history.values": ("<f8", (rows, 1 + metrics), False),
-        }
-        n = identity.n_agents
-        if common != expected or not 0 < rows <= LIMIT or manifest.n_agents != n:
-            raise ValueError(f"it does not describe {n} agents, a start and a history of {metrics} metrics")
+def _read(manifest: files.Manifest, agents: slice) -> Arrays:
+    """All arrays: the rows of ``agents``, and those that are common to all agents."""
+    rows = {name: slice(0, manifest.arrays[name].shape[0]) for name in _COMMON}
+    return {name: files.read(manifest, name, rows.get(name, agents)) for name in manifest.arrays}
 
 
 def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
@@ -282,10 +272,10 @@ def _warn_of_bits(manifest: files.Manifest, read: Arrays, identity: Identity, co
 
 def _history(manifest: files.Manifest, read: Arrays) -> History:
     """The history in a checkpoint; a ValueError unless it leads to the checkpoint's iteration."""
-    counts, values = read["history.counts"], read["history.values"]
+    _, counts, values = (read[name] for name in _COMMON)
     k, metrics = manifest.facts["numbers"]["state.k"], manifest.facts["metrics"]
-    if (np.diff([-1, *counts[:, 0], k + 1]) < 1).any():
-        raise ValueError(f"history.counts.npy does not lead to iteration {k}")
+    if not len(counts) or (np.diff([-1, *counts[:, 0], k + 1]) < 1).any():
+        raise ValueError(f"its history does not lead to iteration {k}")
     history = History()
     for row, (seconds, *measured) in zip(counts.tolist(), values.tolist(), strict=True):
         history.record(Row._make((*row, seconds, dict(zip(metrics, measured, strict=True)), None)))

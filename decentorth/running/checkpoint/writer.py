@@ -218,16 +218,20 @@ class CheckpointWriter:
             arrays, numbers = taken_apart(snapshot.state, "state")
             arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
-            common, facts = self._common(snapshot, numbers)
-            keep = self._checkpoints.keep
-            self._last = files.write(self._root, k, keep, self._agents, arrays, common, facts, self._collective)
-            log.info("checkpoint %s", self._last)
+            first, n_agents = self._agents.start, self._identity.n_agents
+            rows = {name: files.Rows(array, first, n_agents) for name, array in arrays.items()}
+            facts: dict[str, Any] = {}
+            if self._collective.rank == 0:
+                common, facts = self._common(snapshot, numbers)
+                rows |= {name: files.Rows(array, 0, len(array)) for name, array in common.items()}
+            path = self._root / f"{k:09d}"
+            files.write(path, self._checkpoints.keep, rows, facts, self._collective)
+            self._last = path
+            log.info("checkpoint %s", path)
         self._looks.looked_at = self._written_at = time.monotonic()
 
     def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-        """The arrays and facts that rank 0 writes; nothing on the other ranks."""
-        if self._collective.rank > 0:
-            return {}, {}
+        """The arrays and facts that rank 0 writes."""
         history = self._history.before(snapshot.state.k + 1)
         measured = history.columns[len(COUNTS) :]
         common: Arrays = {
