@@ -58,7 +58,7 @@ def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
 
 def cores() -> list[int]:
     """The processors that this process may use; all processors on macOS and Windows, which do not report them."""
-    if sys.platform == "linux":
+    if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 

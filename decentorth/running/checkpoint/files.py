@@ -316,9 +316,16 @@ def parsed(path: Path, raw: bytes) -> Manifest:
         body = whole["checkpoint"]
         if whole["sha256"] != _digest(body):
             raise ValueError("it does not have the checksum it names")
-        arrays = body.pop("arrays").items()
-        described = {name: Stored(one["kind"], tuple(one["shape"]), one["rows"]) for name, one in arrays}
-        return Manifest(path, described, body)
+        arrays = {name: _stored(**entry) for name, entry in body.pop("arrays").items()}
+        return Manifest(path, arrays, body)
+
+
+def _stored(kind: Any, shape: Any, rows: Any) -> Stored:
+    """The description of an array in a manifest; any error of `usable` if it is none."""
+    if not all(map(counted, shape)):
+        raise ValueError(f"no array has the shape {shape!s:.100}")
+    pieces = [(int(start), int(end), str(digest)) for start, end, digest in rows]
+    return Stored(str(kind), tuple(shape), pieces)
 
 
 def counted(value: Any) -> bool:

@@ -104,8 +104,9 @@ def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]
             manifest = files.parsed(path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES))
             saved = _facts(manifest)
             lost = sum(len(agents) for _, _, agents in saved.losses)
-            return saved.notes, manifest.arrays[f"{_PROBE}objective"].shape[0] + lost
-        except (OSError, ValueError, KeyError) as error:
+            with files.usable():
+                return saved.notes, manifest.arrays[f"{_PROBE}objective"].shape[0] + lost
+        except (OSError, ValueError) as error:
             damage.append(f"{path} cannot be read: {files.words(error)}")
     raise ValueError(f"cannot resume: {'; '.join(damage)}")
 
@@ -222,7 +223,7 @@ def _difference(then: _Groups, now: _Groups) -> str | None:
     """The first difference, in words."""
     for group, facts in now.items():
         before = then.get(group, {})
-        for name in facts | before:
+        for name in {**facts, **before}:
             old, new = before.get(name, "missing"), facts.get(name, "missing")
             if old != new:
                 return f"{group}: {name} is {_brief(old)} there and {_brief(new)} here"

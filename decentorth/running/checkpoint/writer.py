@@ -103,8 +103,8 @@ class SharedLooks:
         ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
         proposed = ahead * (self._collective.rank == 0)
         own = np.array([*values, proposed], dtype=np.float64)
-        *found, step = self._collective.largest(own).tolist()
-        self._k, self.looked_at, self.next = k, now, k + int(step)
+        found: list[float] = self._collective.largest(own).tolist()
+        self._k, self.looked_at, self.next = k, now, k + int(found.pop())
         return found
 
 
