@@ -57,13 +57,12 @@ def main() -> None:
         bounds = even_bounds(n, communicator.size)
         collective = AgentCollective(communicator, bounds)
         own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        state = {
-            name: np.random.default_rng(0).standard_normal((own.stop - own.start, 50, 20)) for name in ("x", "tracker", "field")
-        }
-        common = {"history": np.zeros((200, 16))}
-        write = median(lambda: files.write(root, 1, 1, own, state, common, {}, collective))  # noqa: B023  # called here
-        manifest = files.read_manifest(root / "000000001", collective)
-        read = median(lambda: files.read_agents(manifest, n, own))  # noqa: B023
+        x = np.random.default_rng(0).standard_normal((own.stop - own.start, 50, 20))
+        state = {name: files.Rows(x, own.start, n) for name in ("x", "tracker", "field")}
+        path = root / "000000001"
+        write = median(lambda: files.write(path, 1, state, {}, collective))  # noqa: B023  # called here
+        manifest = files.read_manifest(path, collective)
+        read = median(lambda: [files.read(manifest, name, own) for name in state])  # noqa: B023
         size = n * 3 * 50 * 20 * 8
         if communicator.rank == 0:
             data = memoryview(bytes(size))
