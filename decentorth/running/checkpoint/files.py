@@ -153,7 +153,7 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
 def write(path: Path, keep: int, arrays: Mapping[str, Rows], facts: Mapping[str, Any], collective: Collective) -> None:
     """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a collective call.
 
-    Each rank gives its rows; rank 0 gives all arrays and the facts.
+    Each rank gives its rows, none of an agent that another rank writes; rank 0 gives all arrays and the facts.
 
     Raises
     ------
@@ -176,7 +176,8 @@ def write(path: Path, keep: int, arrays: Mapping[str, Rows], facts: Mapping[str,
             if collective.rank == 0:
                 for name, stored in described.items():
                     stored.rows.extend(piece for one in everyone for piece in one.get(name, ()))
-                _finish(part, {**facts, "arrays": {name: stored._asdict() for name, stored in described.items()}})
+                listed = {name: stored._asdict() for name, stored in described.items()}
+                _finish(part, {**facts, "arrays": listed})
                 _take_place(part, path, keep)
     except (OSError, ValueError, TypeError) as error:
         if collective.rank == 0:

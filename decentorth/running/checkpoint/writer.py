@@ -218,8 +218,9 @@ class CheckpointWriter:
             arrays, numbers = taken_apart(snapshot.state, "state")
             arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
-            first, n_agents = self._agents.start, self._identity.n_agents
-            rows = {name: files.Rows(array, first, n_agents) for name, array in arrays.items()}
+            first, number = self._agents.start, self._agents.stop - self._agents.start
+            total = self._identity.n_agents
+            rows = {name: files.Rows(array[:number], first, total) for name, array in arrays.items()}
             facts: dict[str, Any] = {}
             if self._collective.rank == 0:
                 common, facts = self._common(snapshot, numbers)
