@@ -27,10 +27,11 @@ COMMANDS = {
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
     "doctor": ("decentorth.doctor.__main__:main", "Say what works here, with a remedy for what does not."),
     "new": ("decentorth.scaffold.__main__:main", "Write a file for a method or a problem of your own, with its test."),
-    "reproduce": ("decentorth.reproduce.command:main", "Make the figures and tables of the five papers."),
     "list": ("decentorth.cli.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
 """The function of each command, and a sentence about it."""
+_SCRIPTS = {"reproduce": "it is a script of the repository: python examples/reproduce.py"}
+"""Former commands that are scripts."""
 _COMPLETION, _COMPLETE = "--install-completion", "--complete"
 _FAULT, _BAD_INPUT, _INTERRUPTED, _NO_READER = 1, 2, 130, 141
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -83,6 +84,7 @@ def _command(tokens: Sequence[str] | None) -> int:
 
         near = nearest(name, COMMANDS)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(COMMANDS)}"
+        hint = _SCRIPTS.get(name, hint)
         if root:
             sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
         return _BAD_INPUT

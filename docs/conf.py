@@ -61,7 +61,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"examples/(asynchronous|bad_network|directed|own_(problem|objective)|solve|split_features|time_varying|"
     r"applications/(hospitals|sensors))\.py",
-    "ignore_pattern": r"(__init__|experiment)\.py",
+    "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
     "reset_argv": "fast_examples.arguments",
     "show_memory": False,
     "plot_gallery": "True",

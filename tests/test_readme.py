@@ -58,7 +58,7 @@ QUICK = (
     "mpirun -n 3 python -m decentorth.run --problem pca --data synthetic --algorithm drgta --rounds 3 --chebyshev "
     "--gradient-tolerance 1e-6",
 )
-"""The commands of docs/using.md that are among the quick tests, beside the ten of the README."""
+"""The commands of docs/using.md that are among the quick tests, beside the nine of the README."""
 
 
 def marked(words: str = "") -> list[Any]:
@@ -99,7 +99,7 @@ def say(folder: Path) -> Callable[[str], str]:
 
 @pytest.fixture(scope="module")
 def ten(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The output of one of the README's ten commands."""
+    """The output of one of the README's nine commands."""
     return outputs(commands(README), tmp_path_factory.mktemp("ten"))
 
 
@@ -163,7 +163,7 @@ def test_commands_of_every_kind_are_found() -> None:
         assert len(marked(words)) == 1
 
 
-TEN = {
+NINE = {
     "list": "drfgt ",
     "run": "Converged at iteration ",
     "plot": "runs/a/history.png",
@@ -173,9 +173,8 @@ TEN = {
     "graph": "metropolis ",
     "doctor": "The main job works",
     "new": "heavy_ball.py",
-    "reproduce": "practical ",
 }
-"""What each of the README's ten commands prints."""
+"""What each of the README's nine commands prints."""
 
 
 @pytest.mark.parametrize(
@@ -192,13 +191,13 @@ TEN = {
         for name in line.split()[1:2]
     ],
 )
-def test_the_ten_commands_print_what_they_are_for(command: str, ten: Callable[[str], str]) -> None:
-    assert TEN[command.split()[1]] in ten(command)
+def test_the_nine_commands_print_what_they_are_for(command: str, ten: Callable[[str], str]) -> None:
+    assert NINE[command.split()[1]] in ten(command)
 
 
-def test_the_ten_commands_are_all_commands() -> None:
-    assert [line.split()[:2] for line in commands(README)] == [["decentorth", name] for name in TEN]
-    assert set(TEN) == set(COMMANDS) - {"replay"}  # docs/asynchronous.md
+def test_the_nine_commands_are_all_commands() -> None:
+    assert [line.split()[:2] for line in commands(README)] == [["decentorth", name] for name in NINE]
+    assert set(NINE) == set(COMMANDS) - {"replay"}  # docs/asynchronous.md
 
 
 def test_the_readme_is_short() -> None:

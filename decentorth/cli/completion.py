@@ -45,13 +45,11 @@ PLACES = {
     "graph": "topologies.command:main",
     "doctor": "decentorth.doctor.__main__:DoctorSettings",
     "study": "decentorth.study.__main__:StudySettings",
-    "reproduce": "decentorth.reproduce.command:ReproduceSettings",
 }
 """The form, the function or the settings that have a command's flags."""
 ARGUMENTS: Mapping[str, Callable[[Load], Iterable[str]]] = {
     "list": lambda load: KINDS,
     "study": lambda load: load("decentorth.study.__main__:STUDIES"),
-    "reproduce": lambda load: (*load("decentorth.reproduce.items:PAPERS"), "all"),
     "new": lambda load: ("algorithm", "problem"),
     "graph": lambda load: KINDS["graphs"](),
 }

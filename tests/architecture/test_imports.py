@@ -82,7 +82,7 @@ LAYERS = {
     ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies memory", "numpy"),
     "studies": Layer(
-        ("decentorth.study", "decentorth.theory.__main__", "decentorth.reproduce"),
+        ("decentorth.study", "decentorth.theory.__main__"),
         "version settings front api theory network algorithms problems sets topologies process numerics protocols",
         "numpy scipy rich matplotlib",
     ),

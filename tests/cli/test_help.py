@@ -14,7 +14,6 @@ from decentorth.cli.config import Command
 from decentorth.cli.settings import RunSettings
 from decentorth.compare import command as compare
 from decentorth.doctor import __main__ as doctor
-from decentorth.reproduce import command as reproduce
 from decentorth.scaffold import __main__ as scaffold
 from decentorth.settings import settings
 from decentorth.study import __main__ as study
@@ -28,7 +27,6 @@ COMMANDS: dict[str, Callable[[Sequence[str]], object]] = {
     "decentorth/compare/__main__.py": compare.main,
     "decentorth/doctor/__main__.py": doctor.main,
     "decentorth/plot.py": plot.main,
-    "decentorth/reproduce/__main__.py": reproduce.main,
     "decentorth/scaffold/__main__.py": scaffold.main,
     "decentorth/study/__main__.py": study.main,
     "decentorth/theory/__main__.py": theory.main,

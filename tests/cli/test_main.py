@@ -195,7 +195,6 @@ def left_by_its_reader(words: str) -> tuple[str, str]:
         "decentorth graph --help",
         "decentorth plot --help",
         "decentorth.study --help",
-        "decentorth.reproduce --list",
     ],
 )
 def test_a_reader_that_leaves_ends_the_command(words: str) -> None:

@@ -1,1 +1,0 @@
-"""The figures, tables and claims of the five papers, each by one command: ``python -m decentorth.reproduce``."""
