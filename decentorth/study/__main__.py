@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it aga
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,8 @@ def _study(words: Sequence[str]) -> int:
 def _make(study: Study, asked: StudySettings) -> None:
     workers = processes(asked.workers)
     check_matplotlib()
+    if importlib.util.find_spec("pandas") is None:
+        raise InputError('the tables of a study need pandas: pip install "decentorth[frames]"')
     folder = Path(asked.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)

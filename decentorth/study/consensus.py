@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,26 +18,24 @@ import topologies as tp
 from ..cli.figures import logarithmic, panels
 from ..network import Network
 from .families import FAMILIES, RULES, legend, mixing_matrix
-from .sweep import Row, Rows, Study, Trial, table, where
+from .spectral import EXACT
+from .sweep import Row, Study, Trial, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 POINTS = 25
 _SMALLEST = 1e-10
 _COLUMNS = 8
-_EXACT = 1e-12
-"""The sigma below which one round averages exactly, up to rounding."""
+_KEY = ("family", "n", "weights", "seed")
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """The trials: families times weights times seeds, with 64 agents (and 256)."""
+    """The trials: families times weights times seeds, with 64 agents (in full also 256, and three seeds)."""
     return [
         {"family": family, "n": n, "weights": rule, "seed": seed + repeat}
-        for n in ((64, 256) if full else (64,))
-        for family in FAMILIES
-        for rule in RULES
-        for repeat in range(3 if full else 1)
+        for n, family, rule, repeat in product((64, 256)[: 1 + full], FAMILIES, RULES, range(1 + 2 * full))
     ]
 
 
@@ -45,8 +44,9 @@ def run(trial: Trial) -> list[Row]:
     n, seed = trial["n"], trial["seed"]
     network = Network(mixing_matrix(trial), "serial")
     spectrum = tp.spectrum(network.W)
-    exact = spectrum.sigma < _EXACT
-    last = POINTS - 1 if exact else max(POINTS - 1, math.ceil(math.log(_SMALLEST) / math.log1p(-spectrum.gap)))
+    last = POINTS - 1
+    if spectrum.sigma >= EXACT:
+        last = max(last, math.ceil(math.log(_SMALLEST) / math.log1p(-spectrum.gap)))
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
     x = rng.standard_normal((n, _COLUMNS))
     x -= x.mean(0)
@@ -54,26 +54,27 @@ def run(trial: Trial) -> list[Row]:
     rows: list[Row] = []
     before, past = 0, 1.0
     for k in np.linspace(0, last, POINTS).round().astype(int).tolist():
+        rate = None
         if k > before:
             (x,) = network.mix(x, rounds=k - before)
         error = float(np.linalg.norm(x - x.mean(0))) / first
-        rate = None if k == before or exact else (error / past) ** (1.0 / (k - before))
+        if k > before and spectrum.sigma >= EXACT:
+            rate = (error / past) ** (1.0 / (k - before))
         rows.append({**trial, "sigma": spectrum.sigma, "k": k, "error": error, "bound": spectrum.sigma**k, "rate": rate})
         before, past = k, error
     return rows
 
 
-def figure(rows: Rows) -> Figure:
+def figure(rows: DataFrame) -> Figure:
     """The figure of the error against sigma^k: the median and the range over the families of graphs, below the diagonal."""
     drawn, (axes,) = panels(1, len(RULES), (10.5, 3.9))
-    n, grid = max(row["n"] for row in rows), np.linspace(math.log10(_SMALLEST), 0.0, 200)
+    n, grid = rows["n"].max(), np.linspace(math.log10(_SMALLEST), 0.0, 200)
+    positive = rows[(rows["n"] == n) & (rows["seed"] == rows["seed"].min()) & (rows["error"] > 0) & (rows["bound"] > 0)]
     for panel, rule in zip(axes, RULES, strict=True):
         curves = []
-        for family in FAMILIES:
-            found = [row for row in where(rows, family=family, weights=rule, n=n) if row["error"] > 0 and row["bound"] > 0]
-            found = [row for row in found if row["seed"] == found[0]["seed"]]
+        for _, found in positive[positive["weights"] == rule].groupby("family", sort=False):
             if len(found) > 1:  # one round of exact averaging leaves nothing
-                bound, error = (np.log10([row[name] for row in reversed(found)]) for name in ("bound", "error"))
+                bound, error = (np.log10(found[name].to_numpy()[::-1]) for name in ("bound", "error"))
                 curves.append(np.interp(grid, bound, error))
         low, median, high = (10.0 ** of(curves, axis=0) for of in (np.min, np.median, np.max))
         panel.fill_between(10.0**grid, low, high, color="0.8", linewidth=0, label="range over the families")
@@ -86,22 +87,14 @@ def figure(rows: Rows) -> Figure:
     return drawn
 
 
-def conclusions(rows: Rows) -> Iterator[str]:
+def conclusions(rows: DataFrame) -> Iterator[str]:
     """The measured contraction beside sigma."""
-    worst = max(row["error"] / row["bound"] for row in rows if row["bound"] > _SMALLEST / 10)
-    yield f"the error never exceeds sigma^k: largest ratio {worst:.15g}"
-    last = {STUDY.named(row): row for row in rows if row["rate"] == row["rate"]}
-    compared = ({**row, "log ratio": math.log(row["rate"]) / math.log(row["sigma"])} for row in last.values())
-    yield from table(compared, ("family", "weights", "n", "sigma", "rate", "log ratio"))
+    seen = rows[rows["bound"] > _SMALLEST / 10]
+    yield f"the error never exceeds sigma^k: largest ratio {(seen['error'] / seen['bound']).max():.15g}"
+    last = rows.dropna(subset="rate").groupby(list(_KEY), sort=False).tail(1)
+    compared = last.assign(**{"log ratio": np.log(last["rate"]) / np.log(last["sigma"])})
+    yield table(compared, ("family", "weights", "n", "sigma", "rate", "log ratio"))
 
 
-STUDY = Study(
-    name="consensus",
-    summary="measured contraction of plain averaging against sigma^k",
-    key=("family", "n", "weights", "seed"),
-    measured=("sigma", "k", "error", "bound", "rate"),
-    trials=trials,
-    run=run,
-    figure=figure,
-    conclusions=conclusions,
-)
+_SUMMARY = "measured contraction of plain averaging against sigma^k"
+STUDY = Study("consensus", _SUMMARY, _KEY, ("sigma", "k", "error", "bound", "rate"), trials, run, figure, conclusions)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,10 +32,11 @@ from ..sets import Euclidean
 from ..theory import constants, ergodic_bounds, local_rate, solution
 from ..theory.merit import merit_at
 from .families import FAMILIES, RULES, legend, mixing_matrix, style
-from .sweep import Row, Rows, Study, Trial, table, where
+from .sweep import Row, Study, Trial, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame, Series
 
     from topologies.canonical import Weights
 
@@ -45,22 +47,24 @@ EPS = 0.5
 _ROWS, _DIMENSION, _RANK = 20, 6, 2
 _LIMIT = 40_000
 _ZERO = 1e-6
+_KEY = ("problem", "family", "n", "weights", "order", "seed")
+_MEASURED = (
+    *("sigma", "gap", "lambda_min", "step", "iterations", "rounds", "bytes"),
+    *("measured", "predicted", "guaranteed", "bound"),
+)
 _ENDS = {"quadratic": (1e-160, 0.4), "pca": (1e-12, 0.75), "procrustes": (1e-12, 0.75)}
 """The norm of the trackers, relative to the first one, at which a run ends; and the share of a run's digits after which the linear
 rate is measured: long enough to even out beats, late enough to be linear."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """The trials: problems times families times weights, with 16 agents (also 36, and both orders, in full)."""
+    """The trials: problems times families times weights, with 16 agents (in full also 36, both orders, and two seeds)."""
     return [
         {"problem": problem, "family": family, "n": n, "weights": rule, "order": order, "seed": seed + repeat}
-        for n in ((16, 36) if full else (16,))
-        for problem in PROBLEMS
-        for family in FAMILIES
+        for n, problem, family, rule, order, repeat in product(
+            (16, 36)[: 1 + full], PROBLEMS, FAMILIES, RULES, ORDERS[: 1 + full], range(1 + full)
+        )
         if not (family == "hypercube" and n == 36)
-        for rule in RULES
-        for order in (ORDERS if full else ORDERS[:1])
-        for repeat in range(2 if full else 1)
     ]
 
 
@@ -172,36 +176,35 @@ def guarantee(run: Run, state: Any, spectrum: tp.MixingSpectrum) -> tuple[float,
     return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2
 
 
-def deviation(row: Row) -> float:
-    """The relative difference of the measured iterations per digit from the predicted ones.
+def deviation(rows: DataFrame) -> Series:
+    """The relative differences of the measured iterations per digit from the predicted ones.
 
     NaN where nothing was measured, or the rate is zero up to rounding (the complete graph, adapt-then-combine).
     """
-    if not _ZERO < row["predicted"] < 1.0 or not row["measured"] < 1.0:
-        return math.nan
-    return abs(math.log(row["measured"]) / math.log(row["predicted"]) - 1.0)
+    slow = rows["predicted"].between(_ZERO, 1.0, inclusive="neither") & (rows["measured"] < 1.0)
+    rates = rows[["measured", "predicted"]].where(slow)
+    return (np.log(rates["measured"]) / np.log(rates["predicted"]) - 1.0).abs()
 
 
-def figure(rows: Rows) -> Figure:
+def figure(rows: DataFrame) -> Figure:
     """The figure of measured and predicted iterations against the gap for each problem, and of measured against predicted rates."""
     drawn, (axes,) = panels(1, len(PROBLEMS) + 1, (14.0, 3.9))
     shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
+    first = rows[rows["order"] == ORDERS[0]]
     for panel, name in zip(axes, PROBLEMS, strict=False):
-        found = [row for row in where(rows, problem=name, order=ORDERS[0]) if 0.0 < row["predicted"] < 1.0]
-        expected = [math.log(TOLERANCE) / math.log(row["predicted"]) for row in found]
-        panel.plot([row["gap"] for row in found], expected, "x", color="0.7", markersize=3.5, label="predicted", zorder=0)
-        for family in FAMILIES:
-            for rule in RULES:
-                look = style(family) | {"linewidth": 0.0, "fillstyle": shapes[rule]}
-                look["label"] = family.replace("_", " ") if rule == RULES[0] else f"_{rule}"
-                own = where(rows, problem=name, family=family, weights=rule, order=ORDERS[0])
-                panel.plot([row["gap"] for row in own], [row["iterations"] for row in own], **look)
+        own = first[first["problem"] == name]
+        found = own[own["predicted"].between(0.0, 1.0, inclusive="neither")]
+        expected = math.log(TOLERANCE) / np.log(found["predicted"])
+        panel.plot(found["gap"], expected, "x", color="0.7", markersize=3.5, label="predicted", zorder=0)
+        for (family, rule), points in own.groupby(["family", "weights"], sort=False):
+            look = style(family) | {"linewidth": 0.0, "fillstyle": shapes[rule], "label": f"_{rule}"}
+            if rule == RULES[0]:
+                look["label"] = family.replace("_", " ")
+            panel.plot(points["gap"], points["iterations"], **look)
         logarithmic(panel, r"gap $1 - \sigma_W$", f"iterations to {TOLERANCE:g}")
         panel.set_title(f"{name} (full {RULES[0]}, open {RULES[1]}, half {RULES[2]})", fontsize=6)
-    for family in FAMILIES:
-        found = [row for row in where(rows, family=family) if deviation(row) == deviation(row)]
-        x, y = ([1.0 - row[kind] for row in found] for kind in ("predicted", "measured"))
-        axes[-1].plot(x, y, **(style(family) | {"linewidth": 0.0}))
+    for family, found in rows[deviation(rows).notna()].groupby("family", sort=False):
+        axes[-1].plot(1.0 - found["predicted"], 1.0 - found["measured"], **(style(family) | {"linewidth": 0.0}))
     axes[-1].axline((0.1, 0.1), slope=1.0, color="0.6", linewidth=0.7, zorder=0)
     logarithmic(axes[-1], "1 - predicted rate", "1 - measured rate")
     axes[-1].set_title("all runs that came to their floor", fontsize=6)
@@ -209,48 +212,33 @@ def figure(rows: Rows) -> Figure:
     return drawn
 
 
-def conclusions(rows: Rows) -> Iterator[str]:
+def conclusions(rows: DataFrame) -> Iterator[str]:
     """The lines that compare prediction with measurement, and iterations with the gap."""
     yield "runs, those short of the tolerance, how far the rate and the iterations per digit are off, bound over iterations made:"
-    compared = [{"problem": name, **_off(where(rows, problem=name))} for name in PROBLEMS]
-    yield from table(compared, tuple(compared[0]))
-    cases: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        cases.setdefault(tuple(row[name] for name in STUDY.key if name != "weights"), []).append(row)
-    fewest = [int(np.argmin(np.nan_to_num([row["iterations"] for row in case], nan=np.inf))) for case in cases.values()]
-    widest = [int(np.argmax([row["gap"] for row in case])) for case in cases.values()]
-    both = [rule for rule, other in zip(fewest, widest, strict=True) if rule == other]
-    yield f"of {len(cases)} cases those in which a rule needs the fewest iterations, has the widest gap, or both:"
-    found = {"fewest": fewest, "widest": widest, "both": both}
-    counts = ({"weights": rule, **{name: one.count(k) for name, one in found.items()}} for k, rule in enumerate(RULES))
-    yield from table(counts, ("weights", *found))
+    compared = rows.assign(
+        short=rows["iterations"].isna(),
+        off=(rows["measured"] - rows["predicted"]).abs(),
+        away=deviation(rows),
+        over=rows["bound"] / rows["iterations"],
+    ).groupby("problem", sort=False)
+    yield table(compared.agg(**_OFF).reset_index(), ("problem", *_OFF))
+    cases = rows.fillna({"iterations": math.inf}).groupby([name for name in _KEY if name != "weights"], sort=False)
+    fewest, widest = cases["iterations"].idxmin(), cases["gap"].idxmax()
+    chosen = {"fewest": fewest, "widest": widest, "both": fewest[fewest == widest]}
+    yield f"of {len(fewest)} cases those in which a rule needs the fewest iterations, has the widest gap, or both:"
+    counts = {name: rows["weights"][index].value_counts().reindex(RULES, fill_value=0) for name, index in chosen.items()}
+    yield table(counts["fewest"].to_frame().assign(**counts).reset_index(), ("weights", *counts))
 
 
-def _off(rows: Rows) -> dict[str, float]:
-    """The runs of one problem, and how far the prediction and the bound are from what was measured."""
-    rate, iterations, bound = (np.array([row[name] for row in rows], dtype=float) for name in ("measured", "iterations", "bound"))
-    away = [deviation(row) for row in rows]
-    return {
-        "runs": len(rows),
-        "short": int(np.isnan(iterations).sum()),
-        "rate": float(np.fmax.reduce(np.abs(rate - [row["predicted"] for row in rows]))),
-        "median": float(np.nanmedian(away)),
-        "most": float(np.fmax.reduce(away)),
-        "bound, least": float(np.fmin.reduce(bound / iterations)),
-        "bound, most": float(np.fmax.reduce(bound / iterations)),
-    }
-
-
-STUDY = Study(
-    name="drfgt",
-    summary="iterations, rounds and bytes of DRFGT to a tolerance against the gap; its linear rate against the prediction",
-    key=("problem", "family", "n", "weights", "order", "seed"),
-    measured=(
-        *("sigma", "gap", "lambda_min", "step", "iterations", "rounds", "bytes"),
-        *("measured", "predicted", "guaranteed", "bound"),
-    ),
-    trials=trials,
-    run=run,
-    figure=figure,
-    conclusions=conclusions,
-)
+_OFF = {
+    "runs": ("n", "size"),
+    "short": ("short", "sum"),
+    "rate": ("off", "max"),
+    "median": ("away", "median"),
+    "most": ("away", "max"),
+    "bound, least": ("over", "min"),
+    "bound, most": ("over", "max"),
+}
+"""The columns of the first conclusion: what of the runs of a problem is shown."""
+_SUMMARY = "iterations, rounds and bytes of DRFGT to a tolerance against the gap; its linear rate against the prediction"
+STUDY = Study("drfgt", _SUMMARY, _KEY, _MEASURED, trials, run, figure, conclusions)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cli.flags import InputError
-from ..cli.outputs import cell, csv_text, replacing
-from ..cli.saved_runs import text_lines
+from ..cli.outputs import replacing
 from ..cli.trials import results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 Row = Mapping[str, Any]
 Trial = Row
-Rows = Sequence[Row]
 Key = tuple[str, ...]
 
 
@@ -29,89 +28,83 @@ class Study:
     name: str
     summary: str
     """The line of help."""
-    key: tuple[str, ...]
+    key: Key
     """The columns that identify a trial."""
-    measured: tuple[str, ...]
+    measured: Key
     """The other columns."""
     trials: Callable[[bool, int], list[Trial]]
     """The function ``trials(full, seed)`` that gives all trials, in the order of the file."""
     run: Callable[[Trial], list[Row]]
     """The function that gives the rows of a trial."""
-    figure: Callable[[Rows], Figure]
-    conclusions: Callable[[Rows], Iterator[str]]
+    figure: Callable[[DataFrame], Figure]
+    conclusions: Callable[[DataFrame], Iterator[str]]
     """The function that gives the lines printed at the end."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Key:
         """All columns of the file."""
         return (*self.key, *self.measured)
 
-    def named(self, row: Row) -> Key:
-        """The key of a trial or of one of its rows, as in the file."""
-        return tuple(cell(row[column]) for column in self.key)
+    def named(self, trial: Trial) -> Key:
+        """The key of a trial, as text."""
+        return tuple(str(trial[column]) for column in self.key)
 
-    def kept(self, path: Path) -> dict[Key, list[Row]]:
-        """The rows of each trial that the file holds, numbers as numbers; InputError for a file that is not of this study."""
+    def kept(self, path: Path) -> dict[Key, DataFrame]:
+        """The rows of each trial that the file holds, as text; InputError for a file that is not of this study."""
+        import pandas as pd
+
         if not path.exists():
             return {}
         try:
-            lines = list(csv.reader(text_lines(path)))
-        except (OSError, ValueError, csv.Error) as error:
+            rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, on_bad_lines="error")
+        except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {error}; choose another --out, or remove it") from None
-        if not lines or tuple(lines[0]) != self.columns or any(len(line) != len(self.columns) for line in lines):
+        if tuple(rows.columns) != self.columns or (rows[list(self.key)] == "").any(axis=None):
             raise InputError(f"{path} has other columns than this study, or is damaged: choose another --out, or remove it")
-        found: dict[Key, list[Row]] = {}
-        for line in lines[1:]:
-            found.setdefault(tuple(line[: len(self.key)]), []).append(dict(zip(self.columns, map(_read, line), strict=True)))
-        return found
+        return dict(list(rows.groupby(list(self.key), sort=False)))
 
 
-def _read(text: str) -> str | int | float:
-    """The value of a cell; NaN for an empty one."""
-    for kind in (int, float):
-        try:
-            return kind(text or "nan")
-        except ValueError:
-            continue
-    return text
-
-
-def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, advance: Callable[[Trial], None]) -> Rows:
+def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, advance: Callable[[Trial], None]) -> DataFrame:
     """Run the trials that the file at ``path`` lacks, calling ``advance`` after each, in their order; return all rows.
 
     Raises InputError when the file holds other trials, or is not of this study; RuntimeError when a trial failed, with its name.
     """
+    import pandas as pd
+
     names = [study.named(trial) for trial in trials]
-    done: dict[Key, Rows] = {**study.kept(path)}
+    done = study.kept(path)
     if others := done.keys() - set(names):
         raise InputError(
             f"{path} holds {len(others)} trials that this study would not make, as {', '.join(min(others))} (another --seed?): "
             "choose another --out, or remove it"
         )
-    missing = [(name, trial) for name, trial in zip(names, trials, strict=True) if name not in done]
-    made = results(study.run, [trial for _, trial in missing], workers, _words)
-    for (name, trial), rows in zip(missing, made, strict=True):
-        done[name] = rows
-        text = csv_text((row for name in names for row in done.get(name, ())), study.columns)
+    missing = [trial for name, trial in zip(names, trials, strict=True) if name not in done]
+    for trial, rows in zip(missing, results(study.run, missing, workers, describe), strict=True):
+        done[study.named(trial)] = pd.DataFrame(rows, columns=study.columns, dtype=object)
+        table = pd.concat([done[name] for name in names if name in done])
         with replacing(path) as file:
-            file.write(text.encode())
+            table.to_csv(file, index=False, lineterminator="\n")
         advance(trial)
-    return [row for rows in study.kept(path).values() for row in rows]
+    return numbers(pd.concat(study.kept(path).values(), ignore_index=True))
 
 
-def where(rows: Rows, **wanted: Any) -> Rows:
-    """The rows with the values ``wanted``."""
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+def numbers(text: DataFrame) -> DataFrame:
+    """The table whose columns of numbers are numbers, with every digit; an empty cell is NaN."""
+    columns = {name: column.replace("", "nan") for name, column in text.items()}
+    for name, column in columns.items():
+        for kind in (int, float):
+            with contextlib.suppress(ValueError):  # words stay words
+                columns[name] = column.astype(kind)
+                break
+    return text.assign(**columns)
 
 
-def table(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[str]:
-    """The lines of a table of the given columns, floats with five digits."""
-    cells = [list(columns)]
-    cells += [[f"{row[name]:.5g}" if isinstance(row[name], float) else str(row[name]) for name in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        yield "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
-
-
-def _words(trial: Trial) -> str:
+def describe(trial: Trial) -> str:
+    """The names and values of a trial."""
     return ", ".join(f"{name} {value}" for name, value in trial.items())
+
+
+def table(rows: DataFrame, columns: Sequence[str]) -> str:
+    """A table of the given columns, floats with five digits."""
+    text: str = rows[list(columns)].to_string(index=False, float_format="{:.5g}".format)
+    return text

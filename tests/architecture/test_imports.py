@@ -84,7 +84,7 @@ LAYERS = {
     "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__"),
         "version settings front api theory network algorithms problems sets topologies process numerics protocols",
-        "numpy scipy rich matplotlib",
+        "numpy scipy rich matplotlib pandas",
     ),
     "scaffold": Layer(("decentorth.scaffold",), "protocols settings algorithms problems sets", "numpy"),
     "scaffold command": Layer(("decentorth.scaffold.__main__",), "front registry scaffold", ""),

@@ -59,12 +59,20 @@ def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, ca
     assert message in capsys.readouterr().err
 
 
-def test_missing_matplotlib_is_named_before_the_first_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("matplotlib", 'figures need matplotlib: pip install "decentorth[plot]"'),
+        ("pandas", 'the tables of a study need pandas: pip install "decentorth[frames]"'),
+    ],
+)
+def test_a_missing_package_is_named_before_the_first_trial(
+    missing: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
     assert main(["spectral", "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
-    assert capsys.readouterr() == ("", 'decentorth.study: figures need matplotlib: pip install "decentorth[plot]"\n')
+    assert capsys.readouterr() == ("", f"decentorth.study: {message}\n")
     assert not list(tmp_path.iterdir())
 
 

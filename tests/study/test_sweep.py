@@ -53,30 +53,27 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bytes(done: int, tmp_path: Pat
     assert made == [trial["family"] for trial in FEW[done + 1 :]]
 
 
-def test_numbers_keep_every_digit_and_their_kind(tmp_path: Path) -> None:
+def test_numbers_keep_every_digit(tmp_path: Path) -> None:
     """Of doubles of any bits, the extremes of their range, and whole numbers."""
     drawn = np.random.default_rng(0).bytes(8 * 2000)
-    values: list[float | int | None] = [each for each in np.frombuffer(drawn).tolist() if each == each]
-    values += [0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, 0.1, 1e16, 3, -7, 10**20, None]
+    values: list[float | None] = [each for each in np.frombuffer(drawn).tolist() if each == each]
+    values += [0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, 0.1, 1e16, 3, -7, None]
 
     def run(trial: Trial) -> list[Row]:
-        return [{**trial, "value": value} for value in values]
+        return [{**trial, "value": value, "whole": place} for place, value in enumerate(values)]
 
-    study = replace(spectral.STUDY, key=("name",), measured=("value",), run=run)
+    study = replace(spectral.STUDY, key=("name",), measured=("value", "whole"), run=run)
     rows = sweep(study, [{"name": "torus"}], tmp_path / "study.csv", workers=1, advance=lambda trial: None)
-    for row, value in zip(rows, values, strict=True):
-        assert row["name"] == "torus"
-        if value is None:
-            assert math.isnan(row["value"])
-        else:
-            assert (row["value"], type(row["value"])) == (value, type(value))
+    assert set(rows["name"]) == {"torus"}
+    np.testing.assert_array_equal(rows["value"], np.array(values, dtype=float))
+    np.testing.assert_array_equal(rows["whole"], np.arange(len(values)), strict=True)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"something,else\n1,2\n", "has other columns than this study, or is damaged"),
-        (b"", "has other columns than this study, or is damaged"),
+        (b"", "cannot read"),
         (",".join(spectral.STUDY.columns).encode() + b"\nring,16\n", "has other columns than this study, or is damaged"),
         (b"\xff\xfe\n", "cannot read"),
     ],
