@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ..cli.flags import HELP, InputError, Parser, take
-from ..cli.shell import BAD_INPUT, INTERRUPTED, say
+from ..cli.shell import BAD_INPUT, INTERRUPTED, complain, say
+from ..network import connect
 from ..process import environment as _mpienv
 from ..settings import Range, Settings, settings
 from .findings import Finding, text, works
+from .host import host_findings, one_process
+from .launcher import OWN, belong_together, job_findings, library, library_finding
+from .ranks import rank_findings
 
 
 @dataclass(frozen=True)
@@ -40,68 +44,54 @@ def main(tokens: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if tokens is None else tokens)
     _mpienv.prepare()
     root = _mpienv.rank() == 0
+    ranks, variable = _mpienv.expected_ranks()
     try:
         if HELP & set(words):
-            summary = "Say what works here, with a remedy for what does not: packages, MPI, cores, speed, and the main job itself."
+            summary = "Say what works here, with a remedy for what does not: packages, threads, MPI, and the main job itself."
             return say(Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary).format_help(), root)
         asked = take(DoctorSettings, words, alone=True)[0]
-        ranks, variable = _mpienv.expected_ranks()
-        findings: dict[str, Finding] = {}
-        for finding in _launched() if variable else _alone(asked.ranks):
-            findings.setdefault(finding.what, finding)
+        started = ranks if variable else asked.ranks
+        found: dict[str, Finding] = {}
+        for finding in _findings(started, variable):
+            found.setdefault(finding.what, finding)
     except InputError as error:
         if root:
-            sys.stderr.write(f"decentorth.doctor: {error}\n")
+            complain(f"decentorth.doctor: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-    said = list(findings.values())
-    fine = works(said)
+    findings = list(found.values())
+    launcher = f"mpirun -n {started} " if started else ""
+    report = text(findings, f"{launcher}python -m decentorth.run")
     if asked.json:
-        say(json.dumps({"works": fine, "ranks": ranks, "findings": [finding._asdict() for finding in said]}), root)
-    else:
-        started = ranks if variable else asked.ranks
-        say(text(said, f"{f'mpirun -n {started} ' if started else ''}python -m decentorth.run"), root)
-    return 0 if fine else 1
+        report = json.dumps({"works": works(findings), "ranks": ranks, "findings": [one._asdict() for one in findings]})
+    say(report, root)
+    return int(not works(findings))
 
 
-def _alone(ranks: int) -> Iterator[Finding]:
-    from .host import host_findings, one_process
-    from .launcher import job_findings, library, library_finding
-
-    yield from host_findings()
-    yield one_process()
-    loaded = library()
-    yield library_finding(loaded)
-    if ranks > 0:
-        yield from job_findings(loaded, ranks)
-
-
-def _launched() -> Iterator[Finding]:
-    """The findings of the launched ranks; ranks other than 0 give only a failure to communicate."""
-    from ..network import connect
-    from .host import host_findings
-    from .launcher import belong_together, library, library_finding
-    from .ranks import rank_findings
-
+def _findings(ranks: int, variable: str) -> Iterator[Finding]:
+    """The findings of this process and of its ranks; launched ranks other than 0 give only a failure to communicate."""
     if _mpienv.rank() == 0:
         yield from host_findings()
+    if not variable:
+        yield one_process()
     loaded = library()
-    ranks, variable = _mpienv.expected_ranks()
-    launcher = "Open MPI" if variable.startswith("OMPI") else "MPICH"
     yield library_finding(loaded)
     if not loaded.family:
         return
+    if not variable:
+        if ranks > 0:
+            yield from job_findings(loaded, ranks)
+        return
+    launcher = "Open MPI" if variable.startswith("OMPI") else "MPICH"
+    remedy = f"start with its own launcher, {OWN}"
     if not belong_together(launcher, loaded.family):
-        remedy = f"start with its own launcher, {sys.prefix}/bin/mpirun"
         yield Finding("mpirun", "fault", f"{launcher}'s ({variable}={ranks}), but mpi4py loads {loaded.family}", remedy)
         return
     try:
-        communicator = connect()
+        yield from rank_findings(connect())
     except RuntimeError as error:
-        yield Finding("mpirun", "fault", str(error), f"start with {sys.prefix}/bin/mpirun")
-        return
-    yield from rank_findings(communicator)
+        yield Finding("mpirun", "fault", str(error), remedy)
 
 
 if __name__ == "__main__":

@@ -25,17 +25,11 @@ def works(findings: Iterable[Finding]) -> bool:
 
 def text(findings: Sequence[Finding], command: str, width: int = 120) -> str:
     """The findings as text for a terminal, with a conclusion on ``command``, the main job."""
-    column = max(len(finding.what) for finding in findings) + 11
+    column = " " * 25
     lines = []
     for what, state, found, remedy in findings:
-        lines += textwrap.wrap(found, width, initial_indent=f"{state:7s}  {what}".ljust(column), subsequent_indent=" " * column)
-        lines += textwrap.wrap(
-            remedy,
-            width,
-            initial_indent=" " * column + "-> ",
-            subsequent_indent=" " * (column + 3),
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-    verdict = "The main job works" if works(findings) else "The main job does not work"
+        lines += textwrap.wrap(found, width, initial_indent=f"{state:9}{what:16}", subsequent_indent=column)
+        arrow = f"{column}-> "
+        lines += textwrap.wrap(remedy, width, initial_indent=arrow, subsequent_indent=column, break_on_hyphens=False)
+    verdict = {True: "The main job works", False: "The main job does not work"}[works(findings)]
     return "\n".join([*lines, f"{verdict}: {command}"])

@@ -1,64 +1,55 @@
-"""The findings of one process: versions, BLAS, optional packages, and the main job without ranks."""
+"""The findings of one process: versions, BLAS threads, optional packages, and the main job without ranks."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from ..api import Options, set_up
+from ..cli import wiring
+from ..cli.config import Command
 from ..cli.environment import blas, cpu_model, versions
+from ..network import connect
 from .findings import Finding
-from .job import ITERATIONS, short_run
 
-EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy", "fast": "numba"}
+EXTRAS = {"plot": "matplotlib", "data": "sklearn", "frames": "pandas", "weights": "cvxpy", "fast": "numba"}
 """The optional extras, with the module that shows that each is installed."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+ITERATIONS = 20
 
 
 def host_findings() -> Iterator[Finding]:
     """The findings that need no run."""
-    yield _packages()
-    yield _arithmetic(blas(), os.environ)
-    yield _extras()
-
-
-def _packages() -> Finding:
     found = versions()
-    needed = found.keys() - {"decentorth", *EXTRAS.values()}
-    missing = sorted(name for name in needed if found[name] == "not installed")
     listed = ", ".join(f"{name} {version}" for name, version in found.items())
+    needed = found.keys() - {"decentorth", "mpi4py", *EXTRAS.values()}
+    missing = sorted(name for name in needed if found[name] == "not installed")
     if missing:
-        return Finding("packages", "fault", listed, f"pip install {' '.join(missing)}")
-    return Finding("packages", "works", listed)
-
-
-def _arithmetic(libraries: list[Mapping[str, Any]], environ: Mapping[str, str]) -> Finding:
-    """The finding on BLAS threads: two in place of one cost a factor of 20 where ranks share cores."""
-    if not libraries:
-        return Finding(
-            "BLAS",
-            "warning",
-            "unknown to threadpoolctl, so that its threads cannot be limited",
-            f"set its own variable for one thread, beside {', '.join(_THREADS)}; or install NumPy from PyPI, which brings OpenBLAS",
-        )
-    found = "; ".join(
-        f"{one['library']} {one['version']} ({one['architecture']}), {one['threads']} thread{'s' * (one['threads'] != 1)}"
-        for one in libraries
-    )
-    if any(one["threads"] != 1 for one in libraries):
-        several = [name for name in _THREADS if environ.get(name, "1") != "1"]
-        remedy = f"unset {' '.join(several)}" if several else "set OPENBLAS_NUM_THREADS=1 where your own script starts"
-        return Finding("BLAS", "note", f"{found}; one while an algorithm runs", remedy)
-    return Finding("BLAS", "works", f"{found}; {cpu_model()}")
-
-
-def _extras() -> Finding:
+        yield Finding("packages", "fault", listed, f"pip install {' '.join(missing)}")
+    else:
+        yield Finding("packages", "works", listed)
+    yield _threads()
     missing = [name for name, module in EXTRAS.items() if importlib.util.find_spec(module) is None]
-    there = ", ".join(name for name in EXTRAS if name not in missing) or "none"
     if missing:
-        return Finding("extras", "note", f"{there}; without {', '.join(missing)}", f'pip install "decentorth[{",".join(missing)}]"')
-    return Finding("extras", "works", there)
+        listed = ",".join(missing)
+        yield Finding("extras", "note", f"not installed: {listed}", f'pip install "decentorth[{listed}]"')
+
+
+def _threads() -> Finding:
+    """The finding on BLAS threads: two in place of one cost a factor of 20 where ranks share cores."""
+    libraries = blas()
+    if not libraries:
+        return Finding("BLAS", "warning", "unknown to threadpoolctl: its threads cannot be limited", "install NumPy from PyPI")
+    found = "; ".join("{library} {version} ({architecture}), threads: {threads}".format(**one) for one in libraries)
+    if all(one["threads"] == 1 for one in libraries):
+        return Finding("BLAS", "works", f"{found}; {cpu_model()}")
+    several = [name for name in _THREADS if os.environ.get(name, "1") != "1"]
+    remedy = "set OPENBLAS_NUM_THREADS=1 where your own script starts"
+    if several:
+        remedy = f"unset {' '.join(several)}"
+    return Finding("BLAS", "note", f"{found}; one while an algorithm runs", remedy)
 
 
 def one_process() -> Finding:
@@ -68,3 +59,15 @@ def one_process() -> Finding:
     except Exception as error:  # any failure is a finding
         return Finding("one process", "fault", f"the main job raises {type(error).__name__}: {error}", "install decentorth anew")
     return Finding("one process", "works", f"{ITERATIONS} iterations of the main job; sha256 {digest[:16]}")
+
+
+def short_run(comm: Any, agents: int) -> str:
+    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``."""
+    communicator = connect(comm)
+    configuration = Command(["--agents", str(agents)]).resolve()
+    settings = configuration.run
+    shared = wiring.make(settings) if communicator.rank == 0 else None
+    W = wiring.share(settings, shared, communicator).W
+    problem = configuration.problem.problem(settings.agents, settings.seed)
+    run = set_up(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator)
+    return run.solve(Options(iterations=ITERATIONS)).iterates_sha256

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from decentorth.doctor.findings import Finding, text, works
-from decentorth.doctor.host import EXTRAS
-from decentorth.doctor.job import short_run
+from decentorth.doctor.host import EXTRAS, short_run
 from decentorth.doctor.launcher import SHARED, Library, belong_together, family, job_findings, library, library_finding
 from decentorth.doctor.ranks import agreement, places
 from tests.support.mpi import ROOT, run_ranks
@@ -57,9 +56,9 @@ def test_a_healthy_place() -> None:
     assert (code, report["works"]) == (0, True), report
     digest = short_run("serial", 10)
     assert digest[:16] in findings["one process"]["found"]
-    assert digest[:16] in findings["3 ranks"]["found"]
+    assert findings["3 ranks"]["state"] == "works"
     assert findings["mpirun"]["found"].startswith(str(OWN / "mpirun"))
-    assert "3 on" in findings["ranks, cores"]["found"]
+    assert "3 ranks on" in findings["cores"]["found"]
     assert all(finding["remedy"] for finding in report["findings"] if finding["state"] in ("warning", "fault"))
 
 
@@ -76,17 +75,15 @@ def test_under_a_launcher() -> None:
     assert told.stdout.splitlines()[-1] == "The main job works: mpirun -n 1 python -m decentorth.run"
 
 
-@pytest.mark.slow
-@pytest.mark.ranks
-@pytest.mark.parametrize("version", ["mpirun (Open MPI) 4.1.4", pytest.param("mpirun (Open MPI) 5.0.11", marks=pytest.mark.slow)])
-def test_a_launcher_of_another_mpi_on_path(version: str, tmp_path: Path) -> None:
-    """It is named with the remedy, never started, and the job runs with the right one."""
-    code, report, findings = doctor("--ranks", "2", path=launcher(tmp_path, version, "touch started"))
+@needs_mpi
+def test_a_launcher_of_another_mpi_on_path(tmp_path: Path) -> None:
+    """It is named with the remedy, and never started."""
+    code, report, findings = doctor("--ranks", "2", path=launcher(tmp_path, "mpirun (Open MPI) 4.1.4", "touch started"))
     assert (code, report["works"]) == (1, False)
     assert findings["mpirun"]["state"] == "fault"
     assert f"{tmp_path}/mpirun is of Open MPI, but mpi4py loads MPICH" in findings["mpirun"]["found"]
     assert f"source {sys.prefix}/bin/activate" in findings["mpirun"]["remedy"]
-    assert findings["2 ranks"]["state"] == "works"
+    assert "2 ranks" not in findings
     assert not Path(ROOT, "started").exists()
 
 
@@ -94,12 +91,11 @@ def test_a_launcher_of_another_mpi_on_path(version: str, tmp_path: Path) -> None
 def test_a_launcher_that_fails(tmp_path: Path) -> None:
     code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", "echo no such host >&2; exit 7"))
     assert code == 1
-    assert findings["mpirun"]["state"] == "note"
     assert findings["2 ranks"] == {
         "what": "2 ranks",
         "state": "fault",
         "found": "the job failed (exit code 7): no such host",
-        "remedy": f"see what {tmp_path}/mpirun -n 2 {sys.executable} -m decentorth.doctor --ranks 0 says",
+        "remedy": f"see what this prints: {tmp_path}/mpirun -n 2 {sys.executable} -m decentorth.doctor --ranks 0",
     }
 
 
@@ -158,20 +154,8 @@ def test_an_mpich_that_never_gives_a_core_away() -> None:
     assert library_finding(Library("MPICH", "MPICH Version: 10.0.0")).state == "works"
 
 
-def rank(host: str, cores: list[int], arithmetic: tuple[str, ...] = ("Xeon", "2.4.6")) -> dict[str, Any]:
-    """The report of a rank."""
-    return {"host": host, "cores": cores, "arithmetic": list(arithmetic)}
-
-
-def test_ranks_against_cores_are_counted_per_host() -> None:
-    def state(*ranks: dict[str, Any]) -> str:
-        return places(ranks).state
-
-    assert state(rank("a", [0, 1]), rank("a", [0, 1]), rank("b", [0])) == "works"
-    assert state(rank("a", [0]), rank("a", [0])) == "note"
-    assert state(rank("a", [0]), rank("a", [1])) == "works"
-    said = places([rank("a", [0]), rank("a", [0]), rank("b", [0, 1])])
-    assert (said.state, said.found) == ("note", "3 ranks: 2 on 1 core of a, 1 on 2 cores of b")
+def test_more_ranks_than_cores_are_a_note() -> None:
+    assert (places(2, 2).state, places(3, 2).state) == ("works", "note")
 
 
 @pytest.mark.slow
@@ -184,8 +168,9 @@ def test_too_little_shared_memory_is_said_in_one_line() -> None:
 
 
 def test_machines_that_differ_are_named() -> None:
-    assert agreement([rank("a", [0])] * 3).state == "works"
-    said = agreement([rank("a", [0]), rank("b", [0], arithmetic=("EPYC", "2.4.6"))])
+    first = {"host": "a", "arithmetic": ["Xeon", "2.4.6"]}
+    assert agreement([first] * 3).state == "works"
+    said = agreement([first, {"host": "b", "arithmetic": ["EPYC", "2.4.6"]}])
     assert said.state == "warning"
     assert "rank 1 has EPYC on b, unlike rank 0 on a" in said.found
 
