@@ -60,10 +60,10 @@ RUNS = {
         soft-* --algorithm * --penalty 2 --step-size 1e-3 for dgd gradient_tracking rfextra
         tracker-correction --channel loss:p=0.2 --no-repair --tracker-correction 1
         crash-without-repair --channel crash:p=0.05,length=3 --no-repair --tracker-correction 0.5 --algorithm drgta
-        channel-* --channel *:p=0.1 for bursts failures sleep crash corrupt
-        channel-* --channel *:share=0.3 for topk randomk stragglers
-        channel-* --channel * for float16 float32 quantize:bits=8 delay:rounds=2,random=true link:bandwidth=200 noise:std=0.01
-        channel-several --channel noise:std=0.01 --channel randomk:share=0.5,feedback=false --no-repair --algorithm dgd
+        channel-* --channel *:p=0.1 for bursts failures sleep crash
+        channel-* --channel *:share=0.3 for topk randomk
+        channel-* --channel * for quantize:bits=8 delay:rounds=2,random=true
+        channel-coded-twice --channel quantize:bits=8 --channel randomk:share=0.5,feedback=false --no-repair --algorithm dgd
         channel-resumed --channel topk:share=0.3 --channel delay:rounds=2 --checkpoint-every 7 --iterations 18 then --iterations 30
         agents-decide-* --algorithm * --local-tolerance 20 --local-every 7 for drfgt drgta rfextra dgd
         agents-decide-on-losses --local-tolerance 20 --local-every 7 --channel loss:p=0.2

@@ -79,7 +79,7 @@ def test_a_method_that_a_channel_does_not_suit_is_refused_before_there_are_files
 
 
 @pytest.mark.parametrize("algorithm", ["drfgt", "destiny"])
-@pytest.mark.parametrize("late", ["delay:rounds=1", "stragglers:share=0.5", "link:bandwidth=100"])
+@pytest.mark.parametrize("late", ["delay:rounds=1", "delay:rounds=2,random=true"])
 def test_safe_steps_over_a_late_channel_are_refused_before_work(
     algorithm: str, late: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -202,15 +202,15 @@ def bad(*faults: str, repair: bool = True) -> dict[str, Any]:
 CASES: dict[str, Case] = {
     "lossy": Case(procrustes, UNEVEN, (50, 20), random_graph, fixed(0.01), **bad("loss:p=0.1", "bursts:p=0.1,bad=0.9,good=0.05")),
     "lossy-drift": Case(pca, UNEVEN, (50, 20), ring, ADAPT, **bad("loss:p=0.2", "sleep:p=0.1,length=3", repair=False)),
-    "asleep": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("sleep:p=0.2", "topk:share=0.2", "corrupt:p=0.05")),
+    "asleep": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("sleep:p=0.2", "topk:share=0.2", "loss:p=0.05")),
     "coded": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e-3), **bad("randomk:share=0.3", "quantize:bits=8", "failures:p=0.1")),
-    "noisy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("noise:std=0.01", "corrupt:p=0.05", repair=False)),
-    "late": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("delay:rounds=2,random=true", "float16:feedback=true")),
+    "noisy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("quantize:bits=4", "loss:p=0.05", repair=False)),
+    "late": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("delay:rounds=2,random=true", "quantize:feedback=true")),
     "late-clusters": Case(
         pca, (6,) * 40, (20, 3), two_clusters, fixed(1e-4), placement="fewer-cuts", **bad("delay:rounds=1", repair=False)
     ),
     "safe-lossy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e3, safe=True), **bad("loss:p=0.1", "topk:share=0.2")),
-    "bad-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, **bad("loss:p=0.1", "topk:share=0.4", "float32")),
+    "bad-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, **bad("loss:p=0.1", "topk:share=0.4")),
     "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, fixed(0.05)),
     "procrustes-random": Case(procrustes, UNEVEN, (50, 20), random_graph),
     "procrustes-adapt": Case(procrustes, UNEVEN, (50, 20), ring, ADAPT),

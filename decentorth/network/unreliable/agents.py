@@ -18,7 +18,7 @@ import numpy as np
 from ...protocols import Algorithm, Array, Declared, Index, State, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Crash, Late, MessageLoss, Sleep, any_of
+from .faults import Crash, Delay, MessageLoss, Sleep, any_of
 from .network import UnreliableNetwork
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
             "messages are lost, and momentum (%g) can make agents run apart then, above all on sparse graphs: momentum 0 is safer",
             momentum,
         )
-    if tell and declared.on_time and channel.all(Late):
+    if tell and declared.on_time and channel.all(Delay):
         log.warning(
             "messages can be late, and %s does not converge then, whatever its step, unless few agents are late: "
             "take drgta, dprgt or drfgt",

@@ -1,7 +1,7 @@
 """Channels: combinations of message and agent faults, and their effect on mixing.
 
 In a round of a reliable network x_i <- sum_j W_ij x_j. On an unreliable one agent j's message of round k carries m_j, a possibly
-compressed, late, noisy or wrong x_j, and some messages are lost:
+compressed or late x_j, and some messages are lost:
 
     x_i <- sum_j W_ij(k) m_j + c_i (x_i - m_i)                                         (1)
 
@@ -9,8 +9,8 @@ where W(k) is W without the weights of the lost messages, which are added to the
 for the agent having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): each agent's own part is exact, the rows of W(k) sum to
 1, its columns only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is
 used where both directions arrive (each end tells the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent
-keeps the difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking. A message with a
-wrong checksum (four bytes) counts as lost. `docs/bad_networks.md` has the effect of each fault.
+keeps the difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking.
+`docs/bad_networks.md` has the effect of each fault.
 
 With repair and messages up to d iterations late, the eigenvalues w of W must satisfy ``1 - w < 2 sin(pi / (4 d + 2))``, as x <- x
 - (I - W) x(k - d) must be stable; without repair, averaging is stable with any delay, but to another mean. `randomk_limit` gives
@@ -32,9 +32,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from .codings import Wire
-from .faults import Coding, Corrupt, Fault, Late, RandomK, fault
+from .faults import Coding, Delay, Fault, RandomK, fault
 
-_CHECKSUM = 4
 F = TypeVar("F", bound=Fault)
 
 
@@ -64,7 +63,7 @@ def randomk_limit(share: float) -> float:
 
 @dataclass(frozen=True, init=False)
 class Channel:
-    """Faults in order: codings are applied to a message one after another; then it is delayed, then corrupted, and maybe lost.
+    """Faults in order: codings are applied to a message one after another; then it is delayed, and maybe lost.
 
     Parameters
     ----------
@@ -106,21 +105,16 @@ class Channel:
     @property
     def remembers(self) -> bool:
         """True if a message depends on earlier ones."""
-        return self.feedback or bool(self.all(Late))
+        return self.feedback or bool(self.all(Delay))
 
     @property
     def written(self) -> list[str]:
         """The faults as text."""
         return [str(one) for one in self.faults]
 
-    @property
-    def overhead(self) -> int:
-        """The bytes of a message in addition to its arrays."""
-        return _CHECKSUM if self.repair and self.all(Corrupt) else 0
-
     def size(self, sizes: Sequence[int]) -> int:
         """The bytes of a message of arrays with ``sizes`` numbers."""
-        total = self.overhead
+        total = 0
         for size in sizes:
             wire = Wire(size, 64)
             for _, coding in self.all(Coding):
@@ -128,10 +122,10 @@ class Channel:
             total += wire.bytes
         return total
 
-    def lateness(self, size: int) -> int:
-        """The largest delay, in iterations, of a message of ``size`` bytes."""
-        each = [late.longest(size) for _, late in self.all(Late)]
-        return sum(each)
+    @property
+    def lateness(self) -> int:
+        """The largest delay of a message, in iterations."""
+        return sum([delay.rounds for _, delay in self.all(Delay)])
 
     def cautions(self, own: float, smallest: float) -> list[str]:
         """Warnings about settings with which agents diverge, from the mean self-weight W_ii and the smallest eigenvalue of W."""
@@ -146,7 +140,7 @@ class Channel:
                     f"{coding} makes agents run apart: own weights W_ii must be above {1.0 - limit:.3g} on average, got {own:.3g}; "
                     f"send a share of {least:.2g} or more, take I - c (I - W) with a c of {limit / (1.0 - smallest):.2g}, or topk"
                 )
-        late = self.lateness(0)
+        late = self.lateness
         if late and 1.0 - smallest >= delay_limit(late):
             found.append(
                 f"messages up to {late} iterations late can make agents run apart: eigenvalues of W must be above "

@@ -22,7 +22,7 @@ class Wire(NamedTuple):
     bits: int
     """The bits of each number."""
     beside: int = 0
-    """The bytes in addition to the numbers: positions, scales, checksums."""
+    """The bytes in addition to the numbers: positions and scales."""
 
     @property
     def bytes(self) -> int:

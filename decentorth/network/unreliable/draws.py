@@ -7,7 +7,6 @@ Both ends of an edge, and all ranks, draw the same. Draws for messages, edges an
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -124,18 +123,3 @@ def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
     numbers: Array = np.multiply(words, unit, dtype=np.float64)
     numbers += 0.5 * unit
     return numbers
-
-
-def normal(words: NDArray[np.uint16]) -> Array:
-    """Gaussian numbers of mean 0 and variance 1, each one of 65,536 quantiles."""
-    numbers: Array = _quantiles().take(words.astype(np.intp), mode="clip")
-    return numbers
-
-
-@cache
-def _quantiles() -> Array:
-    from scipy.special import ndtri
-
-    values: Array = ndtri((np.arange(1 << 15) + 0.5) / (1 << 16))
-    both: Array = np.concatenate((values, -values[::-1]))
-    return np.asarray(both / np.sqrt((both * both).mean()), dtype=np.float64)

@@ -10,17 +10,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, reduce
-from typing import Annotated, Any, ClassVar, NamedTuple
+from functools import reduce
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from topologies import text
 
-from ...protocols import Array, Index
-from ...settings import Count, NotNegative, Positive, Probability, Range, Settings, Share
+from ...protocols import Index
+from ...settings import Count, Probability, Range, Settings, Share
 from .codings import Code, Wire, largest_places, random_places
-from .draws import Chain, Draws, Mask, Source, normal, uniform
+from .draws import Chain, Draws, Mask, Source, uniform
 
 Struck = Callable[[int], Mask]
 """Of a round (or an iteration), the mask of the messages, edges or agents that are struck."""
@@ -128,29 +128,18 @@ class Crash(Sleep):
     """Agents are down as in `Sleep`, and lose their state (`agents.UnreliableAgents`)."""
 
 
-class Late(Fault, ABC):
-    """Messages arrive late, until as many have been sent the first one; several faults add up."""
-
-    @abstractmethod
-    def longest(self, size: int) -> int:
-        """The largest delay, in iterations, of messages of ``size`` bytes."""
-
-    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
-        """The delays of the messages of ``source.agents``, ``(n_local,)``, or one delay for all."""
-        return self.longest(size)
-
-
 @dataclass(frozen=True)
-class Delay(Late):
-    """Messages are ``rounds`` iterations late; if ``random``, 0 to ``rounds``, drawn for each sender and iteration."""
+class Delay(Fault):
+    """Messages are ``rounds`` iterations late; if ``random``, 0 to ``rounds``, drawn for each sender and iteration.
+
+    Until as many have been sent, the first one arrives; several delays add up.
+    """
 
     rounds: Count
     random: bool = False
 
-    def longest(self, size: int) -> int:
-        return self.rounds
-
-    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
+    def late(self, source: Source, number: int) -> Index | int:
+        """The delays of the messages of ``source.agents``, ``(n_local,)``, or one delay for all."""
         if not self.random:
             return self.rounds
         drawn = uniform(source._replace(part=0).words(number, 1)[:, 0])  # all arrays of a message are late together
@@ -158,68 +147,8 @@ class Delay(Late):
 
 
 @dataclass(frozen=True)
-class Stragglers(Late):
-    """A share of the agents, at least one, is slow, always the same: their messages are ``rounds`` iterations late."""
-
-    share: Share
-    rounds: Count = 1
-
-    def longest(self, size: int) -> int:
-        return self.rounds
-
-    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
-        return self.rounds * _drawn(self.share, source.seed, number, n_agents)[source.agents]
-
-
-@cache
-def _drawn(share: float, seed: int, number: int, n_agents: int) -> Index:
-    """``(n,)``: 1 for a share of the agents, which are drawn once, and 0 for the others."""
-    order = np.argsort(Draws.of_agents(seed, number, n_agents)(0), kind="stable")
-    chosen = np.zeros(n_agents, dtype=np.int64)
-    chosen[order[: max(1, round(share * n_agents))]] = 1
-    return chosen
-
-
-@dataclass(frozen=True)
-class Link(Late):
-    """Long messages are late: one takes ``latency`` + bytes / ``bandwidth`` iterations, and is late by the whole ones among them.
-
-    Messages do not wait for one another: a link carries as many at a time as are sent.
-    """
-
-    bandwidth: Annotated[float, Range(above=0, most=math.inf)]
-    latency: NotNegative = 0.0
-
-    def longest(self, size: int) -> int:
-        return math.floor(self.latency + size / self.bandwidth)
-
-
-@dataclass(frozen=True)
-class Corrupt(Fault):
-    """A sender's message of a round has, with probability ``p``, a wrong number in each array, uniform in [-size, size]."""
-
-    p: Probability
-    size: Positive = 10.0
-
-    def struck(self, n_agents: int, seed: int, number: int) -> Struck:
-        """``(n,)``: the senders of wrong messages."""
-        draws = Draws.of_agents(seed, number, n_agents)
-        return lambda t: draws(t) < self.p
-
-    def corrupted(self, x: Array, struck: Mask, source: Source, number: int) -> Array:
-        """``(n_local, size)``: ``x`` as it arrives from agents of which some are struck."""
-        if not struck.any():
-            return x
-        drawn = uniform(source.words(number, 2))[struck]
-        wrong = x.copy()
-        where = np.floor(drawn[:, 0] * x.shape[1]).astype(np.int64)
-        wrong[np.flatnonzero(struck), where] = self.size * (2.0 * drawn[:, 1] - 1.0)
-        return wrong
-
-
-@dataclass(frozen=True)
 class Coding(Fault, ABC):
-    """A fault that changes the content of a message: compression, rounding or noise.
+    """A fault that compresses the content of a message.
 
     With ``feedback`` the difference to the sum of the earlier messages is coded, and every receiver adds the messages up: entries
     that a message leaves out stay in the difference and are sent later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between
@@ -232,9 +161,9 @@ class Coding(Fault, ABC):
     def coded(self, code: Code, source: Source, number: int) -> Code:
         """The code after this coding, in fresh arrays."""
 
+    @abstractmethod
     def wire(self, wire: Wire) -> Wire:
         """The size of the array after this coding."""
-        return wire
 
 
 @dataclass(frozen=True)
@@ -298,52 +227,8 @@ class Quantize(Coding):
         return Wire(wire.values, self.bits, wire.beside + 8)
 
 
-class _Rounded(Coding):
-    kind: ClassVar[type[np.floating[Any]]]
-    """The type that numbers are rounded to."""
-
-    def coded(self, code: Code, source: Source, number: int) -> Code:
-        return code._replace(values=code.values.astype(self.kind).astype(np.float64))
-
-    def wire(self, wire: Wire) -> Wire:
-        return wire._replace(bits=np.finfo(self.kind).bits)
-
-
-@dataclass(frozen=True)
-class Float32(_Rounded):
-    """Numbers rounded to single precision."""
-
-    kind = np.float32
-
-
-@dataclass(frozen=True)
-class Float16(_Rounded):
-    """Numbers rounded to half precision; those above 65,504 become infinite."""
-
-    kind = np.float16
-
-
-@dataclass(frozen=True)
-class Noise(Coding):
-    """Gaussian noise of standard deviation ``std`` that the sender adds, as for privacy; it takes 65,536 values, the quantiles."""
-
-    std: NotNegative = 1e-3
-
-    def coded(self, code: Code, source: Source, number: int) -> Code:
-        noise = normal(source.short_words(number, code.values.shape[1]))
-        noise *= self.std
-        noise += code.values
-        return code._replace(values=noise)
-
-
-FAULTS: dict[str, type[Fault]] = {
-    kind.__name__.lower(): kind
-    for kind in (
-        *(Loss, Failures, Bursts, Sleep, Crash),
-        *(Delay, Stragglers, Link),
-        *(Quantize, Float32, Float16, TopK, RandomK, Noise, Corrupt),
-    )
-}
+_KINDS: tuple[type[Fault], ...] = (Loss, Failures, Bursts, Sleep, Crash, Delay, Quantize, TopK, RandomK)
+FAULTS = {kind.__name__.lower(): kind for kind in _KINDS}
 
 
 def fault(given: str | Fault) -> Fault:

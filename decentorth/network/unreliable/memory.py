@@ -1,4 +1,4 @@
-"""The messages that agents send through a `Channel`, coded, late or wrong, and the earlier messages that they build on."""
+"""The messages that agents send through a `Channel`, coded or late, and the earlier messages that they build on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...protocols import Array, Index
 from .channel import Channel
 from .codings import Code
 from .draws import Mask, Source
-from .faults import Coding, Corrupt, Late
+from .faults import Coding, Delay
 
 _CACHED = 1 << 16
 """The number of numbers to code at a time, so that they stay in the processor's cache."""
@@ -60,24 +60,22 @@ class Messages(NamedTuple):
 class Memory:
     """The messages of this process's agents, present and past, for each array that an iteration exchanges."""
 
-    def __init__(self, channel: Channel, seed: int, agents: slice, n_agents: int) -> None:
-        self._channel, self._seed, self._agents, self._n_agents = channel, seed, agents, n_agents
+    def __init__(self, channel: Channel, seed: int, agents: slice) -> None:
+        self._channel, self._seed, self._agents = channel, seed, agents
         self._n_local = agents.stop - agents.start
-        self._codings, self._late = channel.all(Coding), channel.all(Late)
-        self._corruptions = [] if channel.repair else channel.all(Corrupt)
+        self._codings, self._late = channel.all(Coding), channel.all(Delay)
         self._sent: dict[_Key, _Sent] = {}
         self._buffers: dict[_Key, Array] = {}
 
-    def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask, back: Mask) -> Messages:
+    def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, back: Mask) -> Messages:
         """The messages of round ``t``, of this number in its iteration; valid until the next call.
 
-        ``asleep`` agents send nothing, ``struck`` ones wrong numbers, and those that are ``back`` have lost their earlier messages.
+        ``asleep`` agents send nothing, and those that are ``back`` have lost their earlier messages.
         """
         sizes = [array.size // self._n_local for array in xs]
-        size, whole = self._channel.size(sizes), self._channel.overhead + 8 * sum(sizes)
+        size, whole = self._channel.size(sizes), 8 * sum(sizes)
         source = Source(self._seed, t, 0, self._agents)
-        late = sum([late.late(source, number, self._n_agents, size) for number, late in self._late])
-        depth = 1 + self._channel.lateness(size)
+        late = sum([delay.late(source, number) for number, delay in self._late])
         first = self._channel.feedback and _Key(exchange, 0, sizes[0]) not in self._sent
         found = Messages([], [], whole if first else size, whole)
         for part, array in enumerate(xs):
@@ -85,18 +83,14 @@ class Memory:
             x = array.reshape(self._n_local, -1)
             message, rest = x, None
             if self._codings or self._late:
-                message, rest = self._send(_Key(exchange, part, sizes[part]), x, source, asleep, back, late, depth)
-            for number, corrupt in self._corruptions:
-                message, rest = corrupt.corrupted(message, struck, source, number), None
+                message, rest = self._send(_Key(exchange, part, sizes[part]), x, source, asleep, back, late)
             found.arrays.append(message)
             found.rests.append(x - message if rest is None and message is not x else rest)
         return found
 
-    def _send(
-        self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int, depth: int
-    ) -> tuple[Array, Array | None]:
+    def _send(self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int) -> tuple[Array, Array | None]:
         """The array that arrives for ``x``, which is coded and stored, and the rest if it is known."""
-        feedback, sent = self._channel.feedback, self._sent.get(key)
+        feedback, sent, depth = self._channel.feedback, self._sent.get(key), 1 + self._channel.lateness
         first = sent is None
         if sent is None:
             sent = self._sent[key] = _Sent(np.empty((depth, *x.shape)))

@@ -17,7 +17,7 @@ from ..traffic import Traffic
 from ..transport.communicator import Communicator
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Corrupt, Edges, Late, MessageLoss, any_of
+from .faults import Delay, Edges, MessageLoss, any_of
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class _LossyPlan(Plan):
             number = np.where(sender < receiver, edge, self._edges + edge)
             self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
 
-    def lost(self, t: int, silent: Mask, deaf: Mask) -> Mask:
-        """The mask of the ``directed`` messages of round ``t`` that do not arrive, or come from silent agents or to deaf ones."""
-        return self._losses(t) | silent[self.directed.lower] | deaf[self.directed.upper]
+    def lost(self, t: int, asleep: Mask) -> Mask:
+        """The mask of the ``directed`` messages of round ``t`` that do not arrive, or come from agents that sleep or go to them."""
+        return self._losses(t) | asleep[self.directed.lower] | asleep[self.directed.upper]
 
     def used(self, lost: Mask) -> list[Mask] | None:
         """For each piece of the halo the mask of its used entries; None if all are used."""
@@ -102,10 +102,7 @@ class UnreliableNetwork(Network):
                 "on a time-varying network neighbours change, but delays and feedback build on earlier messages: drop them"
             )
         self.channel, self.seed = channel, seed
-        self._memory = Memory(channel, seed, self.agents, self.n_agents)
-        self._struck = any_of(
-            [corrupt.struck(self.n_agents, seed, number) for number, corrupt in channel.all(Corrupt)], self.n_agents
-        )
+        self._memory = Memory(channel, seed, self.agents)
         self._nobody = np.zeros(self.n_agents, dtype=np.bool_)
         self._asleep: Mask | None = None
         self._back = self._nobody
@@ -124,10 +121,10 @@ class UnreliableNetwork(Network):
 
     def check_alike(self) -> None:
         """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""
-        if late := [type(fault).__name__.lower() for _, fault in self.channel.all(Late)]:
+        if self.channel.all(Delay):
             raise ChannelError(
                 "methods that start over together (safe) cannot tell which messages are from before when these are late: drop safe "
-                f"or {', '.join(late)}"
+                "or delay"
             )
 
     @property
@@ -202,9 +199,9 @@ class UnreliableNetwork(Network):
         if self._asleep is None:
             return super()._mix(xs, alike, pushed)
         labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
-        plan, t, here, asleep, struck = self._plan(), self.rounds, self.agents, self._asleep, self._struck(self.rounds)
-        lost = plan.lost(t, asleep | struck if self.channel.repair else asleep, asleep)
-        messages = self._memory.messages(xs, t, self._exchange, asleep[here], struck[here], self._back[here])
+        plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
+        lost = plan.lost(t, asleep)
+        messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
 
         traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
         gathered = traffic.gather((*labels, *messages.arrays))
@@ -231,16 +228,14 @@ class UnreliableNetwork(Network):
         return (*heard, *out)
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:
-        if not self._reliable:
-            super()._count(traffic, messages, size)
-            return
-        size += self.channel.overhead
         super()._count(traffic, messages, size)
+        if not self._reliable:
+            return
         plan = self._plan()
-        missing = plan.lost(self.rounds - 1, self._struck(self.rounds - 1), self._nobody)
+        missing = plan.lost(self.rounds - 1, self._nobody)
         while missing.any():
             self.messages += int(missing.sum())
             self.bytes += int(missing.sum()) * size
-            missing &= plan.lost(self.rounds, self._struck(self.rounds), self._nobody)
+            missing &= plan.lost(self.rounds, self._nobody)
             self.rounds += 1
-        self.rounds += self.channel.lateness(size)
+        self.rounds += self.channel.lateness

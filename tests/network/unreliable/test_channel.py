@@ -14,12 +14,11 @@ import topologies as tp
 from decentorth.api import set_up
 from decentorth.network import Channel, Network, UnreliableAgents, UnreliableNetwork
 from decentorth.network.unreliable.codings import Code
-from decentorth.network.unreliable.draws import Chain, Draws, Source, normal
+from decentorth.network.unreliable.draws import Chain, Draws, Source
 from decentorth.network.unreliable.faults import (
     FAULTS,
     Bursts,
     Coding,
-    Corrupt,
     Edges,
     Loss,
     MessageLoss,
@@ -44,12 +43,8 @@ CODING = (
     "randomk:share=0.2,feedback=false",
     "quantize:bits=4",
     "quantize:bits=4,feedback=true",
-    "float32",
-    "float16:feedback=true",
-    "noise:std=0.1",
 )
-LATE = ("delay:rounds=2", "delay:rounds=3,random=true", "stragglers:share=0.3,rounds=2", "link:bandwidth=100,latency=0.6")
-OTHER = (*LATE, "corrupt:p=0.3")
+LATE = ("delay:rounds=2", "delay:rounds=3,random=true")
 SOURCE = Source(5, 17, 0, slice(0, 400))
 
 
@@ -103,7 +98,7 @@ def points(size: int = 30) -> Array:
 
 
 @pytest.mark.parametrize("W", [RING, DENSE], ids=["ring", "dense"])
-@pytest.mark.parametrize("written", [*BREAKING, *CODING, *OTHER])
+@pytest.mark.parametrize("written", [*BREAKING, *CODING, *LATE])
 def test_with_repair_the_mean_stays_to_rounding(written: str, W: Any) -> None:
     x = points()
     for mixed in rounds(Channel(written), W, x, 50):
@@ -111,22 +106,19 @@ def test_with_repair_the_mean_stays_to_rounding(written: str, W: Any) -> None:
         np.testing.assert_allclose(mixed.mean(0), x.mean(0), rtol=0, atol=2e-14 * size)
 
 
-@pytest.mark.parametrize("written", ["loss:p=0.3", "delay:rounds=2", "corrupt:p=0.3", *CODING])
+@pytest.mark.parametrize("written", ["loss:p=0.3", "delay:rounds=2", *CODING])
 def test_without_repair_it_does_not(written: str) -> None:
     x = points()
-    least = {"float32": 1e-9, "float16:feedback=true": 1e-9}.get(written, 1e-3)
-    assert np.abs(rounds(Channel(written, repair=False), DENSE, x, 20)[-1].mean(0) - x.mean(0)).max() > least
+    assert np.abs(rounds(Channel(written, repair=False), DENSE, x, 20)[-1].mean(0) - x.mean(0)).max() > 1e-3
 
 
 @pytest.mark.parametrize("repair", [True, False])
-@pytest.mark.parametrize("written", [*BREAKING, "corrupt:p=0.3"])
+@pytest.mark.parametrize("written", BREAKING)
 def test_the_matrix_of_a_round(written: str, repair: bool) -> None:
     """Mixing the identity gives W(k): a used edge has W's weight, rows sum to 1, with repair columns too."""
     full = DENSE.toarray()
     off = ~np.eye(10, dtype=bool)
     channel = Channel(written, repair=repair)
-    if written.startswith("corrupt") and not repair:
-        return
     for number in range(12):
         matrix = rounds(channel, DENSE, np.eye(10), 1)[0] if number == 0 else products(channel, number)
         assert set(np.unique(matrix[off & (matrix != full)])) <= {0.0}
@@ -170,11 +162,11 @@ def test_no_loss_gives_the_bits_of_a_good_network() -> None:
 
 
 @pytest.mark.parametrize("repair", [True, False])
-def test_topk_quantized_late_and_lossy_as_agent_by_agent(repair: bool) -> None:
+def test_topk_late_and_lossy_as_agent_by_agent(repair: bool) -> None:
     """Formula (1) in loops over agents, with copies of what was said; what is lost is read off a channel that only loses."""
     x, W = points(20), DENSE.toarray()
     matrices = [products(Channel("loss:p=0.2", repair=repair), number) for number in range(15)]
-    found = rounds(Channel("loss:p=0.2", "topk:share=0.2", "float32", "delay:rounds=2", repair=repair), DENSE, x, 15)
+    found = rounds(Channel("loss:p=0.2", "topk:share=0.2", "delay:rounds=2", repair=repair), DENSE, x, 15)
     copies: list[list[Array]] = []
     for k, matrix in enumerate(matrices):
         now = []
@@ -185,7 +177,7 @@ def test_topk_quantized_late_and_lossy_as_agent_by_agent(repair: bool) -> None:
             difference = x[j] - copies[-1][j]
             sent = np.zeros(20)
             for entry in sorted(range(20), key=lambda entry: -abs(difference[entry]))[:4]:
-                sent[entry] = float(np.float32(difference[entry]))
+                sent[entry] = difference[entry]
             now.append(copies[-1][j] + sent)
         copies.append(now)
         said = copies[max(0, k - 2)]
@@ -277,14 +269,6 @@ def test_topk_keeps_the_largest(size: int, share: float) -> None:
     np.testing.assert_array_equal(arriving(TopK(share=share), x, SOURCE), expected)
 
 
-def test_noise_is_gaussian_in_its_moments() -> None:
-    drawn = normal(Source(1, 0, 0, slice(0, 1000)).short_words(0, 1000))
-    assert abs(drawn.mean()) < 4e-3
-    assert abs(drawn.var() - 1.0) < 4 * math.sqrt(2 / drawn.size)
-    assert abs((drawn**4).mean() - 3.0) < 0.03
-    assert abs((drawn[:, 1:] * drawn[:, :-1]).mean()) < 4e-3
-
-
 def test_words_belong_to_agents_and_to_rounds() -> None:
     whole = Source(9, 5, 1, slice(0, 20)).words(2, 13)
     np.testing.assert_array_equal(Source(9, 5, 1, slice(7, 12)).words(2, 13), whole[7:12])
@@ -308,8 +292,6 @@ def test_how_much_delay_repair_can_bear(late: int, own: float, stable: bool) -> 
 def test_bytes_on_the_wire() -> None:
     expected = {
         "loss:p=0.1": 8000,
-        "float32": 4000,
-        "float16": 2000,
         "quantize:bits=5": 625 + 8,
         "topk:share=0.1": 800 + 125,  # ten bits of position each
         "topk:share=0.5": 4000 + 125,  # a bit for each entry is shorter
@@ -335,14 +317,13 @@ def test_what_is_counted() -> None:
     assert counts(Channel("topk:share=0.1"), 4) == (80, 20 * 8000 + 60 * 925)
     edges = edges_of(RING)
     lost = int(sum(Loss(0.5).lost(edges, 3, 0)(t).sum() for t in range(4)))
-    assert counts(Channel("loss:p=0.5", "float32:feedback=true"), 4)[0] == 80 + lost
+    assert counts(Channel("loss:p=0.5", "quantize:feedback=true"), 4)[0] == 80 + lost
     asleep = Chain(Draws(3, 0, np.arange(10), np.arange(10)), 0.5, 2.0)
     assert counts(Channel("sleep:p=0.5,length=2"), 4)[0] == sum(2 * int((~asleep(t)).sum()) for t in range(4))
-    assert counts(Channel("corrupt:p=0.1"), 1)[1] == 20 * 8004
 
 
 @pytest.mark.parametrize("repair", first_is_quick([True, False]))
-@pytest.mark.parametrize("written", [*BREAKING, *CODING, *OTHER, "crash:p=0.3,length=2"])
+@pytest.mark.parametrize("written", [*BREAKING, *CODING, *LATE, "crash:p=0.3,length=2"])
 def test_the_same_bits_over_ranks(written: str, repair: bool) -> None:
     x, channel = points(), Channel(written, "loss:p=0.1", repair=repair)
     whole = rounds(channel, DENSE, x, 12)[-1]
@@ -357,7 +338,7 @@ def test_the_same_bits_over_ranks(written: str, repair: bool) -> None:
         ("topk:share=0.2", "loss:p=0.1"),
         ("delay:rounds=3,random=true",),
         ("bursts:p=0.2", "sleep:p=0.2"),
-        ("crash:p=0.1,length=2", "stragglers:share=0.2", "link:bandwidth=60,latency=0.5", "randomk:share=0.5"),
+        ("crash:p=0.1,length=2", "delay:rounds=1", "delay:rounds=2,random=true", "randomk:share=0.5"),
     ],
 )
 @pytest.mark.parametrize("order", first_is_quick(["combine-then-adapt", "adapt-then-combine"]))
@@ -432,12 +413,6 @@ def test_the_published_experiment_converges_through_bad_networks() -> None:
         ("quantize:bits=1", "bits must be from 2 to 32"),
         ("topk:share=0", "share must be above 0"),
         ("topk:share=0.1,feedback=perhaps", "feedback must be true or false"),
-        ("noise:std=-1", "std must be finite and not negative"),
-        ("corrupt:p=0.1,size=0", "size must be positive"),
-        ("stragglers:share=0", "share must be above 0"),
-        ("stragglers:share=0.1,rounds=0", "rounds must be at least 1"),
-        ("link:bandwidth=0", "bandwidth must be positive"),
-        ("link:bandwidth=9,latency=-1", "latency must be finite and not negative"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(written: str, words: str) -> None:
@@ -463,11 +438,10 @@ def test_on_a_time_varying_network_losses_keep_the_mean() -> None:
 
 
 def test_faults_are_written_as_they_are_read() -> None:
-    given = {"delay": "rounds=1", "stragglers": "share=0.1", "link": "bandwidth=100"}
+    given = {"delay": "rounds=1"}
     for name in FAULTS:
         written = given.get(name, "p=0.1" if "p" in FAULTS[name].__match_args__ else "")
         one = fault(f"{name}:{written}")
         assert fault(str(one)) == one
     assert fault("Loss:0.5") == Loss(0.5)
     assert isinstance(fault("loss:p=0.5"), MessageLoss)
-    assert isinstance(fault("corrupt:p=0.5"), Corrupt)
