@@ -345,8 +345,6 @@ class Command(Form[Configuration]):
             if name in given and given[name] not in default:
                 cure = re.sub(r"\bgive (\w+)", lambda found: f"give --{spelled(found[1])}", instead)
                 raise InputError(f"{self._where(name, by_flag)} is not for {self.names['algorithm']}: {cure}")
-        if getattr(algorithm, "events", None) is not None and run.checkpoint_every is not None:
-            raise InputError("--checkpoint-every is not for a run with --events: leave one of them out")
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:

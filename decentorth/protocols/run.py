@@ -97,7 +97,6 @@ class Asynchronous(Algorithm[Any, Any], Protocol):
 
     activations: int
     """The most activations of all agents together, which take the place of iterations."""
-    events: str | None
     log: str | None
     counts: ClassVar[str]
 

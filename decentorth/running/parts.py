@@ -61,10 +61,6 @@ class Parts:
         steps = self.steps(state)
         return map(self.completed, steps) if isinstance(self.stepper, Completing) else steps
 
-    def present(self, state: Any) -> tuple[Problem[Any], Any]:
-        """The problem and the state of the agents that are there; all, unless agents may leave for a time."""
-        return self.problem, state
-
     def written_by(self, writer: CheckpointWriter, state: Any) -> None:
         """Let the parts write checkpoints of their own beside the writer's."""
 

@@ -120,9 +120,8 @@ class Recording:
         if runaway is not None and self.row is not None:
             return advice.diverged(parts, runaway, state, self.row, self.good)
         values: dict[str, float] = {}
-        problem, seen = parts.present(state)
         for metric in self._metrics:
-            values |= zip(metric.columns, metric(problem, seen, parts.collective), strict=True)
+            values |= zip(metric.columns, metric(parts.problem, state, parts.collective), strict=True)
         advice.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
         counts = (state.k, *snapshot.counts, state.gradients)

@@ -11,7 +11,7 @@ The activation of agent i, at any time; A_ij = 1 / (in-degree + 1), B_ji = 1 / (
 
 rho_i is the mass that agent i has ever sent over each of its out-edges, so a lost message loses nothing: the next one that arrives
 carries its mass too. All masses are whole multiples of one quantum, as int64 modulo 2^64: `rho_j - used_ij` is right across the
-wrap, and two invariants hold exactly, whatever is lost, late, rolled back or started anew:
+wrap, and two invariants hold exactly, whatever is lost or late, also when an agent falls back to a checkpoint:
 
     z_i - Lambda_i = sum_j used_ij - (out-degree) rho_i                      of every agent alone
     sum_i z_i + sum over edges (rho_j - used_ij) = sum_i Lambda_i            their sum
@@ -24,8 +24,7 @@ Counters as in Tian, Sun, Scutari, "Achieving linear convergence in distributed 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +33,6 @@ from numpy.typing import NDArray
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Index, Landing, Problem
 from ..common.fields import landing
-from .events import Step
 
 Mass = NDArray[np.int64]
 QUANTUM_BITS = 54
@@ -62,8 +60,6 @@ class Message(NamedTuple):
     """rho_j, the mass ever sent over each of the sender's out-edges."""
     known: Index
     """``(2, n)``: of each agent the newest version that the sender knows of, and its level then."""
-    began: Mapping[int, Mass] = MappingProxyType({})
-    """Of agents that have joined, the mass with which the edge to them began."""
 
     @property
     def bytes(self) -> int:
@@ -75,7 +71,7 @@ class Message(NamedTuple):
         parts = (self.point.reshape(-1).view(np.int64), self.sent.reshape(-1), self.known.reshape(-1))
         return np.concatenate(([self.version], *parts))
 
-    def read(self, words: Index, began: Mapping[int, Mass] = MappingProxyType({})) -> Message:
+    def read(self, words: Index) -> Message:
         """The message in words, of the shapes of this one."""
         size, shape = self.point.size, self.point.shape
         return Message(
@@ -83,7 +79,6 @@ class Message(NamedTuple):
             words[1 : 1 + size].view(np.float64).reshape(shape),
             words[1 + size : 1 + 2 * size].reshape(shape),
             words[1 + 2 * size :].reshape(self.known.shape),
-            began,
         )
 
 
@@ -113,17 +108,9 @@ class Agent:
         The number of all agents.
     tolerance
         The bound on its local quantities for an agreed end; None for no such end.
-    steps
-        The declared events of all agents.
 
     Attributes
     ----------
-    there
-        False before it joins and after it has left.
-    left
-        The agents that have left, as far as it knows.
-    joiners
-        All agents that join.
     heard
         The newest message of each of ``ins`` that it has used.
     """
@@ -140,7 +127,6 @@ class Agent:
         outs: Sequence[int],
         n_agents: int,
         tolerance: float | None = None,
-        steps: Sequence[Step] = (),
     ) -> None:
         self.number, self.x, self.unit, self.step = number, x, unit, step
         self.ins, self.outs = list(ins), list(outs)
@@ -152,10 +138,6 @@ class Agent:
         self.mass = self.field.copy()
         self.known: Index = np.zeros((2, n_agents), dtype=np.int64)
         self.heard = [self.first()] * len(self.ins)
-        self._steps, self._kept = list(steps), np.zeros(0, dtype=np.int64)
-        self.joiners = frozenset(step.agent for step in steps if step.what == "join")
-        self._away, self.left = set(self.joiners - {number}), set[int]()
-        self.there, self._began = number not in self.joiners, dict[int, Mass]()
 
     def first(self) -> Message:
         """The message of version 0, which every agent knows without sending: the common start, and no mass."""
@@ -166,25 +148,13 @@ class Agent:
         """The activations of all agents that it knows of."""
         return int((self.known[0] & COUNT).sum())
 
-    @property
-    def receivers(self) -> list[int]:
-        """The agents of ``outs`` that are there, as far as it knows."""
-        return [i for i in self.outs if i not in self._away and i not in self.left]
-
-    def activate(self, heard: Sequence[Message]) -> Message | None:
-        """One activation with the newest message from each of ``ins``; the message that it sends, None if it is not there."""
-        usable = [True] * len(heard)
-        if self.joiners or self._steps or self.left:
-            heard, usable = self._change(heard)
-            if not self.there:
-                return None
+    def activate(self, heard: Sequence[Message]) -> Message:
+        """One activation with the newest message from each of ``ins``; the message that it sends."""
         v: Array = self.mass * np.float64(-self._own_step() * self.unit)
         v += self.x  # (1)
         x = v.copy()
-        mass, outs = self.mass, len(self.receivers)
+        mass, outs = self.mass, len(self.outs)
         for place, message in enumerate(heard):
-            if not usable[place]:
-                continue
             x += message.point
             if message.sent is not self.used[place]:
                 mass += message.sent
@@ -192,12 +162,12 @@ class Agent:
                 self.used[place] = message.sent
                 np.copyto(self.known, message.known, where=message.known[0] > self.known[0])
         self.heard = list(heard)
-        x *= 1.0 / (usable.count(True) + 1)  # (2)
+        x *= 1.0 / (len(heard) + 1)  # (2)
         field = self._fixed(x)
         mass += field
         mass -= self.field  # (3)
         if self._tolerance is not None:
-            self._judge(x, [message for message, one in zip(heard, usable, strict=True) if one], self._tolerance)
+            self._judge(x, heard, self._tolerance)
         share = mass // (outs + 1)
         self.sent = self.sent + share
         mass -= outs * share  # (4)
@@ -206,49 +176,7 @@ class Agent:
             self.finite, self.x[...] = False, np.nan
         self.version += 1
         self.known[0, self.number] = self.version
-        return Message(self.version, v, self.sent, self.known.copy(), self._began)  # (5)
-
-    def _change(self, heard: Sequence[Message]) -> tuple[list[Message], list[bool]]:
-        """Do what is declared to happen by now; the messages, with masses since the edges began, and whether each is usable."""
-        if self.number in self.joiners:
-            heard = [
-                message._replace(sent=message.sent - message.began[self.number]) if self.number in message.began else message
-                for message in heard
-            ]
-            if not self.there and self.number not in self.left:
-                for message in heard:
-                    if self.number in message.began:
-                        self.there = True
-                        self.known = message.known.copy()
-                        self.x[...] = message.point
-                        self.field = self._fixed(self.x)
-                        self.mass = self.field.copy()
-                        break
-        while self.there and self._steps and self._steps[0].at <= self.activations_known:
-            self._happen(self._steps.pop(0), heard)
-        return list(heard), [
-            not (j in self._away or j in self.left)
-            and not (message.version == 0 and j in self.joiners)
-            and (self.number not in self.joiners or self.number in message.began)
-            for j, message in zip(self.ins, heard, strict=True)
-        ]
-
-    def _happen(self, step: Step, heard: Sequence[Message]) -> None:
-        _, what, other = step
-        if what == "leave":
-            self.forget(other)
-            self.there &= other != self.number
-        elif what == "join":
-            if other in self._away:
-                self.admit(other)
-        elif other != self.number:
-            return
-        elif what == "keep":
-            self._kept = self.checkpoint()
-        elif what == "rollback":
-            self.roll_back(self._kept)
-        else:
-            self.restart(heard[0].point)
+        return Message(self.version, v, self.sent, self.known.copy())  # (5)
 
     def _own_step(self) -> float:
         """alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha, from the versions of the messages used."""
@@ -267,18 +195,11 @@ class Agent:
         return field.astype(np.int64)
 
     def balance(self) -> Mass:
-        """z_i - Lambda_i - sum_j used_ij + (out-degree) rho_i: exactly zero, modulo 2^64, after each activation; of an edge to an
-        agent that has joined, rho_i counts from when it began."""
-        total = self.mass - self.field
-        for i in self.receivers:
-            total += self.given(i)
+        """z_i - Lambda_i - sum_j used_ij + (out-degree) rho_i: exactly zero, modulo 2^64, after each activation."""
+        total: Mass = self.mass - self.field + len(self.outs) * self.sent
         for used in self.used:
             total -= used
         return total
-
-    def given(self, other: int) -> Mass:
-        """The mass that the agent has ever sent to one of ``outs``."""
-        return self.sent - self._began[other] if other in self._began else self.sent
 
     def _judge(self, x: Array, heard: Sequence[Message], tolerance: float) -> None:
         """This agent's level: 0 unless its tracker, its distance from its neighbours' points and its infeasibility have been small
@@ -291,8 +212,6 @@ class Agent:
         )
         self._calm = self._calm + 1 if largest <= tolerance else 0
         levels = self.known[1]
-        for gone in self.left:
-            levels[gone] = max(levels[gone], 3)
         if levels.max() < AGREED:
             levels[self.number] = 3
             levels[self.number] = min(1 + int(levels.min()), 3) if self._calm >= _CALM else 0
@@ -324,80 +243,34 @@ class Agent:
 
     def take(self, saved: Index) -> None:
         """The state in ``saved``, a `checkpoint` of this agent; a ValueError if it breaks the agent's invariant."""
-        size, shape, place = self.x.size, self.x.shape, 2
-
-        def mass() -> Mass:
-            nonlocal place
-            place += size
-            return saved[place - size : place].reshape(shape).copy()
-
-        if len(saved) != len(self.checkpoint()):
-            raise ValueError(f"it has {len(saved)} words instead of {len(self.checkpoint())}")
-        version, self._calm = int(saved[0]), int(saved[1])
-        x = mass().view(np.float64)
-        self.mass, field, self.sent = mass(), mass(), mass()
-        known = saved[place : place + self.known.size].reshape(self.known.shape).copy()
-        place += self.known.size
-        self.used = [mass() for _ in self.ins]
-        heard = []
-        for _ in self.ins:
-            place += 1
-            heard.append(Message(int(saved[place - 1]), mass().view(np.float64), mass(), np.zeros_like(known)))
-        self.version, self.known, self.heard, self.field = version, known, heard, field
-        if self.balance().any() or version < 0 or not np.isfinite(x).all():
+        size, shape, degree = self.x.size, self.x.shape, len(self.ins)
+        lengths = [2, *[size] * 4, self.known.size, *[size] * degree, *[1, size, size] * degree]
+        if len(saved) != sum(lengths):
+            raise ValueError(f"it has {len(saved)} words instead of {sum(lengths)}")
+        head, x, mass, field, sent, known, *rest = np.split(saved.copy(), np.cumsum(lengths[:-1]))
+        self.version, self._calm = head.tolist()
+        self.mass, self.field, self.sent = (one.reshape(shape) for one in (mass, field, sent))
+        self.known = known.reshape(self.known.shape)
+        self.used = [used.reshape(shape) for used in rest[:degree]]
+        messages = zip(*[iter(rest[degree:])] * 3, strict=True)
+        nothing = np.zeros_like(self.known)
+        self.heard = [
+            Message(int(version[0]), point.view(np.float64).reshape(shape), of.reshape(shape), nothing)
+            for version, point, of in messages
+        ]
+        if self.balance().any() or self.version < 0 or not np.isfinite(x.view(np.float64)).all():
             raise ValueError("its masses do not balance")
-        self.x[...] = x
-
-    def roll_back(self, saved: Index) -> None:
-        """Come back as an earlier `checkpoint`, however old, while the others have gone on; a mass in flight may be negative.
-
-        Raises as `take` does.
-        """
-        before = self.version
-        self.take(saved)
-        self.come_back(before)
+        self.x[...] = x.view(np.float64).reshape(shape)
 
     def come_back(self, before: int) -> None:
         """Go on from what `take` has taken: the version rises beyond ``before``, the newest of this agent that anybody knows.
 
-        The field is computed anew, as another machine may round it otherwise.
+        Both parts of the version rise. The field is computed anew, as another machine may round it otherwise.
         """
-        self._return(before)
-        field = self._fixed(self.x)
-        self.mass += field - self.field
-        self.field = field
-
-    def restart(self, x: Array) -> None:
-        """Begin anew at ``x``, ``(1, d, r)``, such as a neighbour's point, with counters of zero and no state of one's own."""
-        self._return(self.version)
-        self.x[...] = x
-        self.field = self._fixed(self.x)
-        self.mass, self.sent = self.field.copy(), np.zeros_like(self.field)
-        self.used = [np.zeros_like(self.field) for _ in self.ins]
-        self._began = dict.fromkeys(self._began, np.zeros_like(self.field))
-
-    def _return(self, before: int) -> None:
-        """The next incarnation after that of ``before`` and the version: both parts of a version go on rising."""
         incarnation = max(before >> 40, self.version >> 40) + 1
         self.version = incarnation << 40 | max(before & COUNT, self.version & COUNT)
         self.known[0, self.number] = self.version
         self._calm, self.known[1] = 0, 0
-
-    def forget(self, other: int) -> None:
-        """Go on without a neighbour that has left for good: what was got from it and given to it is taken back.
-
-        The agents that are left must stay strongly connected; they then converge to the minimiser of their own mean.
-        """
-        if other in self.ins:
-            place = self.ins.index(other)
-            self.mass -= self.used[place]
-            self.used[place] = np.zeros_like(self.mass)
-        if other in self.receivers:
-            self.mass += self.given(other)
-        self.left.add(other)
-
-    def admit(self, other: int) -> None:
-        """Go on with a neighbour that joins: the edge to it begins at zero, and its messages are used once there are any."""
-        self._away.discard(other)
-        if other in self.outs:
-            self._began = {**self._began, other: self.sent}
+        field = self._fixed(self.x)
+        self.mass += field - self.field
+        self.field = field

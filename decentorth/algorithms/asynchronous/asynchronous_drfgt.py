@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -33,7 +32,6 @@ from ..common.fields import landing
 from ..common.method import Method
 from ..common.schedules import Auto
 from .agent import COUNT, Agent, quantum
-from .events import check, events
 from .live import Live
 from .log import check_place, read_agent, versions, write
 from .schedule import Clocks, Graph, drawn, repeated
@@ -73,9 +71,6 @@ class AsynchronousDRFGT(Method):
     end_tolerance
         The run ends when all agents know, by flooding, that everybody's tracker, infeasibility and distance from its neighbours are
         at most this.
-    events
-        Agents that fall back, begin anew, leave or join, when agents know of so many activations, with a space between events:
-        "rollback:agent=1,at=900,to=500 restart:agent=2,at=900 leave:agent=3,at=900 join:agent=4,at=300".
     log
         The file to which the versions that each agent used are written; decentorth replay repeats the run from it.
     schedule
@@ -103,7 +98,6 @@ class AsynchronousDRFGT(Method):
     slow_agents: Natural = 0
     slowness: Condition = 10.0
     end_tolerance: Positive | None = None
-    events: str | None = None
     log: str | None = None
     schedule: Annotated[str | None, ""] = None
 
@@ -111,7 +105,6 @@ class AsynchronousDRFGT(Method):
         super().__post_init__()
         if self.slow_agents == 0 and self.slowness != type(self).slowness:
             raise ValueError("slowness has no effect without slow agents: give slow_agents, or leave it out")
-        events(self.events)
 
     def check_channel(self, channel: Any) -> None:
         """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
@@ -129,8 +122,8 @@ class AsynchronousDRFGT(Method):
         Raises
         ------
         ValueError
-            A single agent, a time-varying network, too many slow agents, events that the graph cannot have, a log that cannot be
-            used, or one on several ranks.
+            A single agent, a time-varying network, too many slow agents, a log that cannot be used, or one on several
+            ranks.
         """
         if network.sequence is not None:
             raise ValueError("an asynchronous run needs a graph that stays: give one graph, and losses as the channel loss:p=0.3")
@@ -138,18 +131,11 @@ class AsynchronousDRFGT(Method):
             raise ValueError("an asynchronous run needs at least two agents; for one take landing")
         if self.slow_agents > network.n_agents:
             raise ValueError(f"slow_agents must be at most the number of agents, {network.n_agents}, got {self.slow_agents}")
-        graph, steps, bounds = Graph.of(network.rows.indptr, network.rows.indices), events(self.events), network.bounds.tolist()
-        if self.schedule is None:
-            check(steps, graph, self.activations)
-        moved = {step.agent for step in steps if step.what in ("join", "leave")}
-        for rank, (start, stop) in enumerate(pairwise(bounds)):
-            if moved.issuperset(range(start, stop)):
-                raise ValueError(f"events: all agents of rank {rank} join or leave: start fewer ranks")
         if self.schedule is None:
             return self
         if network.communicator.size > 1:
             raise ValueError("a log is replayed in one process: leave mpirun out")
-        used = versions(self.schedule, graph)
+        used = versions(self.schedule, Graph.of(network.rows.indptr, network.rows.indices))
         return replace(self, activations=max(1, sum(map(len, used))))
 
     def init(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> AsynchronousState:
@@ -170,7 +156,6 @@ class AsynchronousDRFGT(Method):
                 graph.outs[first + i],
                 network.n_agents,
                 self.end_tolerance,
-                events(self.events),
             )
             for i in range(len(x))
         ]
@@ -191,13 +176,7 @@ class AsynchronousDRFGT(Method):
     def step(self, problem: Problem[Landing], network: Any, streams: Any, state: AsynchronousState) -> AsynchronousState:
         _, penalty, k, _, spent, agents = state
         x: Array = agents.agents[0].x.base  # type: ignore[assignment]  # all agents' points, of which each has a view
-        if isinstance(agents, Live):
-            k = agents.run(self.activations)
-        else:
-            k += 1
-            agent = agents.activate()
-            network.messages += len(agent.outs)
-            network.bytes += len(agent.outs) * agents.message_bytes
+        k = agents.step(network, k, self.activations)
         return AsynchronousState(x, penalty, k, spent + k // network.n_agents, spent, agents)
 
     def ending(self, problem: Problem[Landing], state: AsynchronousState) -> Stop | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...protocols import Index
-from .agent import AGREED, COUNT, Agent
+from .agent import AGREED, COUNT, Agent, Message
 from .log import entry, write_agent
 from .schedule import Clocks, Graph, uniforms
 
@@ -43,8 +44,6 @@ class Live:
         The agents' logs so far.
     agreed
         True if the run ended by agreement; the same on every rank.
-    absent
-        The agents that are not there at the beginning, and then at the end; the same on every rank.
     message_bytes
         The size of a message.
     whole
@@ -53,91 +52,106 @@ class Live:
 
     def __init__(self, agents: Sequence[Agent], graph: Graph, clocks: Clocks, seed: int, network: Any) -> None:
         self.agents, self.logs, self.agreed = list(agents), [bytearray() for _ in agents], False
-        self._graph, self._clocks, self._seed, self._network = graph, clocks, seed, network
-        self.absent, self.whole = sorted(agents[0].joiners), True
-        self.message_bytes = self.agents[0].first().bytes
+        self._graph, self._clocks, self._network = graph, clocks, network
+        self.whole = True
+        self._first = self.agents[0].first()
+        self.message_bytes = self._first.bytes
+        self._places: dict[tuple[int, int], int] = {}
+        """The number of the link of each edge to another rank."""
+        self._sources: list[tuple[int, int]] = []
+        """The edge of each link from another rank."""
+        self._newest: dict[tuple[int, int], Message] = {}
+        self._streams = [uniforms(seed, agent.number, len(agent.outs)) for agent in agents]
+        self._used = [[0] * len(agent.ins) for agent in agents]
+        self._sent = 0
         self._keeping: tuple[Path, float, float, Callable[[], bool]] | None = None
         self._due = [(0.0, 0.0)] * len(agents)
 
-    def run(self, activations: int) -> int:
-        """Activate until all agents know of the end; the activations of all ranks. Called once, on every rank.
+    def step(self, network: Any, k: int, activations: int) -> int:
+        """Activate until all agents know of the end, after ``activations`` of all agents; those of all ranks. Called once.
 
         Where the loss of a rank is survived, the agents of the others write their checkpoints, and the error is raised.
         """
         try:
-            return self._run(activations)
-        except getattr(self._network.communicator, "failures", ()):
+            self._open()
+            while not self._over():
+                for number in range(len(self.agents)):
+                    self._turn(number, activations)
+            return self._finish()
+        except getattr(network.communicator, "failures", ()):
             for number in range(len(self.agents)):
                 self._due[number] = 0.0, 0.0
                 self._keep(number)
             raise
 
-    def _run(self, activations: int) -> int:
-        network, graph, loss = self._network, self._graph, self._clocks.loss
+    def _open(self) -> None:
+        """Open the links to other ranks; each agent has the messages that it starts with."""
         if not self.whole:
             self._come_back()
+        network, graph = self._network, self._graph
         rank = (np.searchsorted(network.bounds, np.arange(network.n_agents), side="right") - 1).tolist()
-        own = network.communicator.rank
         crossing = [(j, i) for j in range(network.n_agents) for i in graph.outs[j] if rank[i] != rank[j]]
-        sends = [edge for edge in crossing if rank[edge[0]] == own]
-        receives = [edge for edge in crossing if rank[edge[1]] == own]
-        first, zero = self.agents[0].first(), np.zeros_like(self.agents[0].sent)
-        newest = {(j, agent.number): message for agent in self.agents for j, message in zip(agent.ins, agent.heard, strict=True)}
-        post = network.communicator.post(
-            [(rank[i], _tag(crossing, rank, (j, i))) for j, i in sends],
-            [(rank[j], _tag(crossing, rank, (j, i))) for j, i in receives],
-            1 + 2 * first.point.size + first.known.size,
-        )
-        place = {edge: number for number, edge in enumerate(sends)}
-        streams = [uniforms(self._seed, agent.number, len(agent.outs)) for agent in self.agents]
-        used = [[0] * len(agent.ins) for agent in self.agents]
-        sent = 0
-        over = False
-        while not over:
-            for number, agent in enumerate(self.agents):
-                began = time.perf_counter()
-                for which, arrived in post.arrived().items():
-                    newest[receives[which]] = first.read(arrived, {receives[which][1]: zero})
-                heard = [newest[j, agent.number] for j in agent.ins]
-                message = agent.activate(heard)
-                if message is None:
-                    continue
-                versions = [one.version & COUNT for one in heard]
-                self.logs[number] += entry(used[number], versions)
-                used[number] = versions
-                agent.spend(activations)
-                message.known[1, agent.number] = agent.level
-                self._keep(number)
-                receivers = agent.receivers
-                for draw, i in zip(next(streams[number]), agent.outs, strict=True):
-                    if i not in receivers:
-                        continue
-                    sent += 1
-                    if draw < loss:
-                        continue
-                    edge = (agent.number, i)
-                    if edge not in place:
-                        newest[edge] = message
-                    else:
-                        post.send(place[edge], message._replace(sent=agent.given(i)).words())
-                slow = self._clocks.periods[agent.number] - 1.0
-                if slow > 0.0:
-                    time.sleep(slow * (time.perf_counter() - began))
-            over = all(agent.level >= AGREED or not agent.there for agent in self.agents) and post.over()
-        post.close()
-        facts = [
-            sum(agent.version & COUNT for agent in self.agents),
-            sent,
-            all(agent.level == AGREED for agent in self.agents if agent.there),
-            [agent.number for agent in self.agents if not agent.there],
-        ]
-        every = [json.loads(one) for one in network.communicator.allgather_bytes(json.dumps(facts).encode())]
-        self.agreed = all(one[2] for one in every)
-        self.absent = [number for one in every for number in one[3]]
-        messages: int = sum(one[1] for one in every)
-        network.messages += messages
-        network.bytes += messages * self.message_bytes
-        return sum(one[0] for one in every)
+        tags = Counter[tuple[int, int]]()
+        sends, receives = [], []
+        for j, i in crossing:
+            tag = tags[rank[j], rank[i]]
+            tags[rank[j], rank[i]] += 1  # the number of the edge among those between the same two ranks
+            if rank[j] == network.communicator.rank:
+                self._places[j, i] = len(sends)
+                sends.append((rank[i], tag))
+            if rank[i] == network.communicator.rank:
+                self._sources.append((j, i))
+                receives.append((rank[j], tag))
+        self._post = network.communicator.post(sends, receives, len(self._first.words()))
+        for agent in self.agents:
+            self._newest |= {(j, agent.number): message for j, message in zip(agent.ins, agent.heard, strict=True)}
+
+    def _receive(self) -> None:
+        """Take the newest messages that have arrived."""
+        for link, words in self._post.arrived().items():
+            self._newest[self._sources[link]] = self._first.read(words)
+
+    def _turn(self, number: int, activations: int) -> None:
+        """Activate an agent with the newest messages, send, and sleep if the agent is slow."""
+        began = time.perf_counter()
+        self._receive()
+        agent = self.agents[number]
+        heard = [self._newest[j, agent.number] for j in agent.ins]
+        message = agent.activate(heard)
+        versions = [one.version & COUNT for one in heard]
+        self.logs[number] += entry(self._used[number], versions)
+        self._used[number] = versions
+        agent.spend(activations)
+        message.known[1, agent.number] = agent.level
+        self._keep(number)
+        for draw, i in zip(next(self._streams[number]), agent.outs, strict=True):
+            edge = (agent.number, i)
+            self._sent += 1
+            if draw < self._clocks.loss:
+                continue
+            if edge in self._places:
+                self._post.send(self._places[edge], message.words())
+            else:
+                self._newest[edge] = message
+        slow = self._clocks.periods[agent.number] - 1.0
+        if slow > 0.0:
+            time.sleep(slow * (time.perf_counter() - began))
+
+    def _over(self) -> bool:
+        """True once the agents of every rank know of the end."""
+        return all(agent.level >= AGREED for agent in self.agents) and bool(self._post.over())
+
+    def _finish(self) -> int:
+        """Close the links and add up what all ranks did; the activations of all agents."""
+        self._post.close()
+        made = sum(agent.version & COUNT for agent in self.agents)
+        facts = [made, self._sent, all(agent.level == AGREED for agent in self.agents)]
+        every = self._network.communicator.allgather_bytes(json.dumps(facts).encode())
+        activations, messages, agreed = zip(*map(json.loads, every), strict=True)
+        self.agreed = all(agreed)
+        self._network.messages += sum(messages)
+        self._network.bytes += sum(messages) * self.message_bytes
+        return sum(activations)
 
     def keep(self, folder: Path, activations: float, seconds: float, ended: Callable[[], bool]) -> None:
         """Let every agent write its checkpoint, at the start and then each time that it knows of so many more activations, or so
@@ -169,7 +183,7 @@ class Live:
         self.recover([row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)])
 
     def recover(self, rows: Sequence[Index | None]) -> None:
-        """Take checkpoints that the agents have made at different times, where there are any; `run` goes on from them."""
+        """Take checkpoints that the agents have made at different times, where there are any; `step` goes on from them."""
         self.whole = False
         for agent, row in zip(self.agents, rows, strict=True):
             agent.take(agent.checkpoint() if row is None else row)
@@ -181,10 +195,3 @@ class Live:
         newest = [max(versions) for versions in zip(*every, strict=True)]
         for agent in self.agents:
             agent.come_back(newest[agent.number])
-
-
-def _tag(crossing: Sequence[tuple[int, int]], rank: Sequence[int], edge: tuple[int, int]) -> int:
-    """The number of an edge among those between the same two ranks."""
-    ends = [(rank[j], rank[i]) for j, i in crossing]
-    where = crossing.index(edge)
-    return ends[:where].count(ends[where])

@@ -6,7 +6,7 @@ point and no mass.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
@@ -59,8 +59,8 @@ def uniforms(seed: int, agent: int, width: int) -> Iterator[list[float]]:
         yield from stream.random((_BLOCK, width)).tolist()
 
 
-def drawn(graph: Graph, clocks: Clocks, seed: int) -> Generator[Activation, bool | None]:
-    """The activations in the order of their times, for ever; one of which False is sent was not made, and sends nothing."""
+def drawn(graph: Graph, clocks: Clocks, seed: int) -> Iterator[Activation]:
+    """The activations in the order of their times, for ever."""
     n = len(graph.ins)
     streams = [uniforms(seed, i, 1 + 2 * len(graph.outs[i])) for i in range(n)]
     coming: dict[tuple[int, int], list[tuple[float, int]]] = {(j, i): [] for i in range(n) for j in graph.ins[i]}
@@ -74,16 +74,16 @@ def drawn(graph: Graph, clocks: Clocks, seed: int) -> Generator[Activation, bool
             arrivals = coming[j, i]
             while arrivals and arrivals[0][0] <= now:
                 newest[j, i] = max(newest[j, i], heappop(arrivals)[1])
-        made = (yield i, [newest[j, i] for j in graph.ins[i]]) is not False
-        count[i] += made
+        yield i, [newest[j, i] for j in graph.ins[i]]
+        count[i] += 1
         numbers = next(streams[i])
-        for place, k in enumerate(graph.outs[i] if made else ()):
+        for place, k in enumerate(graph.outs[i]):
             if numbers[1 + 2 * place] >= clocks.loss:
                 heappush(coming[i, k], (now + clocks.delay * numbers[2 + 2 * place], count[i]))
         heapreplace(events, (now + clocks.periods[i] * (0.8 + 0.4 * numbers[0]), i))
 
 
-def repeated(graph: Graph, versions: Sequence[Index]) -> Generator[Activation, bool | None]:
+def repeated(graph: Graph, versions: Sequence[Index]) -> Iterator[Activation]:
     """The activations of a log in an order in which every message that is used has been sent; a ValueError if there is none.
 
     ``versions`` has for each agent ``(activations, in-degree)`` those that it used.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -23,7 +23,7 @@ class Simulation:
     agents
         All agents, in their order.
     schedule
-        Makes the activations, from the first one on; told False of those that an agent has not made, as it is not there.
+        Makes the activations, from the first one on.
     ends
         The number of the last activation of each agent, where it is known.
 
@@ -39,9 +39,7 @@ class Simulation:
         False of a run that continues from checkpoints of different times, so that the logs do not repeat it.
     """
 
-    def __init__(
-        self, agents: Sequence[Agent], schedule: Callable[[], Generator[Activation, bool | None]], ends: Sequence[float] = ()
-    ) -> None:
+    def __init__(self, agents: Sequence[Agent], schedule: Callable[[], Iterator[Activation]], ends: Sequence[float] = ()) -> None:
         self.agents, self._schedule, self._ends = list(agents), schedule, ends or [math.inf] * len(agents)
         self.whole = True
         self.message_bytes = self.agents[0].first().bytes
@@ -54,43 +52,35 @@ class Simulation:
         self.sent: list[dict[int, Message]] = [{} for _ in self.agents]
         self._count = [0] * len(self.agents)
         self.used = [[0] * len(agent.ins) for agent in self.agents]
-        self._passed = [[0] * len(agent.ins) for agent in self.agents]
+
+    def step(self, network: Any, k: int, activations: int) -> int:
+        """Make the next activation of the schedule, and count its messages; the activations so far, ``k`` before it."""
+        agent = self.activate()
+        network.messages += len(agent.outs)
+        network.bytes += len(agent.outs) * self.message_bytes
+        return k + 1
 
     def activate(self) -> Agent:
         """The next activation of the schedule; the agent whose it was."""
         number, versions = next(self._coming)
-        while (message := self.agents[number].activate(self._heard(number, versions))) is None:
-            self._pass(number, versions)
-            number, versions = self._coming.send(False)
-        self._note(number, versions)
-        self.sent[number][self._count[number]] = message
-        return self.agents[number]
-
-    def _heard(self, number: int, versions: Sequence[int]) -> list[Message]:
-        """The messages of these versions; of version 0 the agent has a message from the start."""
         agent = self.agents[number]
-        return [self.sent[j][version] if version else own for j, version, own in zip(agent.ins, versions, agent.heard, strict=True)]
+        messages = zip(agent.ins, versions, agent.heard, strict=True)  # of version 0 it has a message from the start
+        message = agent.activate([self.sent[j][version] if version else own for j, version, own in messages])
+        self._note(number, versions, message)
+        return agent
 
-    def _note(self, number: int, versions: Sequence[int]) -> None:
-        """Write an activation to the agent's log, and drop what nobody will use any more."""
-        self.logs[number] += entry(self.used[number], versions)
-        self.used[number] = list(versions)
+    def _note(self, number: int, versions: Sequence[int], message: Message) -> None:
+        """Write an activation to the agent's log, keep its message, and drop those that all who hear an agent have passed."""
+        before, self.used[number] = self.used[number], list(versions)
+        self.logs[number] += entry(before, versions)
         self._count[number] += 1
-        self._pass(number, versions)
-
-    def _pass(self, number: int, versions: Sequence[int]) -> None:
-        """Drop the messages that all who hear an agent have passed."""
-        before, self._passed[number] = self._passed[number], list(versions)
+        self.sent[number][self._count[number]] = message
         for j, old, new in zip(self.agents[number].ins, before, versions, strict=True):
             if new > old:
-                outs = self.agents[j].outs
-                goes_on = [(i, place) for i, place in zip(outs, self._places[j], strict=True) if self._count[i] < self._ends[i]]
-                least = min((self._passed[i][place] for i, place in goes_on), default=math.inf)
-                messages = self.sent[j]
-                for version in list(messages):
-                    if version >= least:
-                        break
-                    del messages[version]
+                outs = zip(self.agents[j].outs, self._places[j], strict=True)
+                least = min((self.used[i][place] for i, place in outs if self._count[i] < self._ends[i]), default=math.inf)
+                for version in [version for version in self.sent[j] if version < least]:
+                    del self.sent[j][version]
 
     def saved(self) -> Index:
         """``(n, length)``: of each agent the number of its messages that may still be used, that of all activations of the
@@ -116,8 +106,7 @@ class Simulation:
             raise ValueError(f"its agents have made {made} activations of {k}")
         for _ in range(made):
             number, versions = next(self._coming)
-            self._note(number, versions)
-            self.sent[number][self._count[number]] = self.agents[number].first()
+            self._note(number, versions, self.agents[number].first())
         for agent, sent, row in zip(self.agents, self.sent, rows, strict=True):
             words, width = 2 + len(agent.checkpoint()), len(agent.first().words())
             if row[0] != len(sent) or len(row) < words + len(sent) * width:
@@ -137,24 +126,15 @@ class Simulation:
             agent.come_back(newest[agent.number])
 
     @property
-    def absent(self) -> list[int]:
-        """The agents that are not there: not yet, or not any more."""
-        gone = set[int]().union(*(agent.left for agent in self.agents))
-        return [agent.number for agent in self.agents if not agent.there or agent.number in gone]
-
-    @property
     def agreed(self) -> bool:
         """True once every agent knows that all have agreed on the end."""
-        return all(agent.level == AGREED for agent in self.agents if agent.there)
+        return all(agent.level == AGREED for agent in self.agents)
 
     def deviation(self) -> Mass:
-        """sum_i z_i + the mass in flight - sum_i Lambda_i over those that are there, modulo 2^64: exactly zero, but while some
-        neighbours of an agent that leaves do not know it yet."""
+        """sum_i z_i + the mass in flight - sum_i Lambda_i, modulo 2^64: exactly zero."""
         total: Mass = np.zeros_like(self.agents[0].mass)
         for agent in self.agents:
-            if agent.there:
-                total += agent.mass - agent.field
+            total += agent.mass - agent.field
             for j, used in zip(agent.ins, agent.used, strict=True):
-                if self.agents[j].there and agent.number in self.agents[j].receivers:
-                    total += self.agents[j].given(agent.number) - used
+                total += self.agents[j].sent - used
         return total

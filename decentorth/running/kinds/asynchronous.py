@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any, ClassVar, cast
-
-import numpy as np
+from typing import Any
 
 from ...network import Network, Shrinking, surviving
-from ...protocols import Asynchronous, Problem
+from ...protocols import Asynchronous
 from ...result import Result
 from ...stopping import LocalMaximum, rules_of
 from ..arguments import Setup
@@ -17,7 +15,7 @@ from ..checkpoint import AGENTS, CheckpointWriter, Resumed, on_all
 from ..loop import Outcome
 from ..options import Options
 from ..parts import Parts
-from ..rank_loss import check_leaving, divided_anew
+from ..rank_loss import divided_anew
 from .plain import Run
 
 log = logging.getLogger(__name__)
@@ -48,15 +46,8 @@ class Agents(Run):
             if self.collective.rank == 0:
                 self.algorithm.check_place()
 
-    def _check_problem(self, problem: Problem[Any]) -> None:
-        if self.algorithm.events is not None:
-            check_leaving(problem, "a run with events")
-
     def _options(self, options: Options) -> Options:
         """On several ranks the rows are the first and the last alone."""
-        saves = options.checkpoints is not None or options.resume is not None
-        if self.algorithm.events is not None and saves:
-            raise ValueError("checkpoints are not for an asynchronous run with events: leave one of them out")
         if rules_of(LocalMaximum, options.rule):
             raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
         if self.network.communicator.size > 1:
@@ -128,22 +119,9 @@ class Restarting(Agents):
 
 
 class AgentParts(Parts):
-    """The parts of a run whose agents may be absent for a time, and cannot go back to a copy of their points."""
+    """The parts of a run whose agents cannot go back to a copy of their points."""
 
     repeats = False
-    _absent: ClassVar[tuple[list[int], Any]] = ([], None)
-
-    def present(self, state: Any) -> tuple[Problem[Any], Any]:
-        absent = state.agents.absent
-        if not absent:
-            return self.problem, state
-        before, left = self._absent
-        if before != absent:
-            left = cast(Any, self.problem).without(np.array(absent))
-            left.prepare(self.collective)
-            object.__setattr__(self, "_absent", (absent, left))
-        stay = ~np.isin(np.arange(self.problem.n_agents)[self.problem.agents], absent)
-        return left, state._replace(x=state.x[stay], penalty=state.penalty[stay])
 
     def written_by(self, writer: CheckpointWriter, state: Any) -> None:
         if self.collective.size > 1:
