@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -247,7 +248,7 @@ class Agent:
         lengths = [2, *[size] * 4, self.known.size, *[size] * degree, *[1, size, size] * degree]
         if len(saved) != sum(lengths):
             raise ValueError(f"it has {len(saved)} words instead of {sum(lengths)}")
-        head, x, mass, field, sent, known, *rest = np.split(saved.copy(), np.cumsum(lengths[:-1]))
+        head, x, mass, field, sent, known, *rest = np.split(saved.copy(), list(accumulate(lengths[:-1])))
         self.version, self._calm = head.tolist()
         self.mass, self.field, self.sent = (one.reshape(shape) for one in (mass, field, sent))
         self.known = known.reshape(self.known.shape)
