@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from topologies import DirectedWeights, WeightSequence
 
 Placement = Literal["even", "fewer-cuts"]
+_PLACEMENTS: dict[str, Callable[[Csr, int], Index]] = {
+    "even": lambda W, ranks: even_bounds(W.rows, ranks),
+    "fewer-cuts": fewer_cuts_bounds,
+}
 _KEPT_PLANS = 64
 _LARGEST_DIRECTED = 1500
 """The largest number of agents of a directed network with a spectrum (`topologies.directed_spectrum`)."""
@@ -100,13 +104,11 @@ class Network(Shown):
                 self.rows = plain(self.W)
         self.n_agents = self.rows.rows
         ranks = self.communicator.size
-        if isinstance(placement, np.ndarray):
-            self.bounds = placement
-        elif placement in ("even", "fewer-cuts"):
-            even = even_bounds(self.n_agents, ranks)
-            self.bounds = even if placement == "even" else fewer_cuts_bounds(self.rows, ranks)
-        else:
-            raise ValueError(f"placement must be 'even' or 'fewer-cuts', got {placement!r}")
+        if isinstance(placement, str):
+            if placement not in _PLACEMENTS:
+                raise ValueError(f"placement must be 'even' or 'fewer-cuts', got {placement!r}")
+            placement = _PLACEMENTS[placement](self.rows, ranks)
+        self.bounds = placement
         self.agents = slice(int(self.bounds[self.communicator.rank]), int(self.bounds[self.communicator.rank + 1]))
         self.n_local = self.agents.stop - self.agents.start
         self.rounds = self.messages = self.bytes = 0
@@ -302,14 +304,8 @@ class Network(Shown):
         return self._mix((labels, *xs), alike=True)
 
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
-        """One round in which the elementwise maximum of ``x`` over an agent and its neighbours, the first result, comes in the same
-        messages as W x for each of the others."""
-        widths = tuple([one.size // self.n_local for one in (x, *xs)])
-        plan = self._plan()
-        traffic = plan.traffic[widths]
-        out = traffic.mix_and_max((x, *xs))
-        self._count(traffic, plan.directed_edges, traffic.agent_bytes)
-        return out
+        """Mix ``xs`` and, in the same messages, take the maximum of ``x`` over each neighbourhood: (maximum, W xs...)."""
+        return self._round((x, *xs), Traffic.mix_and_max)
 
     def max(self, x: Array, rounds: int = 1) -> Array:
         """Max-consensus: the elementwise maximum of ``x``, ``(n_local, ...)``, over the agents within ``rounds`` edges and itself.
@@ -317,12 +313,8 @@ class Network(Shown):
         After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the largest. For no rounds the
         result is ``x`` itself.
         """
-        width = x.size // self.n_local
         for _ in range(rounds):
-            plan = self._plan()
-            traffic = plan.traffic[(width,)]
-            x = traffic.max(x)
-            self._count(traffic, plan.directed_edges, 8 * width)
+            (x,) = self.mix_and_max(x)
         return x
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
@@ -376,10 +368,16 @@ class Network(Shown):
         return contextlib.nullcontext()
 
     def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
+        if alike:
+            return self._round(xs, Traffic.mix_alike)
+        return self._round(xs, Traffic.mix, pushed)
+
+    def _round(self, xs: tuple[Array, ...], mix: Callable[..., tuple[Array, ...]], *how: int) -> tuple[Array, ...]:
+        """One counted round in which all messages arrive; ``mix`` is a method of `Traffic`."""
         widths = tuple([x.size // self.n_local for x in xs])
         plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
         traffic = plan.traffic[widths]
-        out = traffic.mix_alike(xs) if alike else traffic.mix(xs, pushed)
+        out = mix(traffic, xs, *how)
         self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
 

@@ -115,7 +115,7 @@ class Traffic:
         return [xs if received is None else received for received in self._received]
 
     def add(self, blocks: Sequence[Csr], gathered: Sequence[Sequence[Array]], number: int, out: Array) -> Array:
-        """``out``, to which the products of ``blocks``, one for each piece, with the pieces' arrays of this number are added."""
+        """Add ``blocks @ arrays[number]`` of every piece to ``out``; return it."""
         width, flat = self._widths[number], out.reshape(-1)
         for block, arrays in zip(blocks, gathered, strict=False):
             accumulate(block, width, arrays[number].reshape(-1), flat, self._loop)
@@ -136,12 +136,8 @@ class Traffic:
                 self._product(width, W.indptr, W.indices, W.data, x.reshape(-1), out.reshape(-1))
             return fresh
         gathered = self.gather(xs)
-        return tuple(
-            [
-                self.add(self._blocks if number < pulled else self._push_blocks, gathered, number, np.zeros(x.shape))
-                for number, x in enumerate(xs)
-            ]
-        )
+        mixed = self._products(self._blocks, gathered, xs[:pulled])
+        return (*mixed, *self._products(self._push_blocks, gathered, xs, pulled))
 
     def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """The largest label received, then W x for each array, where W has the edges between equal labels only.
@@ -152,16 +148,16 @@ class Traffic:
         heard, blocks = xs[0].copy(), self._blocks
         if not all((arrays[0] == heard[0]).all() for arrays in gathered):
             heard, blocks = self._halo.alike([arrays[0] for arrays in gathered])
-        return (heard, *[self.add(blocks, gathered, number, np.zeros(x.shape)) for number, x in enumerate(xs) if number > 0])
+        return (heard, *self._products(blocks, gathered, xs, 1))
 
     def mix_and_max(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """The elementwise maximum of the first array over an agent and its neighbours, then W x for each of the others."""
         gathered = self.gather(xs)
-        largest = self._halo.largest([arrays[0].reshape(-1, self._widths[0]) for arrays in gathered]).reshape(xs[0].shape)
-        others = [self.add(self._blocks, gathered, number, np.zeros(x.shape)) for number, x in enumerate(xs) if number > 0]
-        return (largest, *others)
+        largest = self._halo.largest([arrays[0].reshape(-1, self._widths[0]) for arrays in gathered])
+        return (largest.reshape(xs[0].shape), *self._products(self._blocks, gathered, xs, 1))
 
-    def max(self, x: Array) -> Array:
-        """The elementwise maximum over an agent and its neighbours; fresh, C-contiguous."""
-        values = [arrays[0].reshape(-1, self._widths[0]) for arrays in self.gather((x,))]
-        return self._halo.largest(values).reshape(x.shape)
+    def _products(
+        self, blocks: Sequence[Csr], gathered: Sequence[Sequence[Array]], xs: tuple[Array, ...], first: int = 0
+    ) -> list[Array]:
+        """The product of ``blocks`` with each array from number ``first`` on; fresh, C-contiguous."""
+        return [self.add(blocks, gathered, number, np.zeros(xs[number].shape)) for number in range(first, len(xs))]
