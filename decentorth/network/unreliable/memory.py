@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -25,25 +26,6 @@ class _Key(NamedTuple):
     size: int
 
 
-class _Sent:
-    """The last messages of one array, ``(depth, n_local, size)``, as a ring buffer; number 0 is the newest."""
-
-    def __init__(self, messages: Array) -> None:
-        self._newest = 0
-        self._messages: list[Array] = list(messages)
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def __getitem__(self, late: int) -> Array:
-        return self._messages[(self._newest + late) % len(self)]
-
-    def advance(self) -> Array:
-        """The buffer of the next message, which takes the place of the oldest."""
-        self._newest = (self._newest - 1) % len(self)
-        return self[0]
-
-
 class Messages(NamedTuple):
     """The messages of an exchange."""
 
@@ -64,7 +46,8 @@ class Memory:
         self._channel, self._seed, self._agents = channel, seed, agents
         self._n_local = agents.stop - agents.start
         self._codings, self._late = channel.all(Coding), channel.all(Delay)
-        self._sent: dict[_Key, _Sent] = {}
+        self._sent: dict[_Key, deque[Array]] = {}
+        """The last messages of each array, ``(n_local, size)``, the newest first."""
         self._buffers: dict[_Key, Array] = {}
 
     def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, back: Mask) -> Messages:
@@ -93,13 +76,15 @@ class Memory:
         feedback, sent, depth = self._channel.feedback, self._sent.get(key), 1 + self._channel.lateness
         first = sent is None
         if sent is None:
-            sent = self._sent[key] = _Sent(np.empty((depth, *x.shape)))
+            sent = self._sent[key] = deque(np.empty((depth, *x.shape)))
         rest = None
         if first and feedback:
             sent[0][...] = np.where(asleep[:, None], 0.0, x)
         else:
-            before, now = sent[0], sent.advance()
-            rest = self._code(x, source, now, before if feedback else None, asleep)
+            before = sent[0] if feedback else None
+            sent.rotate()  # the oldest message makes room for the newest
+            now = sent[0]
+            rest = self._code(x, source, now, before, asleep)
             if feedback and back.any():
                 now[back], rest[back] = x[back], 0.0
         for earlier in range(1, depth if first else 1):
@@ -140,7 +125,7 @@ class Memory:
         """All stored messages as arrays ``(n_local, ...)``, with the same names at all times and one layout for all agents."""
         if not self._channel.remembers:
             return {}
-        parts = [sent[late] for sent in self._sent.values() for late in range(len(sent))]
+        parts = [message for sent in self._sent.values() for message in sent]
         layout = np.array([(*key, len(sent)) for key, sent in self._sent.items()], dtype=np.float64).reshape(1, -1)
         return {
             "messages": np.concatenate([np.empty((self._n_local, 0)), *parts], axis=1),
@@ -162,4 +147,4 @@ class Memory:
             raise ValueError(f"the messages in flight must be {self._n_local} x {ends[-1]} numbers, got {messages.shape}")
         for (*key, depth), first, last in zip(layout.tolist(), ends, ends[1:], strict=False):
             part = messages[:, first:last].reshape(self._n_local, depth, -1)
-            self._sent[_Key(*key)] = _Sent(np.ascontiguousarray(part.transpose(1, 0, 2)))
+            self._sent[_Key(*key)] = deque(np.ascontiguousarray(part.transpose(1, 0, 2)))
