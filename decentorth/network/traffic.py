@@ -136,8 +136,8 @@ class Traffic:
                 self._product(width, W.indptr, W.indices, W.data, x.reshape(-1), out.reshape(-1))
             return fresh
         gathered = self.gather(xs)
-        mixed = self._products(self._blocks, gathered, xs[:pulled])
-        return (*mixed, *self._products(self._push_blocks, gathered, xs, pulled))
+        pulls = self._products(self._blocks, gathered, xs[:pulled])
+        return (*pulls, *self._products(self._push_blocks, gathered, xs, pulled))
 
     def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """The largest label received, then W x for each array, where W has the edges between equal labels only.

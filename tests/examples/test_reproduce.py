@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from decentorth import __version__
+from examples.reproduce import PAPERS, main, read_items
 from tests.support.mpi import ROOT
-
-sys.path.insert(0, str(ROOT / "examples"))
-from reproduce import PAPERS, main, read_items
 
 PAGES = {paper: (ROOT / "docs" / "papers" / f"{paper}.md").read_text() for paper in PAPERS}
 ITEMS = [item for paper in PAPERS for item in read_items(paper)]

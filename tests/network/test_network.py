@@ -208,11 +208,8 @@ def test_a_difference_is_told_on_every_rank() -> None:
 
     expected = "the starting point must be the same on every rank; it differs from rank 0's on rank 2, 5"
     assert split(7, differ) == [expected] * 7
-
-
-def test_many_differences_are_told_briefly() -> None:
-    found = split(10, lambda c, own: message(ValueError, lambda: c.same("W", b"0" if c.rank == 0 else b"1")))
-    assert found == ["W must be the same on every rank; it differs from rank 0's on rank 1, 2, 3, 4, 5, 6, 7, 8 and more"] * 10
+    many = split(10, lambda c, own: message(ValueError, lambda: c.same("W", b"0" if c.rank == 0 else b"1")))
+    assert {found.partition("on rank ")[2] for found in many} == {"1, 2, 3, 4, 5, 6, 7, 8 and more"}
 
 
 def test_what_fails_on_one_rank_fails_on_all() -> None:

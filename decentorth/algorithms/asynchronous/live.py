@@ -92,7 +92,8 @@ class Live:
         rank = (np.searchsorted(network.bounds, np.arange(network.n_agents), side="right") - 1).tolist()
         crossing = [(j, i) for j in range(network.n_agents) for i in graph.outs[j] if rank[i] != rank[j]]
         tags = Counter[tuple[int, int]]()
-        sends, receives = [], []
+        sends: list[tuple[int, int]] = []
+        receives: list[tuple[int, int]] = []
         for j, i in crossing:
             tag = tags[rank[j], rank[i]]
             tags[rank[j], rank[i]] += 1  # the number of the edge among those between the same two ranks

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-import topologies as tp
 from decentorth.network import Network
 from decentorth.network.halo import Halo, even_bounds, plan
 from decentorth.protocols import Array
@@ -160,15 +159,6 @@ def test_a_time_varying_network_uses_the_matrix_of_each_round(name: str, ranks: 
         heard, matrix = network.mix_alike(labels, np.eye(sequence.n))
         assert matrix.tobytes() == masked(sequence.at(k), labels).toarray().tobytes()
         assert heard.tolist() == largest_heard(sequence.at(k), labels)
-
-
-def test_labels_alone_spread_their_maximum_one_edge_a_round() -> None:
-    network = Network(tp.metropolis_weights(tp.path(6)), "serial")
-    labels = np.array([0.0, 3.0, 1.0, 0.0, 0.0, 0.0])
-    for expected in ([3, 3, 3, 1, 0, 0], [3, 3, 3, 3, 1, 0], [3, 3, 3, 3, 3, 1], [3] * 6):
-        (labels,) = network.mix_alike(labels)
-        assert labels.tolist() == expected
-    assert network.bytes == 4 * 10 * 8
 
 
 def test_left_out_edges_may_be_any() -> None:
