@@ -58,9 +58,13 @@ class AgentCollective:
         return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
 
     def max(self, value: float) -> float:
-        encoded = np.array([np.isnan(value), -np.inf if np.isnan(value) else value], dtype=np.float64)
+        encoded = np.array([0.0, value])
+        if np.isnan(value):
+            encoded[:] = 1.0, -np.inf
         has_nan, largest = self.communicator.max(encoded)
-        return float("nan") if has_nan else float(largest)
+        if has_nan:
+            return float("nan")
+        return float(largest)
 
     def largest(self, values: Array) -> Array:
         return self.communicator.max(values)

@@ -91,17 +91,7 @@ class Network(Shown):
     def __init__(self, W: Any, comm: Any = None, placement: Placement | Index = "even") -> None:
         self.communicator = connect(comm)
         self.sequence: WeightSequence | None = None
-        if isinstance(W, Csr):
-            self.rows = W
-        else:
-            from topologies import DirectedWeights, WeightSequence, check_weights
-
-            self.sequence = W if isinstance(W, WeightSequence) else None
-            if isinstance(W, DirectedWeights):
-                self.rows = plain(W.A)._replace(push=W.B.data)
-            else:
-                self.W = check_weights(W) if self.sequence is None else self.sequence.at(0)
-                self.rows = plain(self.W)
+        self.rows = self._read(W)
         self.n_agents = self.rows.rows
         ranks = self.communicator.size
         if isinstance(placement, str):
@@ -117,23 +107,42 @@ class Network(Shown):
         self._plans: dict[Hashable, Plan] = {}
         self._tree: list[Level] | None = None
         self._sums: dict[int, TreeSum] = {}
-        if (
-            ranks > 1 and self.sequence is None and not self._too_large
-        ):  # computed once, by rank 0: step sizes made from it are the same bits everywhere
+        if ranks > 1 and self.sequence is None and not self._too_large:
+            # computed once, by rank 0: step sizes made from it are the same bits everywhere
             if self.directed:
                 self.push_pull_spectrum = PushPullSpectrum(*self._of_root(self._own_push_pull_spectrum, 4))
             else:
                 self.spectrum = Spectrum(*self._of_root(self._own_spectrum, 2))
 
+    def _read(self, W: Any) -> Csr:
+        """The rows of W, of the first matrix of a sequence, or of both matrices of a directed network."""
+        if isinstance(W, Csr):
+            return W
+        from topologies import DirectedWeights, WeightSequence, check_weights
+
+        if isinstance(W, DirectedWeights):
+            return plain(W.A)._replace(push=W.B.data)
+        if isinstance(W, WeightSequence):
+            self.sequence, self.W = W, W.at(0)
+        else:
+            self.W = check_weights(W)
+        return plain(self.W)
+
     def _of_root(self, find: Callable[[], tuple[float, ...]], count: int) -> list[float]:
-        """So many numbers that rank 0 finds, on every rank."""
-        shared = np.array(find() if self.communicator.rank == 0 else np.zeros(count))
+        """``count`` numbers that rank 0 finds, on every rank."""
+        shared = np.zeros(count)
+        if self.communicator.rank == 0:
+            shared[:] = find()
         self.communicator.bcast(shared)
         return [float(number) for number in shared]
 
     def _facts(self) -> Mapping[str, object]:
-        edges = {"directed_edges": self.W.nnz - self.n_agents} if self.directed else {"edges": (self.W.nnz - self.n_agents) // 2}
-        links = edges if self.sequence is None else {"sequence": self.sequence}
+        links: dict[str, object] = {"sequence": self.sequence}
+        directed_edges = self.W.nnz - self.n_agents
+        if self.directed:
+            links = {"directed_edges": directed_edges}
+        elif self.sequence is None:
+            links = {"edges": directed_edges // 2}
         return {"n_agents": self.n_agents, **links, "ranks": self.communicator.size}
 
     @cached_property
@@ -207,12 +216,18 @@ class Network(Shown):
     def digest(self) -> bytes:
         """The SHA-256 of W (or of the first matrices of a sequence), which must be the same on every rank."""
         hashed = hashlib.sha256()
-        sequence = self.sequence
-        matrices = [self.rows] if sequence is None else [plain(sequence.at(k)) for k in range(sequence.period or 4)]
-        for W in matrices:
-            for part in (W.indptr, W.indices, W.data, *(() if W.push is None else (W.push,))):
-                hashed.update(part.tobytes())
+        for k in range(self.period or 4):
+            W = self._rows_of(k)
+            for part in (W.indptr, W.indices, W.data, W.push):
+                if part is not None:
+                    hashed.update(part.tobytes())
         return hashed.digest()
+
+    def _rows_of(self, k: int) -> Csr:
+        """The matrix of round ``k``."""
+        if self.sequence is None:
+            return self.rows
+        return plain(self.sequence.at(k))
 
     def in_flight(self) -> dict[str, Array]:
         """The messages that have not arrived, as arrays ``(n_local, ...)`` by name; the names never change, and here are none."""
@@ -252,12 +267,14 @@ class Network(Shown):
 
     def _plan(self) -> Plan:
         """The plan of the next round; plans of a sequence are cached by distinct matrix, and the oldest is dropped first."""
-        key = None if self.sequence is None else (self.sequence.distinct(self.rounds),)
+        key: Hashable = None
+        if self.sequence is not None:
+            key = (self.sequence.distinct(self.rounds),)
         known = self._plans.get(key)
         if known is None:
             if len(self._plans) >= _KEPT_PLANS:
                 del self._plans[next(iter(self._plans))]
-            known = self._plans[key] = self._new_plan(self.rows if self.sequence is None else plain(self.sequence.at(self.rounds)))
+            known = self._plans[key] = self._new_plan(self._rows_of(self.rounds))
             known.traffic.compiled = self.compiled
         return known
 
@@ -351,7 +368,9 @@ class Network(Shown):
         """The number of rounds after which a value has reached all agents (`topologies.flooding_rounds`)."""
         from topologies import flooding_rounds
 
-        return flooding_rounds(self.directed_weights if self.directed else self.W if self.sequence is None else self.sequence)
+        if self.directed:
+            return flooding_rounds(self.directed_weights)
+        return flooding_rounds(self.W if self.sequence is None else self.sequence)
 
     @property
     def period(self) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -43,9 +44,11 @@ class Traffic:
     def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...], compiled: bool = False) -> None:
         self._halo, self._widths, self._n_local = halo, widths, halo.agents.stop - halo.agents.start
         self._blocks = halo.blocks
-        pushed = [block if block.push is None else block._replace(data=block.push) for block in self._blocks]
-        self._push_blocks = self._blocks if self._blocks[0].push is None else tuple(pushed)
+        self._push_blocks = self._blocks
         """The blocks of B; those of W where it is symmetric."""
+        if self._blocks[0].push is not None:
+            pushes: Any = [block.push for block in self._blocks]
+            self._push_blocks = tuple([block._replace(data=B) for block, B in zip(self._blocks, pushes, strict=True)])
         self._received: list[list[Array] | None] = [None] * len(self._blocks)
         """The factors of each block of W; None for the own agents."""
         self._packs: list[tuple[slice | Index, list[Array]]] = []

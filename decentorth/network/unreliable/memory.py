@@ -68,7 +68,9 @@ class Memory:
             if self._codings or self._late:
                 message, rest = self._send(_Key(exchange, part, sizes[part]), x, source, asleep, back, late)
             found.arrays.append(message)
-            found.rests.append(x - message if rest is None and message is not x else rest)
+            if rest is None and message is not x:
+                rest = x - message
+            found.rests.append(rest)
         return found
 
     def _send(self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int) -> tuple[Array, Array | None]:
@@ -87,10 +89,13 @@ class Memory:
             rest = self._code(x, source, now, before, asleep)
             if feedback and back.any():
                 now[back], rest[back] = x[back], 0.0
-        for earlier in range(1, depth if first else 1):
-            sent[earlier][...] = sent[0]
+        if first:
+            for earlier in range(1, depth):
+                sent[earlier][...] = sent[0]
         if isinstance(late, int):
-            return sent[late], None if late else rest
+            if late > 0:
+                rest = None
+            return sent[late], rest
         message = self._buffers.setdefault(key, np.empty_like(x))  # a buffer that is used again is not allocated again
         for rounds in range(depth):
             message[late == rounds] = sent[rounds][late == rounds]

@@ -198,34 +198,36 @@ class UnreliableNetwork(Network):
     def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
         if self._asleep is None:
             return super()._mix(xs, alike, pushed)
-        labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
+        labels, xs = xs[: int(alike)], xs[int(alike) :]
         plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
         lost = plan.lost(t, asleep)
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
-
         traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
         gathered = traffic.gather((*labels, *messages.arrays))
         used = plan.used(lost)
-        heard: tuple[Array, ...] = ()
+        out: list[Array] = []
+        blocks = plan.halo.blocks
         if alike:
-            largest, blocks = plan.halo.alike([arrays[0] for arrays in gathered], used)
-            heard = (largest,)
-        else:
-            blocks = plan.halo.blocks if used is None else plan.halo.using(used)
-        out = []
+            heard, blocks = plan.halo.alike([arrays[0] for arrays in gathered], used)
+            out.append(heard)
+        elif used is not None:
+            blocks = plan.halo.using(used)
         for number, (x, rest) in enumerate(zip(xs, messages.rests, strict=True), len(labels)):
-            if rest is not None and not self.channel.repair:
+            if rest is None:
+                rest = np.zeros(x.shape)
+            elif not self.channel.repair:
                 rest *= plan.halo.own_weights(blocks)[:, None]
-            out.append(traffic.add(blocks, gathered, number, np.zeros(x.shape) if rest is None else rest.reshape(x.shape)))
+            out.append(traffic.add(blocks, gathered, number, rest.reshape(x.shape)))
         sender, receiver = plan.directed
         sent = ~asleep[sender]
-        again = sent & lost if self.channel.feedback else np.zeros(0)
-        self._count(traffic, int(sent.sum() + again.sum()), messages.size + 8 * len(labels))
+        count = int(sent.sum())
         if self.channel.feedback:
+            count += int((sent & lost).sum())
             whole = sent & (self._back[sender] | self._back[receiver])
             self.bytes += int(whole.sum()) * (messages.whole - messages.size)
+        self._count(traffic, count, messages.size + 8 * len(labels))
         self._exchange += 1
-        return (*heard, *out)
+        return tuple(out)
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:
         super()._count(traffic, messages, size)
