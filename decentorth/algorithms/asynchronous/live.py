@@ -18,11 +18,12 @@ import numpy as np
 
 from ...protocols import Index
 from .agent import AGREED, COUNT, Agent, Message
-from .log import entry, write_agent
+from .driver import Driver
+from .log import write_agent
 from .schedule import Clocks, Graph, uniforms
 
 
-class Live:
+class Live(Driver):
     """Agents of one rank.
 
     Parameters
@@ -40,29 +41,19 @@ class Live:
 
     Attributes
     ----------
-    logs
-        The agents' logs so far.
     agreed
         True if the run ended by agreement; the same on every rank.
-    message_bytes
-        The size of a message.
-    whole
-        False of a run that continues, so that the logs do not repeat it.
     """
 
     def __init__(self, agents: Sequence[Agent], graph: Graph, clocks: Clocks, seed: int, network: Any) -> None:
-        self.agents, self.logs, self.agreed = list(agents), [bytearray() for _ in agents], False
-        self._graph, self._clocks, self._network = graph, clocks, network
-        self.whole = True
-        self._first = self.agents[0].first()
-        self.message_bytes = self._first.bytes
+        super().__init__(agents)
+        self._graph, self._clocks, self._network, self.agreed = graph, clocks, network, False
         self._places: dict[tuple[int, int], int] = {}
         """The number of the link of each edge to another rank."""
         self._sources: list[tuple[int, int]] = []
         """The edge of each link from another rank."""
         self._newest: dict[tuple[int, int], Message] = {}
         self._streams = [uniforms(seed, agent.number, len(agent.outs)) for agent in agents]
-        self._used = [[0] * len(agent.ins) for agent in agents]
         self._sent = 0
         self._keeping: tuple[Path, float, float, Callable[[], bool]] | None = None
         self._due = [(0.0, 0.0)] * len(agents)
@@ -86,9 +77,11 @@ class Live:
 
     def _open(self) -> None:
         """Open the links to other ranks; each agent has the messages that it starts with."""
-        if not self.whole:
-            self._come_back()
         network, graph = self._network, self._graph
+        if not self.whole:
+            own = json.dumps([agent.known[0].tolist() for agent in self.agents])
+            every = network.communicator.allgather_bytes(own.encode())
+            self.come_back([row for one in every for row in json.loads(one)])
         rank = (np.searchsorted(network.bounds, np.arange(network.n_agents), side="right") - 1).tolist()
         crossing = [(j, i) for j in range(network.n_agents) for i in graph.outs[j] if rank[i] != rank[j]]
         tags = Counter[tuple[int, int]]()
@@ -103,14 +96,14 @@ class Live:
             if rank[i] == network.communicator.rank:
                 self._sources.append((j, i))
                 receives.append((rank[j], tag))
-        self._post = network.communicator.post(sends, receives, len(self._first.words()))
+        self._post = network.communicator.post(sends, receives, len(self.first.words()))
         for agent in self.agents:
             self._newest |= {(j, agent.number): message for j, message in zip(agent.ins, agent.heard, strict=True)}
 
     def _receive(self) -> None:
         """Take the newest messages that have arrived."""
         for link, words in self._post.arrived().items():
-            self._newest[self._sources[link]] = self._first.read(words)
+            self._newest[self._sources[link]] = self.first.read(words)
 
     def _turn(self, number: int, activations: int) -> None:
         """Activate an agent with the newest messages, send, and sleep if the agent is slow."""
@@ -119,9 +112,7 @@ class Live:
         agent = self.agents[number]
         heard = [self._newest[j, agent.number] for j in agent.ins]
         message = agent.activate(heard)
-        versions = [one.version & COUNT for one in heard]
-        self.logs[number] += entry(self._used[number], versions)
-        self._used[number] = versions
+        self.write(number, [one.version & COUNT for one in heard])
         agent.spend(activations)
         message.known[1, agent.number] = agent.level
         self._keep(number)
@@ -165,7 +156,8 @@ class Live:
         if self._keeping is None:
             return
         folder, activations, seconds, ended = self._keeping
-        agent, known, now = self.agents[number], self.agents[number].activations_known, time.monotonic()
+        agent, now = self.agents[number], time.monotonic()
+        known = agent.activations_known
         if ended():
             agent.spend(0)
         if agent.finite and (known >= self._due[number][0] or now >= self._due[number][1]):
@@ -181,18 +173,4 @@ class Live:
 
     def restore(self, rows: Index, k: int) -> None:
         """Go on from what ``saved`` of these agents, here or in one process, has returned; messages under way are lost."""
-        self.recover([row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)])
-
-    def recover(self, rows: Sequence[Index | None]) -> None:
-        """Take checkpoints that the agents have made at different times, where there are any; `step` goes on from them."""
-        self.whole = False
-        for agent, row in zip(self.agents, rows, strict=True):
-            agent.take(agent.checkpoint() if row is None else row)
-
-    def _come_back(self) -> None:
-        """Let all agents' versions rise beyond those that are in anybody's checkpoint: a neighbour's may be the later one."""
-        known = json.dumps([agent.known[0].tolist() for agent in self.agents])
-        every = [row for one in self._network.communicator.allgather_bytes(known.encode()) for row in json.loads(one)]
-        newest = [max(versions) for versions in zip(*every, strict=True)]
-        for agent in self.agents:
-            agent.come_back(newest[agent.number])
+        self.recover(self.checkpoints(rows))

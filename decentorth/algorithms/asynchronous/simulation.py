@@ -11,11 +11,13 @@ import numpy as np
 
 from ...protocols import Index
 from .agent import AGREED, Agent, Mass, Message
-from .log import entry
+from .driver import Driver
 from .schedule import Activation
 
+Schedule = Callable[[], Iterator[Activation]]
 
-class Simulation:
+
+class Simulation(Driver):
     """Agents in one process.
 
     Parameters
@@ -29,29 +31,21 @@ class Simulation:
 
     Attributes
     ----------
-    logs
-        The agents' logs so far.
     sent
         The messages of each agent that may still be used, by the number of its activation.
-    message_bytes
-        The size of a message.
-    whole
-        False of a run that continues from checkpoints of different times, so that the logs do not repeat it.
     """
 
-    def __init__(self, agents: Sequence[Agent], schedule: Callable[[], Iterator[Activation]], ends: Sequence[float] = ()) -> None:
-        self.agents, self._schedule, self._ends = list(agents), schedule, ends or [math.inf] * len(agents)
-        self.whole = True
-        self.message_bytes = self.agents[0].first().bytes
+    def __init__(self, agents: Sequence[Agent], schedule: Schedule, ends: Sequence[float] = ()) -> None:
+        super().__init__(agents)
+        self._schedule, self._ends = schedule, ends or [math.inf] * len(agents)
         self._places = [[self.agents[i].ins.index(agent.number) for i in agent.outs] for agent in agents]
         self._begin()
 
     def _begin(self) -> None:
-        self.logs = [bytearray() for _ in self.agents]
+        self.clear()
         self._coming = self._schedule()
         self.sent: list[dict[int, Message]] = [{} for _ in self.agents]
         self._count = [0] * len(self.agents)
-        self.used = [[0] * len(agent.ins) for agent in self.agents]
 
     def step(self, network: Any, k: int, activations: int) -> int:
         """Make the next activation of the schedule, and count its messages; the activations so far, ``k`` before it."""
@@ -64,21 +58,23 @@ class Simulation:
         """The next activation of the schedule; the agent whose it was."""
         number, versions = next(self._coming)
         agent = self.agents[number]
-        messages = zip(agent.ins, versions, agent.heard, strict=True)  # of version 0 it has a message from the start
-        message = agent.activate([self.sent[j][version] if version else own for j, version, own in messages])
-        self._note(number, versions, message)
+        heard = list(agent.heard)  # of version 0 it has a message from the start
+        for place, (j, version) in enumerate(zip(agent.ins, versions, strict=True)):
+            if version > 0:
+                heard[place] = self.sent[j][version]
+        self._note(number, versions, agent.activate(heard))
         return agent
 
     def _note(self, number: int, versions: Sequence[int], message: Message) -> None:
         """Write an activation to the agent's log, keep its message, and drop those that all who hear an agent have passed."""
-        before, self.used[number] = self.used[number], list(versions)
-        self.logs[number] += entry(before, versions)
+        before = self.write(number, versions)
         self._count[number] += 1
         self.sent[number][self._count[number]] = message
         for j, old, new in zip(self.agents[number].ins, before, versions, strict=True):
             if new > old:
                 outs = zip(self.agents[j].outs, self._places[j], strict=True)
-                least = min((self.used[i][place] for i, place in outs if self._count[i] < self._ends[i]), default=math.inf)
+                waiting = [self.used[i][place] for i, place in outs if self._count[i] < self._ends[i]]
+                least = min(waiting, default=math.inf)
                 for version in [version for version in self.sent[j] if version < least]:
                     del self.sent[j][version]
 
@@ -99,7 +95,7 @@ class Simulation:
         """
         self._begin()
         if rows[0, 0] < 0:
-            return self.recover([row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)])
+            return self.recover(self.checkpoints(rows))
         made = int(rows[0, 1])
         self.whole = made == k
         if not 0 <= made <= k:
@@ -107,23 +103,21 @@ class Simulation:
         for _ in range(made):
             number, versions = next(self._coming)
             self._note(number, versions, self.agents[number].first())
+        width = len(self.first.words())
         for agent, sent, row in zip(self.agents, self.sent, rows, strict=True):
-            words, width = 2 + len(agent.checkpoint()), len(agent.first().words())
-            if row[0] != len(sent) or len(row) < words + len(sent) * width:
+            words = 2 + len(agent.checkpoint())
+            under_way = row[words : words + len(sent) * width]
+            if row[0] != len(sent) or len(under_way) < len(sent) * width:
                 raise ValueError(f"agent {agent.number} has other messages under way")
             agent.take(row[2:words])
-            for place, number in enumerate(sent):
-                sent[number] = agent.first().read(row[words + place * width : words + (place + 1) * width].copy())
+            for number, message in zip(sent, under_way.reshape(-1, width).copy(), strict=True):
+                sent[number] = self.first.read(message)
 
     def recover(self, rows: Sequence[Index | None]) -> None:
-        """Go on from checkpoints that the agents have made at different times, where there are any; messages under way are lost."""
+        """As in `Driver`; the agents come back at once."""
         self._begin()
-        self.whole = False
-        for agent, row in zip(self.agents, rows, strict=True):
-            agent.take(agent.checkpoint() if row is None else row)
-        newest = [max(versions) for versions in zip(*(agent.known[0].tolist() for agent in self.agents), strict=True)]
-        for agent in self.agents:
-            agent.come_back(newest[agent.number])
+        super().recover(rows)
+        self.come_back([agent.known[0].tolist() for agent in self.agents])
 
     @property
     def agreed(self) -> bool:
