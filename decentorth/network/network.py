@@ -88,6 +88,9 @@ class Network(Shown):
         W cannot average, or there are more ranks than agents; the same on every rank.
     """
 
+    channel: Any = None
+    """The faults of messages; set on an unreliable network, and for asynchronous agents."""
+
     def __init__(self, W: Any, comm: Any = None, placement: Placement | Index = "even") -> None:
         self.communicator = connect(comm)
         self.sequence: WeightSequence | None = None

@@ -85,7 +85,9 @@ class Message(NamedTuple):
 
 def quantum(largest: float) -> float:
     """The quantum of the masses, a power of two, from the largest entry of all agents' fields and gradients at the start."""
-    return math.ldexp(1.0, (math.frexp(largest)[1] if 0.0 < largest < math.inf else 0) - QUANTUM_BITS)
+    if not 0.0 < largest < math.inf:
+        largest = 0.5  # its exponent is 0
+    return math.ldexp(1.0, math.frexp(largest)[1] - QUANTUM_BITS)
 
 
 class Agent:
@@ -211,11 +213,16 @@ class Agent:
             float(self._problem.constraint.feasibility(x)[0]),  # type: ignore[attr-defined]  # every set has it
             *[float(norms(x - message.point)[0]) for message in heard],
         )
-        self._calm = self._calm + 1 if largest <= tolerance else 0
+        self._calm += 1
+        if not largest <= tolerance:
+            self._calm = 0
         levels = self.known[1]
         if levels.max() < AGREED:
             levels[self.number] = 3
-            levels[self.number] = min(1 + int(levels.min()), 3) if self._calm >= _CALM else 0
+            if self._calm >= _CALM:
+                levels[self.number] = min(1 + int(levels.min()), 3)
+            else:
+                levels[self.number] = 0
             if levels.min() == 3:
                 levels[self.number] = AGREED
         else:

@@ -143,27 +143,20 @@ class AsynchronousDRFGT(Method):
         gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
         largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
         unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
-        graph, x, first = Graph.of(network.rows.indptr, network.rows.indices), x0.copy(), problem.agents.start
-        own = [
-            Agent(
-                first + i,
-                problem.restrict(slice(first + i, first + i + 1)),
-                x[i : i + 1],
-                unit,
-                float(step[i]),
-                float(penalty[i]),
-                graph.ins[first + i],
-                graph.outs[first + i],
-                network.n_agents,
-                self.end_tolerance,
-            )
-            for i in range(len(x))
-        ]
-        slow = [self.slowness if i < self.slow_agents else 1.0 for i in range(network.n_agents)]
+        graph, x = Graph.of(network.rows.indptr, network.rows.indices), x0.copy()
+        own = []
+        for i, number in enumerate(range(problem.agents.start, problem.agents.stop)):
+            alone, links = problem.restrict(slice(number, number + 1)), (graph.ins[number], graph.outs[number])
+            alpha, lam = float(step[i]), float(penalty[i])
+            agent = Agent(number, alone, x[i : i + 1], unit, alpha, lam, *links, network.n_agents, self.end_tolerance)
+            own.append(agent)
+        fast = network.n_agents - self.slow_agents
+        periods = (self.slowness,) * self.slow_agents + (1.0,) * fast
         kept = 1.0
-        for fault in network.channel.faults if hasattr(network, "channel") else ():
-            kept *= 1.0 - fault.p
-        clocks = Clocks(tuple(slow), self.delay, 1.0 - kept)
+        if network.channel is not None:
+            for fault in network.channel.faults:
+                kept *= 1.0 - fault.p
+        clocks = Clocks(periods, self.delay, 1.0 - kept)
         if network.communicator.size > 1:
             agents: Simulation | Live = Live(own, graph, clocks, streams.seed, network)
         elif self.schedule is None:
@@ -221,7 +214,9 @@ class AsynchronousDRFGT(Method):
         """alpha and lambda ``(n_local,)``, and the gradients spent."""
         n, spent, scale = len(x0), 0, landing_scale(problem.constraint)
         automatic = "auto" in (self.step_size, self.penalty)
-        limit = network.push_pull_spectrum.limit if automatic and network.directed else 2.0
+        limit = 2.0
+        if automatic and network.directed:
+            limit = network.push_pull_spectrum.limit
         part = min(0.1, limit / 2.0)
         if self.step_size == "auto":
             mean, spent = curvature(problem, network, streams, x0)
@@ -230,5 +225,6 @@ class AsynchronousDRFGT(Method):
                 step = np.minimum(step, part / (scale * self.penalty))
         else:
             step = np.full(n, float(self.step_size))
-        penalty = part / (scale * step) if self.penalty == "auto" else np.full(n, float(self.penalty))
-        return step, penalty, spent
+        if self.penalty == "auto":
+            return step, part / (scale * step), spent
+        return step, np.full(n, float(self.penalty)), spent

@@ -44,8 +44,13 @@ def entry(before: Sequence[int], now: Sequence[int]) -> bytes:
     increases = [b - a for a, b in zip(before, now, strict=True)]
     if all(0 <= one < _ESCAPE for one in increases):
         return bytes(increases)
-    parts = [bytes([one]) if one < _ESCAPE else bytes([_ESCAPE]) + one.to_bytes(8, "little") for one in increases]
-    return b"".join(parts)
+    found = bytearray()
+    for one in increases:
+        if one < _ESCAPE:
+            found.append(one)
+        else:
+            found += bytes([_ESCAPE]) + one.to_bytes(8, "little")
+    return bytes(found)
 
 
 def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> Index:
@@ -60,9 +65,10 @@ def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> I
     else:
         found, place = [], 0
         while place < len(log):
-            wide = log[place] == _ESCAPE
-            found.append(int.from_bytes(log[place + 1 : place + 9], "little") if wide else log[place])
-            place += 9 if wide else 1
+            one, place = log[place], place + 1
+            if one == _ESCAPE:
+                one, place = int.from_bytes(log[place : place + 8], "little"), place + 8
+            found.append(one)
         if max(found) > max(last):
             raise ValueError("a version is used that was never sent")
         steps = np.array(found, dtype=np.int64)
@@ -137,9 +143,14 @@ def read(path: str | os.PathLike[str]) -> Recorded:
     """The header and the agents' logs of a file; a ValueError if it is no log, or damaged."""
 
     def size(header: Mapping[str, Any]) -> int:
-        counts, sizes = header.get("activations"), header.get("bytes")
-        whole = all(isinstance(one, list) and all(type(k) is int and k >= 0 for k in one) for one in (counts, sizes))
-        return sum(sizes) if whole and len(counts) == len(sizes) else -1  # type: ignore[arg-type]  # both are lists
+        counts: Any = header.get("activations")
+        sizes: Any = header.get("bytes")
+        for numbers in (counts, sizes):
+            if not isinstance(numbers, list) or not all(type(k) is int and k >= 0 for k in numbers):
+                return -1
+        if len(counts) != len(sizes):
+            return -1
+        return sum(sizes)
 
     header, content = _read(path, "log", "log of an asynchronous run: give a file that the setting log has written", size)
     ends = [0, *accumulate(header["bytes"])]
