@@ -89,6 +89,7 @@ class UnreliableNetwork(Network):
     """
 
     steady = False
+    channel: Channel
 
     def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
         super().__init__(W, comm, placement)
