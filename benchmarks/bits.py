@@ -118,7 +118,6 @@ RUNS = {
     """,
     "--problem hevp --dimension 10 --agents 1": """
         hevp-* --algorithm * for gs_jobcd j_jobcd vr_j_jobcd hyperbolic_jacobi csdm umcm jadmm rgd
-        hevp-numpy-* --algorithm * --kernel numpy for gs_jobcd j_jobcd vr_j_jobcd hyperbolic_jacobi
         hevp-spread-* --algorithm * --spread-samples 12 for gs_jobcd j_jobcd vr_j_jobcd hyperbolic_jacobi csdm umcm jadmm rgd
         hevp-resumed-* --algorithm * --checkpoint-every 7 --iterations 18 then --iterations 30 for vr_j_jobcd csdm umcm jadmm
         hevp-*-corrected --algorithm * --varsigma pair --correction 5 for gs_jobcd vr_j_jobcd

@@ -1,7 +1,10 @@
-"""The kernels, compiled by numba. `plain` is the version in NumPy, `subproblem` derives the mathematics of `minimise`.
+"""Loops over pairs of rows, compiled by numba; `subproblem` derives the mathematics of `minimise`.
+
+All functions work on one agent's matrices, ``(n, n)``, in place. ``first`` and ``second`` are the rows of k pairs, ``(k,)`` each,
+``v`` the factors ``(k, 2, 2)`` and ``signs`` the diagonal of J, ``(n,)``. Except for `gauss_seidel`, pairs have no row in common.
 
 Compiled code is cached on disk for the next process if a folder is writable. The kernels use one thread, so that the bits of a run
-do not depend on the number of processors.
+do not depend on the number of processors. Without numba Python runs the same loops, some hundred times slower.
 """
 
 from __future__ import annotations
@@ -10,19 +13,26 @@ from collections.abc import Callable
 from math import atan2, copysign, cos, hypot, inf, nan, sin, sqrt
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ..protocols import Array, Index
 from .subproblem import CERTAIN, EPS, MOST, NEAR, STEEPEST, TINY, Solution, Sweep
 
+try:
+    import numba
+except ImportError:
+    numba = None
+
 F = TypeVar("F", bound=Callable[..., Any])
+Four = tuple[float, float, float, float]
 SQRT2 = sqrt(2.0)
 
 
 def _compiled(**options: Any) -> Callable[[F], F]:
     """Compile at the first call; division by zero gives infinity or NaN, as in NumPy."""
+    if numba is None:
+        return np.errstate(all="ignore")
 
     def compile(function: F) -> F:
         try:
@@ -121,12 +131,7 @@ def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> tuple[float
 
 
 @exact
-def _pair(
-    hyperbolic: bool,
-    linear: tuple[float, float, float, float],
-    squares: tuple[float, float, float, float],
-    mixed: tuple[float, float, float, float],
-) -> tuple[float, float, float, float, float, int]:
+def _pair(hyperbolic: bool, linear: Four, squares: Four, mixed: Four) -> tuple[float, float, float, float, float, int]:
     """The rows of V, the minimum and the ray; ``linear`` and ``squares`` are <E, P> and <E, E>_Q for I, X, Z, R, ``mixed`` is
     <I, X>_Q, <Z, R>_Q, <I, R>_Q, <Z, X>_Q."""
     p_i, p_x, p_z, p_r = linear
@@ -161,7 +166,11 @@ def _minimise(hyperbolic: Any, linear: Array, curvature: Array, v: Array, value:
 
 
 def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> Solution:
-    """See `subproblem.minimise`."""
+    """The minimisers of 1/2 vec(V)^T Q vec(V) + <V, P>, with P and Q in the `BASIS`.
+
+    ``hyperbolic``, ``(k,)``, is True where J_BB has two signs; ``linear``, ``(k, 4)``, is <E, P>; ``curvature``, ``(k, 4, 4)``, has
+    the forms <E, F>_Q.
+    """
     k = len(hyperbolic)
     solution = Solution(np.empty((k, 2, 2)), np.empty(k), np.empty(k, dtype=np.int64))
     _minimise(hyperbolic, np.ascontiguousarray(linear), np.ascontiguousarray(curvature), *solution)
@@ -196,7 +205,7 @@ def _blocks(a: Array, b: Array, first: Index, second: Index, out: Array) -> None
 
 
 def blocks(a: Array, b: Array, first: Index, second: Index) -> Array:
-    """See `Kernels`."""
+    """The blocks [a b^T]_BB of the pairs B, ``(k, 2, 2)``."""
     out = np.empty((len(first), 2, 2))
     _blocks(a, b, first, second, out)
     return out
@@ -204,7 +213,7 @@ def blocks(a: Array, b: Array, first: Index, second: Index) -> Array:
 
 @_fast
 def turn_rows(x: Array, v: Array, first: Index, second: Index) -> None:
-    """See `Kernels`."""
+    """Set ``x[B] <- V x[B]``, in place."""
     for k in range(len(first)):
         _combine(x[first[k]], x[second[k]], v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1])
 
@@ -220,7 +229,7 @@ def _turn_entries(row: Array, v: Array, first: Index, second: Index) -> None:
 
 @_fast
 def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
-    """See `Kernels`. One pair of rows at a time, which stays in cache."""
+    """Set ``m[B] <- V m[B]`` and then ``m[:, B] <- m[:, B] V^T``, in place: one pair of rows at a time, which stays in cache."""
     alone = np.ones(len(m), dtype=np.bool_)
     for k in range(len(first)):
         i, j = first[k], second[k]
@@ -240,65 +249,85 @@ def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
 
 
 @exact
-def _varsigma(mii: float, mij: float, mjj: float, constant: float, scaled: float) -> float:
-    return constant + scaled * (0.5 * (mii + mjj) + hypot(0.5 * (mii - mjj), mij))
+def _isotropic(m1: float, m2: float, m3: float, sweep: Sweep) -> tuple[Four, Four, float]:
+    """The values of `_own_form` for Q = (varsigma + theta) I."""
+    largest = 0.5 * (m1 + m3) + hypot(0.5 * (m1 - m3), m2)
+    kappa = 2.0 * (sweep.constant + sweep.scaled * largest + sweep.theta)
+    return (kappa, kappa, kappa, kappa), (0.0, 0.0, 0.0, 0.0), 0.0
+
+
+@exact
+def _own_form(h: tuple[float, float, float], m1: float, m2: float, m3: float, theta: float) -> tuple[Four, Four, float]:
+    """The ``squares`` and ``mixed`` of `_pair`, and <I, Z>_Q, for Q = M_BB kron H_BB + theta I."""
+    h1, h2, h3 = h
+    same, cross, swap = h1 * m1 + h3 * m3, 2.0 * h2 * m2, h3 * m1 + h1 * m3
+    twice = 2.0 * theta
+    squares = (same + cross + twice, swap + cross + twice, same - cross + twice, swap - cross + twice)
+    n_ix, n_ir = h2 * (m1 + m3) + m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h3 - h1)
+    n_zr, n_zx = h2 * (m1 + m3) - m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h1 - h3)
+    return squares, (n_ix, n_zr, n_ir, n_zx), h1 * m1 - h3 * m3
+
+
+@exact
+def _best(hyperbolic: bool, t: Four, squares: Four, mixed: Four, n_iz: float) -> tuple[float, float, float, float, float, int]:
+    """The result of `_pair` for the block ``t`` of the gradient times x^T."""
+    t00, t01, t10, t11 = t
+    linear = (t00 + t11 - squares[0], t01 + t10 - mixed[0], t00 - t11 - n_iz, t10 - t01 - mixed[2])
+    return _pair(hyperbolic, linear, squares, mixed)
+
+
+@exact
+def _turn_pair(x: Array, m: Array, i: int, j: int, v00: float, v01: float, v10: float, v11: float) -> None:
+    """Set ``x[B] <- V x[B]`` and ``m <- V m V^T`` for the rows and columns B = (i, j) of a symmetric m."""
+    _combine(x[i], x[j], v00, v01, v10, v11)
+    mi, mj = m[i], m[j]
+    _combine(mi, mj, v00, v01, v10, v11)
+    p, q = mi[i], mi[j]
+    mi[i], mi[j] = v00 * p + v01 * q, v10 * p + v11 * q
+    p, q = mj[i], mj[j]
+    mj[i], mj[j] = v00 * p + v01 * q, v10 * p + v11 * q
+    for row in range(len(m)):
+        m[row, i] = mi[row]
+        m[row, j] = mj[row]
 
 
 @exact
 def gauss_seidel(x: Array, product: Array, form: Array, signs: Array, first: Index, second: Index, sweep: Sweep) -> tuple[int, int]:
-    """See `Kernels`."""
-    m, h = product, form
-    theta, exact, constant, scaled, limit = sweep
+    """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` holds x x^T and is kept up to date.
+
+    The result is the number of pairs done, and 0; or the index of the pair whose subproblem is unbounded, and its ray.
+    """
     for k in range(len(first)):
         i, j = first[k], second[k]
-        t00, t01, t10, t11 = _products(h, m, i, j)
-        m1, m2, m3 = m[i, i], m[i, j], m[j, j]
-        if m1 + m3 > limit:
+        m1, m2, m3 = product[i, i], product[i, j], product[j, j]
+        if m1 + m3 > sweep.limit:
             return k, 0
-        n_iz = 0.0
-        if exact:  # Q = M_BB kron H_BB + theta I
-            h1, h2, h3 = h[i, i], h[i, j], h[j, j]
-            same, cross, swap = h1 * m1 + h3 * m3, 2.0 * h2 * m2, h3 * m1 + h1 * m3
-            squares = (
-                same + cross + 2.0 * theta,
-                swap + cross + 2.0 * theta,
-                same - cross + 2.0 * theta,
-                swap - cross + 2.0 * theta,
-            )
-            n_ix, n_ir = h2 * (m1 + m3) + m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h3 - h1)
-            n_zr, n_zx = h2 * (m1 + m3) - m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h1 - h3)
-            n_iz = h1 * m1 - h3 * m3
-            mixed = (n_ix, n_zr, n_ir, n_zx)
+        t, hyperbolic = _products(form, product, i, j), signs[i] != signs[j]
+        if sweep.exact:
+            h = (form[i, i], form[i, j], form[j, j])
+            squares, mixed, n_iz = _own_form(h, m1, m2, m3, sweep.theta)
         else:
-            kappa = 2.0 * (_varsigma(m1, m2, m3, constant, scaled) + theta)
-            squares = (kappa, kappa, kappa, kappa)
-            mixed = (0.0, 0.0, 0.0, 0.0)
-        linear = (t00 + t11 - squares[0], t01 + t10 - mixed[0], t00 - t11 - n_iz, t10 - t01 - mixed[2])
-        v00, v01, v10, v11, _, ray = _pair(signs[i] != signs[j], linear, squares, mixed)
+            squares, mixed, n_iz = _isotropic(m1, m2, m3, sweep)
+        v00, v01, v10, v11, _, ray = _best(hyperbolic, t, squares, mixed, n_iz)
         if ray != 0:
             at = 0 if abs(ray) == 1 else 2
             w, d = 0.5 * (squares[at] + squares[at + 1]), abs(mixed[at // 2])
             if w - d < -CERTAIN * (abs(w) + d):
                 return k, ray
-            kappa = 2.0 * (_varsigma(m1, m2, m3, constant, scaled) + theta)
-            linear = (t00 + t11 - kappa, t01 + t10, t00 - t11, t10 - t01)
-            v00, v01, v10, v11, _, ray = _pair(True, linear, (kappa, kappa, kappa, kappa), (0.0, 0.0, 0.0, 0.0))
-        _combine(x[i], x[j], v00, v01, v10, v11)
-        mi, mj = m[i], m[j]
-        _combine(mi, mj, v00, v01, v10, v11)
-        p, q = mi[i], mi[j]
-        mi[i], mi[j] = v00 * p + v01 * q, v10 * p + v11 * q
-        p, q = mj[i], mj[j]
-        mj[i], mj[j] = v00 * p + v01 * q, v10 * p + v11 * q
-        for row in range(len(m)):
-            m[row, i] = mi[row]
-            m[row, j] = mj[row]
+            squares, mixed, n_iz = _isotropic(m1, m2, m3, sweep)
+            v00, v01, v10, v11, _, ray = _best(True, t, squares, mixed, n_iz)
+        _turn_pair(x, product, i, j, v00, v01, v10, v11)
     return len(first), 0
 
 
 @exact
 def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
-    """See `Kernels`."""
+    """Make one sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs, in place.
+
+    ``xt`` is x^T, in which the columns of x are contiguous; ``gram``, x^T C x for some C, tends to a diagonal matrix.
+    The result is the decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0,
+    of a pair along which it has no minimum.
+    """
     g, n = gram, len(gram)
     even = n + n % 2
     first, second = np.empty(n // 2, dtype=np.int64), np.empty(n // 2, dtype=np.int64)
@@ -333,44 +362,3 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
         congruence(g, v, first[:pairs], second[:pairs])
         turn_rows(xt, v, first[:pairs], second[:pairs])
     return fallen, 0, 0
-
-
-SINGLE, INTEGER, BLOCK = np.float32, np.int32, 2048
-"""Number types of signed scores, and the number of them that are computed at a time."""
-# arccos(1 - t) / sqrt(t) for t > 0, arccosh(1 - t) / sqrt(-t) below: for -1/2 <= t <= 1, to 3e-10
-A0, A1, A2, A3 = SINGLE(1.41421356), SINGLE(0.117851133), SINGLE(0.0265164854), SINGLE(0.00789166908)
-A4, A5, A6, A7 = SINGLE(0.00268590434), SINGLE(0.000990428078), SINGLE(0.000378316112), SINGLE(0.000148192511)
-A8, A9, A10, A11 = SINGLE(8.68880624e-05), SINGLE(2.58403955e-05), SINGLE(-2.50026155e-05), SINGLE(3.2909099e-05)
-# log(1 + f) / f for 0 <= f <= 1, to 3e-9
-L0, L1, L2, L3, L4 = SINGLE(1.0), SINGLE(-0.499998926), SINGLE(0.333297105), SINGLE(-0.249516163), SINGLE(0.196632743)
-L5, L6, L7, L8, L9 = SINGLE(-0.152696671), SINGLE(0.105436238), SINGLE(-0.0563736132), SINGLE(0.0195425274), SINGLE(-0.00317605705)
-ZERO, ONE, TWO, FAR, PI, LOG2 = SINGLE(0.0), SINGLE(1.0), SINGLE(2.0), SINGLE(1.5), SINGLE(np.pi), SINGLE(np.log(2.0))
-# the fields of a number in single precision
-BITS, BIAS, MANTISSA, ULP = INTEGER(23), INTEGER(127), INTEGER(0x7FFFFF), SINGLE(2.0**-23)
-
-
-@_fast
-def _signed_scores(products: Any, scale: Any, slopes: Any, w: Any, bits: Any) -> None:
-    inverse = -ONE / scale
-    for start in range(0, len(products), len(w)):
-        x, slope = products[start : start + len(w)], slopes[start : start + len(w)]
-        for i in range(len(x)):
-            u = x[i] * inverse
-            w[i] = u + sqrt(max(u * u - ONE, ZERO))
-        for i in range(len(x)):
-            u = x[i] * inverse
-            t = ONE if u < ZERO else ONE - u
-            f = SINGLE(INTEGER(bits[i] & MANTISSA)) * ULP
-            log = f * (L0 + f * (L1 + f * (L2 + f * (L3 + f * (L4 + f * (L5 + f * (L6 + f * (L7 + f * (L8 + f * L9)))))))))
-            log += SINGLE(INTEGER(INTEGER(bits[i] >> BITS) - BIAS)) * LOG2
-            high = A6 + t * (A7 + t * (A8 + t * (A9 + t * (A10 + t * A11))))
-            ratio = A0 + t * (A1 + t * (A2 + t * (A3 + t * (A4 + t * (A5 + t * high)))))
-            far = u > FAR
-            x[i] = scale * (-log * log if far else t * ratio * ratio - PI * min(u, ZERO))
-            slope[i] = TWO * (log if far else ratio) / sqrt(u * u - ONE if far else TWO - t)
-
-
-def signed_scores(products: Any, scale: float, slopes: Any) -> None:
-    """See `Kernels`; polynomials near u = 1, the logarithm of w = u + sqrt(u^2 - 1) = 2^e (1 + f) above `FAR`."""
-    w = np.empty(BLOCK, SINGLE)
-    _signed_scores(products, SINGLE(scale), slopes, w, w.view(INTEGER))

@@ -1,89 +1,20 @@
 """Mixing and landing fields, compiled by numba: an iteration of DRFGT in one pass over the arrays of each agent.
 
 `accumulate` and `product` add in the order of SciPy's ``csr_matvecs``, one multiplication and one addition at a time, so they give
-its bits. `landing_change` multiplies by the ``dgemm`` in the table of SciPy's ``cython_blas``, and agrees with NumPy's form to
-rounding. An agent's numbers do not depend on the other agents of its process. `compiled` has the kernels for pairs of rows.
+its bits. `landing_change` agrees with NumPy's form to rounding. An agent's numbers do not depend on the other agents. `compiled` has the kernels for pairs of rows.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba.core.cgutils
 import numpy as np
-from numba import types
-from numba.extending import get_cython_function_address, intrinsic
 
 from ..protocols import Array, Index
 from .compiled import exact
 
 NOTHING, NONE = np.empty((0, 0, 0)), np.empty(0)
 """In the place of arrays that are not used."""
-_build: Any = numba.core.cgutils  # has no types
-DGEMM: int = get_cython_function_address("scipy.linalg.cython_blas", "dgemm")
-PLAIN, TRANSPOSED = np.uint8(ord("N")), np.uint8(ord("T"))
-
-
-@intrinsic
-def _dgemm(
-    typing: Any,
-    address: Any,
-    transa: Any,
-    transb: Any,
-    m: Any,
-    n: Any,
-    k: Any,
-    alpha: Any,
-    a: Any,
-    lda: Any,
-    b: Any,
-    ldb: Any,
-    beta: Any,
-    c: Any,
-    ldc: Any,
-) -> Any:
-    """Call the BLAS function at an address, which is an argument so that the code can be cached, with pointers to its arguments."""
-    flag, size, number, place = types.uint8, types.int32, types.float64, types.intp
-    signature = types.void(place, flag, flag, size, size, size, number, place, size, place, size, number, place, size)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _build.voidptr_t
-        passed = [
-            builder.inttoptr(value, pointer)
-            if kind == place
-            else builder.bitcast(_build.alloca_once_value(builder, value), pointer)
-            for value, kind in zip(arguments[1:], signature.args[1:], strict=True)
-        ]
-        called = _build.ir.FunctionType(_build.ir.VoidType(), [pointer] * len(passed))
-        builder.call(builder.inttoptr(arguments[0], called.as_pointer()), passed)
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
-_call: Any = _dgemm  # without the argument that numba adds
-
-
-@exact
-def _multiply(dgemm: int, scale: float, left: Array, transposed: bool, right: Array, share: float, out: Array) -> None:
-    """Set ``out <- scale left right + share out``, or with left^T; matrices in C order, which BLAS sees transposed."""
-    m, n = out.shape
-    _call(
-        dgemm,
-        PLAIN,
-        TRANSPOSED if transposed else PLAIN,
-        np.int32(n),
-        np.int32(m),
-        np.int32(len(right)),
-        scale,
-        right.ctypes.data,
-        np.int32(n),
-        left.ctypes.data,
-        np.int32(left.shape[1]),
-        share,
-        out.ctypes.data,
-        np.int32(n),
-    )
 
 
 @exact
@@ -136,21 +67,12 @@ def product(width: int, indptr: Index, indices: Index, data: Array, x: Array, ou
 
 @exact
 def _landing_change(
-    dgemm: int,
-    a: Array,
-    b: Array,
-    twice: Array,
-    gradient: Array,
-    x: Array,
-    y: Array,
-    old: Array,
-    penalty: Array,
-    alpha: Array,
-    tracker: Array,
+    a: Array, b: Array, twice: Array, gradient: Array, x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array
 ) -> None:
     n, d, r = x.shape
     m = a.shape[1]
-    residual, g, s, t, field = np.empty((m, r)), np.empty((d, r)), np.empty((r, r)), np.empty((r, r)), np.empty((d, r))
+    residual, g, s, t = np.empty((m, r)), np.empty((d, r)), np.empty((r, r)), np.empty((r, r))
+    field, inward = np.empty((d, r)), np.empty((d, r))
     for i in range(n):
         point = x[i]
         if len(alpha) > 0:
@@ -159,26 +81,27 @@ def _landing_change(
                 entries[k] -= step * along[k]
         if m > 0:
             weight, targets, misfit = twice[i, 0, 0], b[i].reshape(-1), residual.reshape(-1)
+            np.dot(a[i], point, residual)
             for k in range(m * r):
-                misfit[k] = targets[k]
-            _multiply(dgemm, weight, a[i], False, point, -weight, residual)
-            _multiply(dgemm, 1.0, a[i], True, residual, 0.0, g)
+                misfit[k] = weight * (misfit[k] - targets[k])
+            np.dot(a[i].T, residual, g)
         else:
             g[:] = gradient[i]
-        _multiply(dgemm, 1.0, point, True, point, 0.0, s)  # S = x^T x
-        _multiply(dgemm, -0.5, g, True, point, 0.0, t)  # -T/2, T = g^T x
+        np.dot(point.T, point, s)  # S = x^T x
+        np.dot(g.T, point, t)  # T = g^T x
         squares, others = s.reshape(-1), t.reshape(-1)
         for k in range(r * r):
-            others[k] += penalty[i] * squares[k]
+            others[k] = penalty[i] * squares[k] - 0.5 * others[k]
             squares[k] *= 0.5
         for k in range(r):
             t[k, k] -= penalty[i]
-        _multiply(dgemm, 1.0, g, False, s, 0.0, field)
-        _multiply(dgemm, 1.0, point, False, t, 1.0, field)  # g S/2 + x (penalty (S - I) - T/2)
-        now, before, change = y[i].reshape(-1), old[i].reshape(-1), field.reshape(-1)
+        np.dot(g, s, field)
+        np.dot(point, t, inward)  # the field is g S/2 + x (penalty (S - I) - T/2)
+        now, before, change, rest = y[i].reshape(-1), old[i].reshape(-1), field.reshape(-1), inward.reshape(-1)
         for k in range(d * r):
-            now[k] = (now[k] + change[k]) - before[k]
-            before[k] = change[k]
+            new = change[k] + rest[k]
+            now[k] = (now[k] + new) - before[k]
+            before[k] = new
 
 
 def landing_change(
@@ -205,11 +128,11 @@ def landing_change(
     form = problem.row_form() if hasattr(problem, "row_form") else None
     if form is not None:
         a, b, twice = form
-        _landing_change(DGEMM, a, b, twice, NOTHING, x, y, old, penalty, alpha, tracker)
+        _landing_change(a, b, twice, NOTHING, x, y, old, penalty, alpha, tracker)
         return old
     if len(alpha):
         x -= alpha[:, None, None] * tracker
-    _landing_change(DGEMM, NOTHING, NOTHING, NOTHING, problem.gradient(x), x, y, old, penalty, NONE, NOTHING)
+    _landing_change(NOTHING, NOTHING, NOTHING, problem.gradient(x), x, y, old, penalty, NONE, NOTHING)
     return old
 
 
@@ -218,4 +141,4 @@ def prepare() -> None:
     one, number, column = np.zeros((1, 1, 1)), np.zeros(1), np.zeros(1, dtype=np.int64)
     accumulate(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())
     product(1, np.array([0, 1]), column, number, number.copy(), number.copy())
-    _landing_change(DGEMM, one, one, one, NOTHING, one.copy(), one.copy(), one.copy(), number, number, one.copy())
+    _landing_change(one, one, one, NOTHING, one.copy(), one.copy(), one.copy(), number, number, one.copy())

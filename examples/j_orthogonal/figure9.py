@@ -44,7 +44,6 @@ import numpy as np
 
 from decentorth import CSDM
 from decentorth.algorithms.j_orthogonal import jobcd
-from decentorth.kernels import ready
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import KnowledgeGraph
 from decentorth.problems.j_orthogonal.knowledge import held_out
@@ -128,7 +127,7 @@ class Pairs:
 
     def __init__(self, problem: UltraE, name: str, step: float, seed: int) -> None:
         self.problem, self.reduced, self.step, self.rms, self.samples = problem, name == "VR-J-JOBCD", step, 0.0, 0
-        self.kernel, self.streams, self.rng = ready("auto"), CounterStreams(seed, slice(0, 1)), np.random.default_rng([seed, 1])
+        self.streams, self.rng = CounterStreams(seed, slice(0, 1)), np.random.default_rng([seed, 1])
         x = problem.start(seed)[None]
         self.state: Any = jobcd.begin(1.0, problem, self.streams, x)
         self.estimate = self._afresh(x) if self.reduced else x
@@ -146,7 +145,7 @@ class Pairs:
         self.rms += float(np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2)))
         state = self.state._replace(varsigma=np.full(1, self.rms / (k + 1) / (2.0 * self.step)))
         pairs = jobcd.disjoint_pairs(self.streams, k, problem.constraint, ROUNDS)
-        state = jobcd.move(self.kernel, "pair", 1e-6, problem, state, along, pairs)
+        state = jobcd.move("pair", 1e-6, problem, state, along, pairs)
         self.state = jobcd.release(problem, state, gradient, RATE)._replace(k=k + 1)
         if not self.reduced:
             return

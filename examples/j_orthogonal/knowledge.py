@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 
 from decentorth.data import load_triples
-from decentorth.kernels import load, ready
+from decentorth.kernels import pair_kernels
 from decentorth.kernels.subproblem import isotropic, largest_eigenvalue, linear_term
 from decentorth.problems import KnowledgeGraph
 from decentorth.problems.j_orthogonal.knowledge import Completions, check, held_out, most_frequent
@@ -187,7 +187,7 @@ class UltraE:
     """The signed or printed score of the J-orthogonal R_r and points e = phi(y) of the ultrahyperbolic manifold."""
 
     def __init__(self, rng: Any, n_entities: int, n_relations: int, n: int, given: Any) -> None:
-        self.p, self.score, self.kernels = 2 * (n // 4), given.score, load(ready("auto"))
+        self.p, self.score = 2 * (n // 4), given.score
         each = JOrthogonal(self.p, n - self.p)
         self.signs = each.signs.astype(np.float32)
         self.manifold = Ultrahyperbolic(each.signs, 1.0)
@@ -232,7 +232,7 @@ class UltraE:
 
     def scores(self, products: Any, slopes: Any) -> bool:
         if self.score == "signed":
-            self.kernels.signed_scores(products.reshape(-1), 1.0, slopes.reshape(-1))
+            products[:], slopes[:] = self.manifold.signed_scores(products)
         else:
             u, sign = self.manifold.cosines(products, np.ones(1))
             d = self.manifold.distances(u)
@@ -339,7 +339,7 @@ class Matrices:
 
     def _turn_pairs(self, rate: float) -> None:
         """J-JOBCD on the relations: rounds of disjoint pairs of rows, down a majoriser of one gradient."""
-        kernels, (copies, n, _), J = load(ready("auto")), self.x.shape, self.each.signs
+        kernels, (copies, n, _), J = pair_kernels(), self.x.shape, self.each.signs
         x, g = self.x.reshape(-1, n), self.slopes.reshape(-1, n)
         w = self.slopes @ self.x.swapaxes(-1, -2) * J
         level = np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2)) / (2.0 * max(self.turn * rate, 1e-12)) + 1e-12

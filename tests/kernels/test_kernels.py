@@ -1,21 +1,21 @@
-"""The kernels against loops written from their definitions, and the compiled ones against those in NumPy."""
+"""The kernels for pairs of rows against their definitions, compiled, and as Python runs them without numba."""
 
 from __future__ import annotations
 
-import importlib.util
+import ast
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from decentorth import kernels
-from decentorth.kernels.plain import round_robin
+from decentorth.kernels import pair_kernels
 from decentorth.kernels.subproblem import Sweep
-from decentorth.problems.j_orthogonal.ultrahyperbolic import Ultrahyperbolic
 from decentorth.protocols import Array, Index
 from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import signs
-
-KERNELS = ["numpy", *(["numba"] if importlib.util.find_spec("numba") else [])]
+from tests.support.mpi import ROOT
 
 
 def disjoint(n: int, seed: int = 0) -> tuple[Index, Index]:
@@ -43,12 +43,11 @@ def definite(n: int, condition: float = 100.0, seed: int = 0) -> Array:
     return 0.5 * (c + c.T)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n", [2, 3, 8, 31])
-def test_turns_are_products(n: int, kernel: kernels.Kernel) -> None:
+def test_turns_are_products(n: int) -> None:
     rng, (first, second) = np.random.default_rng(1), disjoint(n)
     v, x, y = rng.standard_normal((n // 2, 2, 2)), rng.standard_normal((n, n)), rng.standard_normal((n, n))
-    t, made = embedded(n, v, first, second), kernels.load(kernel)
+    t, made = embedded(n, v, first, second), pair_kernels()
     for turn, expected in ((made.turn_rows, t @ x), (made.congruence, t @ x @ t.T)):
         out = x.copy()
         turn(out, v, first, second)
@@ -57,14 +56,13 @@ def test_turns_are_products(n: int, kernel: kernels.Kernel) -> None:
     np.testing.assert_allclose(made.blocks(x, y, first, second), rows, atol=1e-13)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("varsigma", ["exact", "constant", "pair"])
-def test_gauss_seidel_is_the_formula(varsigma: str, kernel: kernels.Kernel) -> None:
+def test_gauss_seidel_is_the_formula(varsigma: str) -> None:
     n, theta = 7, 1e-3
     j, H, (first, second) = signs(n), 2.0 * definite(n), drawn(n, 60)
     L = float(np.linalg.norm(H, 2))
     x, product, expected = np.eye(n), np.eye(n), np.eye(n)
-    done = kernels.load(kernel).gauss_seidel(
+    done = pair_kernels().gauss_seidel(
         x,
         product,
         H,
@@ -83,52 +81,35 @@ def test_gauss_seidel_is_the_formula(varsigma: str, kernel: kernels.Kernel) -> N
     np.testing.assert_allclose(product, x @ x.T, atol=1e-13 * np.abs(product).max())
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_gauss_seidel_stops_at_an_unbounded_pair(kernel: kernels.Kernel) -> None:
+def test_gauss_seidel_stops_at_an_unbounded_pair() -> None:
     """-tr(x^T x): every pair of opposite signs falls for ever, the first such stays as it was."""
     j, first, second = np.array([1.0, 1.0, -1.0]), np.array([0, 1, 0]), np.array([1, 2, 2])
     x, product = np.eye(3), np.eye(3)
-    done, ray = kernels.load(kernel).gauss_seidel(
-        x, product, -2.0 * np.eye(3), j, first, second, Sweep(1e-6, True, 0.0, 0.0, np.inf)
-    )
+    done, ray = pair_kernels().gauss_seidel(x, product, -2.0 * np.eye(3), j, first, second, Sweep(1e-6, True, 0.0, 0.0, np.inf))
     assert (done, abs(ray)) == (1, 1)
     np.testing.assert_allclose(product, np.eye(3), atol=1e-15)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_gauss_seidel_stops_at_its_limit(kernel: kernels.Kernel) -> None:
+def test_gauss_seidel_stops_at_its_limit() -> None:
     """-tr(x^T C x) with a varsigma that lets it grow: no pair beyond the limit is touched, and none is missed before it."""
     j, (first, second) = np.array([1.0, -1.0, 1.0]), drawn(3, 400)
     x, product = np.eye(3), np.eye(3)
-    done, ray = kernels.load(kernel).gauss_seidel(
-        x, product, -2.0 * definite(3), j, first, second, Sweep(0.0, False, 0.0, 2.0, 1e6)
-    )
+    done, ray = pair_kernels().gauss_seidel(x, product, -2.0 * definite(3), j, first, second, Sweep(0.0, False, 0.0, 2.0, 1e6))
     sizes = np.diagonal(product)
     assert (ray, 0 < done < 400) == (0, True)
     assert 1e6 < sizes[first[done]] + sizes[second[done]] < 1e8
     for limit, number in ((1.9, 0), (2.0, 1)):  # of both rows together
         x, product = np.eye(3), np.eye(3)
-        steps = kernels.load(kernel).gauss_seidel(
-            x, product, definite(3), j, first[:1], second[:1], Sweep(0.0, True, 0.0, 2.0, limit)
-        )
+        steps = pair_kernels().gauss_seidel(x, product, definite(3), j, first[:1], second[:1], Sweep(0.0, True, 0.0, 2.0, limit))
         assert steps == (number, 0)
         assert np.array_equal(x, np.eye(3)) == (number == 0)
 
 
-@pytest.mark.parametrize("n", [2, 3, 6, 9])
-def test_round_robin_meets_everybody_once(n: int) -> None:
-    met = [pair for turn in range(n + n % 2 - 1) for pair in zip(*(side.tolist() for side in round_robin(n, turn)), strict=True)]
-    assert sorted(met) == [(i, j) for i in range(n) for j in range(i + 1, n)]
-    for turn in range(n + n % 2 - 1):
-        assert len(set(np.concatenate(round_robin(n, turn)).tolist())) == 2 * (n // 2)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n", [2, 5, 12, 33])
-def test_jacobi_sweeps_diagonalise(n: int, kernel: kernels.Kernel) -> None:
+def test_jacobi_sweeps_diagonalise(n: int) -> None:
     j, C = signs(n), definite(n, 1e3)
     xt, gram = np.eye(n), C.copy()
-    made, value, off = kernels.load(kernel), float(np.trace(C)), []
+    made, value, off = pair_kernels(), float(np.trace(C)), []
     for _ in range(9):
         fallen, i, k = made.jacobi_sweep(xt, gram, j)
         assert (i, k) == (0, 0)
@@ -141,27 +122,24 @@ def test_jacobi_sweeps_diagonalise(n: int, kernel: kernels.Kernel) -> None:
     assert value == pytest.approx(np.abs(np.linalg.eigvals(np.diag(j) @ C)).sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("mixed", [1.5, -1.5])
-def test_jacobi_finds_the_pair_without_a_minimum(mixed: float, kernel: kernels.Kernel) -> None:
+def test_jacobi_finds_the_pair_without_a_minimum(mixed: float) -> None:
     gram = np.eye(4)
     gram[0, 3] = gram[3, 0] = mixed
-    fallen, i, j = kernels.load(kernel).jacobi_sweep(np.eye(4), gram, np.array([1.0, 1.0, -1.0, -1.0]))
+    fallen, i, j = pair_kernels().jacobi_sweep(np.eye(4), gram, np.array([1.0, 1.0, -1.0, -1.0]))
     assert (fallen, i, j) == (0.0, 0, 3)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_jacobi_leaves_zeros_alone(kernel: kernels.Kernel) -> None:
+def test_jacobi_leaves_zeros_alone() -> None:
     x, gram = np.eye(3), np.zeros((3, 3))
-    assert kernels.load(kernel).jacobi_sweep(x, gram, np.array([1.0, -1.0, -1.0])) == (0.0, 0, 0)
+    assert pair_kernels().jacobi_sweep(x, gram, np.array([1.0, -1.0, -1.0])) == (0.0, 0, 0)
     np.testing.assert_array_equal(x, np.eye(3))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_what_rounding_makes_look_unbounded_is_not_taken_for_it(kernel: kernels.Kernel) -> None:
+def test_what_rounding_makes_look_unbounded_is_not_taken_for_it() -> None:
     """w and |d| equal but for 1e-12: the exact step gives way to one of varsigma, a Jacobi step is cut short; both descend."""
     close = np.array([[1.0, -1.0 - 1e-12], [-1.0 - 1e-12, 1.0]])
-    j, one, made = np.array([1.0, -1.0]), np.zeros(1, dtype=np.int64), kernels.load(kernel)
+    j, one, made = np.array([1.0, -1.0]), np.zeros(1, dtype=np.int64), pair_kernels()
     x, product, H = np.eye(2), np.eye(2), 2.0 * close
     assert made.gauss_seidel(x, product, H, j, one, one + 1, Sweep(0.0, True, 0.0, 4.0, np.inf)) == (1, 0)
     assert np.isfinite(x).all()
@@ -172,43 +150,32 @@ def test_what_rounding_makes_look_unbounded_is_not_taken_for_it(kernel: kernels.
     assert np.trace(xt @ close @ xt.T) < 1e-2
 
 
-@pytest.mark.skipif(len(KERNELS) < 2, reason="needs numba")
-def test_both_kernels_agree() -> None:
-    n, (first, second) = 25, drawn(25, 300)
-    j, H = signs(n), 2.0 * definite(n)
-    ends = []
-    for made in (kernels.load("numpy"), kernels.load("numba")):
-        x, product = np.eye(n), np.eye(n)
-        made.gauss_seidel(x, product, H, j, first, second, Sweep(1e-6, True, 0.0, 0.0, np.inf))
-        gram = H.copy()
-        y = np.eye(n)
-        made.jacobi_sweep(y, gram, j)
-        ends.append((x, product, y, gram))
-    for one, other in zip(*ends, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-12)
+WITHOUT_NUMBA = """
+import sys, warnings
+sys.modules["numba"] = None
+import numpy as np
+from decentorth import GSJOBCD, JJOBCD, HyperbolicJacobi, solve
+from tests.support.j_orthogonal import hevp, log_cosh
+warnings.simplefilter("error", RuntimeWarning)
+for problem, method in ((hevp(9), GSJOBCD(pairs=40)), (log_cosh(6), JJOBCD()), (hevp(9), HyperbolicJacobi())):
+    print(solve(problem, method, x0=np.eye(problem.shape[0]), iterations=5).x[0].tolist())
+far = log_cosh(8)
+far.gradient = lambda x: 1e3 * x
+start = far.constraint.random(np.random.default_rng(1), 3.0)
+assert solve(far, JJOBCD(varsigma=1e-6), x0=start, iterations=50).status == "diverged"
+"""
 
 
-def test_the_choice_of_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = importlib.util.find_spec("numba") is not None
-    assert kernels.resolved("auto") == ("numba" if installed else "numpy")
-    assert kernels.resolved("numpy") == "numpy"
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert kernels.ready("auto") == "numpy"
-    with pytest.raises(ImportError, match=r"pip install \"decentorth\[fast\]\""):
-        kernels.resolved("numba")
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_signed_scores_in_single_precision_are_those_in_double(kernel: kernels.Kernel) -> None:
-    scale, manifold = 2.25, Ultrahyperbolic(np.array([1.0, -1.0, -1.0]), 1.5)
-    near = 1.0 + np.linspace(-1e-3, 1e-3, 2001)
-    u = np.concatenate((np.linspace(-3.0, 8.0, 5000), near, np.geomspace(1.0, 1e6, 500), [0.0, 1.0, 1.5]))
-    products = (-scale * u).astype(np.float32)
-    expected, steepness = manifold.signed_scores(products.astype(np.float64))
-    slopes = np.empty_like(products)
-    kernels.load(kernel).signed_scores(products, scale, slopes)
-    np.testing.assert_allclose(products, expected, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(slopes, steepness, rtol=2e-6)
-    gone = np.array([np.nan, 1.0], np.float32)
-    kernels.load(kernel).signed_scores(gone, scale, np.empty_like(gone))
-    assert np.isnan(gone).tolist() == [True, False]
+def test_python_runs_the_same_loops_without_numba() -> None:
+    """To rounding, after a line that says what to install."""
+    pytest.importorskip("numba")
+    script = WITHOUT_NUMBA.replace('sys.modules["numba"] = None\n', "")
+    runs = [
+        subprocess.run([sys.executable, "-c", words], cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=300)
+        for words in (WITHOUT_NUMBA, script)
+    ]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
+    assert 'slower without numba: pip install "decentorth[fast]"' in runs[0].stderr
+    assert "numba" not in runs[1].stderr
+    for one, other in zip(*(run.stdout.splitlines() for run in runs), strict=True):
+        np.testing.assert_allclose(ast.literal_eval(one), ast.literal_eval(other), atol=1e-11)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from decentorth.kernels import Kernel, load
-from decentorth.kernels.subproblem import BASIS, HYPERBOLIC, ORTHOGONAL, Solution, form, ray_matrix
+from decentorth.kernels import pair_kernels
+from decentorth.kernels.subproblem import BASIS, Solution, ray_matrix
 from decentorth.protocols import Array
 
-KERNELS: list[Kernel] = ["numpy", "numba"] if importlib.util.find_spec("numba") else ["numpy"]
+HYPERBOLIC = ((0, 1, 1.0), (2, 3, -1.0))
+"""The entries (E1, E2, sign of E1) of both families, as rows of `BASIS`."""
+ORTHOGONAL = ((0, 3, 1.0), (2, 1, 1.0))
 REACH = 25.0
 """mu of the scans: exp(2 mu) = 5e21."""
 
 
-def solution(kernel: Kernel, hyperbolic: NDArray[np.bool_], P: Array, Q: Array) -> Solution:
-    return load(kernel).minimise(hyperbolic, vec(P) @ BASIS.T, form(Q))
+def solution(hyperbolic: NDArray[np.bool_], P: Array, Q: Array) -> Solution:
+    found: Solution = pair_kernels().minimise(hyperbolic, vec(P) @ BASIS.T, BASIS @ Q @ BASIS.T)
+    return found
 
 
 def vec(v: Array) -> Array:
@@ -130,16 +132,11 @@ FAMILIES: dict[str, Callable[[int], tuple[Array, Array]]] = {
 }
 
 
-def check(kernels: Iterable[Kernel], hyperbolic: bool, P: Array, Q: Array) -> None:
-    """Each kernel's values are attained by a V of the group, and no point of the scan is below them."""
+def check(hyperbolic: bool, P: Array, Q: Array) -> None:
+    """The values are attained by a V of the group, and no point of the scan is below them."""
     least = scan(hyperbolic, P, Q)
-    for kernel in kernels:
-        check_one(kernel, hyperbolic, P, Q, least)
-
-
-def check_one(kernel: Kernel, hyperbolic: bool, P: Array, Q: Array, least: Array) -> None:
     k = len(P)
-    found = solution(kernel, np.full(k, hyperbolic), P, Q)
+    found = solution(np.full(k, hyperbolic), P, Q)
     assert not found.ray.any()
     j = np.diag([1.0, -1.0]) if hyperbolic else np.eye(2)
     size = np.abs(found.v).max((-2, -1)) ** 2
@@ -149,11 +146,10 @@ def check_one(kernel: Kernel, hyperbolic: bool, P: Array, Q: Array, least: Array
     assert np.flatnonzero(found.value > least + 1e-9 * np.abs(least)).tolist() == []
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("hyperbolic", [True, False], ids=["hyperbolic", "orthogonal"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_minimum_is_missed(family: str, hyperbolic: bool, kernel: Kernel) -> None:
-    check([kernel], hyperbolic, *FAMILIES[family](500))
+def test_no_minimum_is_missed(family: str, hyperbolic: bool) -> None:
+    check(hyperbolic, *FAMILIES[family](500))
 
 
 @pytest.mark.slow
@@ -162,14 +158,13 @@ def test_no_minimum_is_missed_in_100000(hyperbolic: bool) -> None:
     """50,000 of each kind, in pieces that stay in cache."""
     P, Q = FAMILIES["random of all sizes"](50_000)
     for start in range(0, len(P), 500):
-        check(KERNELS, hyperbolic, P[start : start + 500], Q[start : start + 500])
+        check(hyperbolic, P[start : start + 500], Q[start : start + 500])
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_isotropic_pairs_of_equal_signs_have_a_closed_form(kernel: Kernel) -> None:
+def test_isotropic_pairs_of_equal_signs_have_a_closed_form() -> None:
     """(c, s) = -(a, b) / ||(a, b)||, in the family with the longer (a, b)."""
     P = gauss(200, 30)
-    found = solution(kernel, np.zeros(200, dtype=np.bool_), P, np.broadcast_to(3.0 * np.eye(4), (200, 4, 4)))
+    found = solution(np.zeros(200, dtype=np.bool_), P, np.broadcast_to(3.0 * np.eye(4), (200, 4, 4)))
     i, x, z, r = (vec(P) @ BASIS.T).T
     lengths = np.hypot(i, r), np.hypot(z, x)
     np.testing.assert_allclose(found.value, 3.0 - np.maximum(*lengths), atol=1e-14)
@@ -179,13 +174,12 @@ def test_isotropic_pairs_of_equal_signs_have_a_closed_form(kernel: Kernel) -> No
     np.testing.assert_allclose(vec(found.v), expected, atol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("hyperbolic", [True, False], ids=["hyperbolic", "orthogonal"])
-def test_the_identity_stays_where_it_is_best(kernel: Kernel, hyperbolic: bool) -> None:
+def test_the_identity_stays_where_it_is_best(hyperbolic: bool) -> None:
     """P = -mat(Q vec(I)), so that the objective is 1/2 ||V - I||_Q^2 and a constant."""
     Q = positive(200, 31)
     P = -(Q @ BASIS[0]).reshape(-1, 2, 2).swapaxes(-1, -2)
-    found = solution(kernel, np.full(200, hyperbolic), P, Q)
+    found = solution(np.full(200, hyperbolic), P, Q)
     np.testing.assert_allclose(found.v, np.broadcast_to(np.eye(2), (200, 2, 2)), atol=3e-7)
     np.testing.assert_allclose(found.value, -0.5 * Q[:, [0, 0, 3, 3], [0, 3, 0, 3]].sum(-1), rtol=1e-12)
 
@@ -230,11 +224,10 @@ BOUNDARY = {
 }
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", BOUNDARY)
-def test_boundedness_is_decided_right(name: str, kernel: Kernel) -> None:
+def test_boundedness_is_decided_right(name: str) -> None:
     P, Q, ray = (np.asarray(part) for part in BOUNDARY[name])
-    found = solution(kernel, np.ones(1, dtype=np.bool_), P[None], Q[None])
+    found = solution(np.ones(1, dtype=np.bool_), P[None], Q[None])
     assert found.ray[0] == ray
     if ray == 0:
         assert found.value[0] <= scan(True, P[None], Q[None])[0] + 1e-9
@@ -247,12 +240,11 @@ def test_boundedness_is_decided_right(name: str, kernel: Kernel) -> None:
     assert (np.diff(along) < -1.0).all()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_pairs_do_not_depend_on_their_neighbours(kernel: Kernel) -> None:
+def test_pairs_do_not_depend_on_their_neighbours() -> None:
     P, Q, hyperbolic = gauss(50, 40), positive(50, 41), np.arange(50) % 3 == 0
-    whole = solution(kernel, hyperbolic, P, Q)
+    whole = solution(hyperbolic, P, Q)
     for k in (0, 1, 2, 49):
-        alone = solution(kernel, hyperbolic[k : k + 1], P[k : k + 1], Q[k : k + 1])
+        alone = solution(hyperbolic[k : k + 1], P[k : k + 1], Q[k : k + 1])
         np.testing.assert_allclose(alone.v[0], whole.v[k], rtol=0, atol=1e-15)
 
 
@@ -262,35 +254,32 @@ def by_basis(linear: list[float], n: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(p.reshape(-1, 2, 2).swapaxes(-1, -2)), in_basis(n)[None]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("end", [1.0, -1.0])
 @pytest.mark.parametrize("force", [2.0, 0.4, -0.4, -2.0])
-def test_a_flat_end_whose_minimum_is_on_the_other_side(kernel: Kernel, end: float, force: float) -> None:
+def test_a_flat_end_whose_minimum_is_on_the_other_side(end: float, force: float) -> None:
     """u force/2 + u^2/2 in u = c -+ s, of either sign: least at u = -force/2."""
     n = np.diag([1.0, 1.0, 100.0, 100.0])
     n[0, 1] = n[1, 0] = -end
     P, Q = by_basis([0.5 * force, -0.5 * end * force, 0.0, 0.0], n)
-    found, u = solution(kernel, np.array([True]), P, Q), -0.5 * force
+    found, u = solution(np.array([True]), P, Q), -0.5 * force
     assert found.value[0] == pytest.approx(-0.125 * force**2, rel=1e-14)
     c, s = 0.5 * (u + 1.0 / u), -0.5 * end * (u - 1.0 / u)
     np.testing.assert_allclose(found.v[0], [[c, s], [s, c]], atol=1e-14)
     assert objective(found.v, P, Q)[0] == pytest.approx(found.value[0], rel=1e-13)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("push", [0.0, 1e-3, -1.0, 3.0, 5.0])
-def test_a_circle_without_a_linear_term_along_its_axis(kernel: Kernel, push: float) -> None:
+def test_a_circle_without_a_linear_term_along_its_axis(push: float) -> None:
     """push s + 2 s^2 on c^2 + s^2 = 1: least at s = -push/4, or where that is beyond, at s = -1."""
     P, Q = by_basis([0.0, 0.0, 0.0, push], np.diag([1.0, 100.0, 100.0, 5.0]))
-    found, s = solution(kernel, np.array([False]), P, Q), max(-1.0, -0.25 * push)
+    found, s = solution(np.array([False]), P, Q), max(-1.0, -0.25 * push)
     assert found.value[0] == pytest.approx(0.5 + push * s + 2.0 * s * s, rel=1e-14)
     assert found.v[0, 1, 0] == pytest.approx(s, abs=1e-14)
     assert found.v[0, 0, 0] ** 2 == pytest.approx(1.0 - s * s, abs=1e-13)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("pull", [0.0, 0.5, 0.9])
-def test_the_minimiser_itself_is_exact(kernel: Kernel, pull: float) -> None:
+def test_the_minimiser_itself_is_exact(pull: float) -> None:
     """Of -2 pull c + b s + (c^2 + s^2)/2: sinh(mu) = t where b = -2 t (1 - pull/cosh(mu))."""
     t = np.logspace(-8.0, 8.0, 65)
     h = np.hypot(1.0, t)
@@ -298,6 +287,6 @@ def test_the_minimiser_itself_is_exact(kernel: Kernel, pull: float) -> None:
     linear = np.zeros((len(t), 4))
     linear[:, 0], linear[:, 1] = -2.0 * pull, b
     curvature = np.broadcast_to(np.diag([1.0, 1.0, 1e20, 1e20]), (len(t), 4, 4))
-    v = load(kernel).minimise(np.full(len(t), True), linear, curvature).v
+    v = pair_kernels().minimise(np.full(len(t), True), linear, curvature).v
     np.testing.assert_allclose(v[:, 1, 0], t, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(v[:, 0, 0], h, rtol=1e-13)

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from ...kernels import load
+from ...kernels import pair_kernels
 from ...kernels.subproblem import Sweep
 from ...protocols import Array, Network, Problem, Signature, Streams, TraceForm
 from ...settings import Count, Positive
@@ -72,24 +72,13 @@ class GSJOBCD(PairMethod):
             for one in range(number):
                 pair = first[one : one + 1], second[one : one + 1]
                 gradient = state.x if quadratic else problem.gradient(state.x)
-                state = jobcd.move(self.kernel, varsigma, self.theta, problem, state, gradient, [pair])
+                state = jobcd.move(varsigma, self.theta, problem, state, gradient, [pair])
         else:
-            level = float(state.varsigma[0])
-            done, ray = load(self.kernel).gauss_seidel(
-                state.x[0],
-                state.product[0],
-                cast(TraceForm, problem).trace_form()[0],
-                problem.constraint.signs,
-                first,
-                second,
-                Sweep(
-                    self.theta,
-                    kind == "exact",
-                    level if kind == "constant" else 0.0,
-                    0.0 if kind == "constant" else level,
-                    jobcd.room(state),
-                ),
-            )
+            level, x, product = float(state.varsigma[0]), state.x[0], state.product[0]
+            constant, scaled = (level, 0.0) if kind == "constant" else (0.0, level)
+            sweep = Sweep(self.theta, kind == "exact", constant, scaled, jobcd.room(state))
+            form, signs = cast(TraceForm, problem).trace_form()[0], problem.constraint.signs
+            done, ray = pair_kernels().gauss_seidel(x, product, form, signs, first, second, sweep)
             if ray != 0:
                 state = state._replace(ray=np.array([[float(first[done]), float(second[done]), float(ray)]]))
         spent, k = number, state.k

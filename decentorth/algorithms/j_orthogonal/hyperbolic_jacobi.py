@@ -15,12 +15,12 @@ An iteration is a sweep: n - 1 rounds of n/2 disjoint pairs (round robin). G is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from ...kernels import Kernel, load, ready
+from ...kernels import pair_kernels
 from ...protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
 from ...settings import Probability
 from ..common.method import SingleAgentMethod
@@ -57,11 +57,11 @@ class HyperbolicJacobi(SingleAgentMethod):
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
 
     tolerance: Probability = 1e-15
-    kernel: Kernel = "auto"
 
-    def resolved(self, network: Network) -> HyperbolicJacobi:
-        """This method with ``kernel="auto"`` resolved on this machine."""
-        return replace(self, kernel=ready(self.kernel))
+    def resolved(self, network: Network) -> Self:
+        """This method, with its kernels compiled."""
+        pair_kernels()
+        return self
 
     def init(self, problem: QuadraticProblem, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
         return HyperbolicJacobiState(x0.copy(), np.full(1, math.nan), np.full(1, math.nan), np.full((1, 3), math.nan), 0, 0)
@@ -73,7 +73,7 @@ class HyperbolicJacobi(SingleAgentMethod):
         gram = 0.5 * (x.swapaxes(-1, -2) @ (problem.trace_form() @ x))
         gram = 0.5 * (gram + gram.swapaxes(-1, -2))
         value = np.trace(gram[0])
-        fallen, i, j = load(self.kernel).jacobi_sweep(xt, gram[0], problem.constraint.signs)
+        fallen, i, j = pair_kernels().jacobi_sweep(xt, gram[0], problem.constraint.signs)
         if j > 0:
             ray = np.array([[float(i), float(j), -math.copysign(1.0, gram[0, i, j])]])
         x[0] = xt.T

@@ -41,6 +41,6 @@ class JJOBCD(JacobiMethod):
     def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         gradient = state.x if state.product.size else problem.gradient(state.x)
-        state = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, gradient, pairs)  # (12)
+        state = jobcd.move(self.varsigma, self.theta, problem, state, gradient, pairs)  # (12)
         state = jobcd.release(problem, state, gradient, self.learning_rate)
         return jobcd.finish(state, problem, self.correction, state.gradients + 1)

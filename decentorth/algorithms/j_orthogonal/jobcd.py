@@ -9,7 +9,7 @@ with G the gradient, solved exactly (`kernels.subproblem`). Q = varsigma I, or, 
 Q = (x x^T)_BB kron H_BB.
 
     x    state.x        Q  varsigma                              theta  theta
-    B    first, second  V  kernels.minimise                      G      problem.gradient, or H x
+    B    first, second  V  compiled.minimise                     G      problem.gradient, or H x
 
 Differences from the paper:
 
@@ -31,12 +31,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
-from ...kernels import Kernel, load, ready
+from ...kernels import pair_kernels
 from ...kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
@@ -105,21 +105,15 @@ def check_rounds(rounds: int, varsigma: float | str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PairMethod(SingleAgentMethod):
-    """A method on pairs of rows, for a single agent.
-
-    Parameters
-    ----------
-    kernel
-        numba, numpy, or auto: numba where it is installed.
-    """
+    """A method on pairs of rows, for a single agent."""
 
     theta: Annotated[NotNegative, "Added to the diagonal of Q."] = 1e-6
     correction: Annotated[Natural, "A Newton-Schulz step towards the constraint every so many iterations; 0 never."] = 0
-    kernel: Kernel = "auto"
 
     def resolved(self, network: Network) -> Self:
-        """This method with ``kernel="auto"`` resolved on this machine."""
-        return replace(self, kernel=ready(self.kernel))
+        """This method, with its kernels compiled."""
+        pair_kernels()
+        return self
 
     def ending(self, problem: Problem[object], state: Rays) -> Stop | None:
         """Stop once a pair of rows is found along which the objective has no minimum."""
@@ -180,7 +174,6 @@ def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int
 
 
 def move(
-    kernel: Kernel,
     varsigma: float | str,
     theta: float,
     problem: Problem[Signatures],
@@ -193,7 +186,7 @@ def move(
     The gradient G at x is not used for a trace form. Where varsigma is no constant there may be several rounds, which together go
     down the majoriser f(x) + <G, y - x> + (L/2) ||y - x||^2, whose gradient at y is G + L (y - x); for a trace form down f itself.
     """
-    kernels, kind, signs = load(kernel), rule(varsigma, problem), problem.constraint.each.signs
+    kernels, kind, signs = pair_kernels(), rule(varsigma, problem), problem.constraint.each.signs
     bound = slice(0, problem.constraint.copies * len(signs))
     start = state.x[0, bound].copy() if len(rounds) > 1 else state.x[0, bound]
 

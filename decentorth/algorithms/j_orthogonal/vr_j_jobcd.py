@@ -98,14 +98,14 @@ class VRJJOBCD(JacobiMethod):
     def _moved(self, problem: SampledProblem[Signatures], state: JOBCDState, pairs: list[Pairs], anew: bool) -> JOBCDState:
         """The state after the rows are multiplied."""
         if jobcd.rule(self.varsigma, problem) != "backtracking":
-            return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, pairs)
+            return jobcd.move(self.varsigma, self.theta, problem, state, state.estimate, pairs)
         if anew:
             state = state._replace(value=problem.value(state.x))
-            moved = jobcd.move(self.kernel, "backtracking", self.theta, problem, state, state.estimate, pairs)
+            moved = jobcd.move("backtracking", self.theta, problem, state, state.estimate, pairs)
             return moved._replace(value=np.full(1, math.nan))
         found = state.varsigma
         state = state._replace(varsigma=CAUTION * found)
-        return jobcd.move(self.kernel, "pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
+        return jobcd.move("pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
 
     def step(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         large, small, restart = self._sizes(problem)

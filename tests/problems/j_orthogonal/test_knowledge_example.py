@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth.kernels import load
 from decentorth.problems import KnowledgeGraph
 from decentorth.protocols import Array
 from decentorth.sets import JOrthogonal
@@ -86,7 +85,6 @@ def test_the_slopes_of_a_batch_are_its_derivatives(name: str, changed: dict[str,
     model.biases = 0.3 * rng.standard_normal(len(model.biases))
     arrays = {"entities": model.entities, "biases": model.biases}
     if name == "UltraE":
-        model.kernels = load("numpy")
         arrays |= model.relations.angles
         arrays["mu"] += 0.3 * rng.standard_normal(arrays["mu"].shape)
     else:
