@@ -1,7 +1,8 @@
 """Mixing and landing fields, compiled by numba: an iteration of DRFGT in one pass over the arrays of each agent.
 
 `accumulate` and `product` add in the order of SciPy's ``csr_matvecs``, one multiplication and one addition at a time, so they give
-its bits. `landing_change` agrees with NumPy's form to rounding. An agent's numbers do not depend on the other agents. `compiled` has the kernels for pairs of rows.
+its bits. `landing_change` agrees with NumPy's form to rounding. An agent's numbers do not depend on the other agents.
+`compiled` has the kernels for pairs of rows.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ of these agents alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
+from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Index, Landing, Oracle, Problem, Riemannian, Sampled, Streams
 
 C = TypeVar("C")
@@ -96,14 +96,22 @@ def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Array 
     return out
 
 
-def add_change(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
-    """Add ``field(problem, x, *others) - old`` to ``tracker``; return the new field."""
-    new = field(problem, x, *others)
-    tracker += new
-    tracker -= old
-    return new
+def refresh(
+    field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array, along: tuple[Array, ...] = ()
+) -> Array:
+    """Add ``field(problem, x, *others) - old`` to ``tracker`` in blocks of agents; return the new field. Several blocks use up
+    ``old``.
 
+    With ``along``, the steps ``(n_local,)`` and directions like x, the points move there first: x <- x - step direction, in place.
+    """
 
-def track(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
-    """`add_change` in blocks of agents; several blocks use up ``old``."""
-    return blockwise(partial(add_change, field), problem, x, tracker, old, *others, out=old)
+    def refreshed(part: G, x: Array, tracker: Array, old: Array, *more: Array) -> Array:
+        if along:
+            *more, step, direction = more
+            subtract_scaled(step, direction, x)
+        new = field(part, x, *more)
+        tracker += new
+        tracker -= old
+        return new
+
+    return blockwise(refreshed, problem, x, tracker, old, *others, *along, out=old)

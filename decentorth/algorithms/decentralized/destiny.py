@@ -35,10 +35,9 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from ..common.automatic_steps import Order, curved_step, landing_share, limit_beside, penalty_share, steepness, tracking_limit
-from ..common.fields import add_change, blockwise, track
+from ..common.fields import blockwise, refresh
 from ..common.step_sizes import following, schedule
 from .safe import SafeTracking
 from .tracking import PenalisedState
@@ -94,16 +93,12 @@ class DESTINY(SafeTracking):
         k, eta, penalty = state.k + 1, state.step_size, state.penalty
         f = self.oracle(problem, streams, k)
 
-        def moved(f: Oracle[Dissolvable], x: Array, d: Array, old: Array, penalty: Array, eta: Array, tracker: Array) -> Array:
-            subtract_scaled(eta, tracker, x)  # (1)
-            return add_change(self.field, f, x, d, old, penalty)  # (2)
-
         if self.order == "combine-then-adapt":
             x, d = network.mix(state.x, state.tracker)
-            field = blockwise(moved, f, x, d, state.field, penalty, eta, state.tracker, out=state.field)
+            field = refresh(self.field, f, x, d, state.field, penalty, along=(eta, state.tracker))  # (1), (2)
         else:
             (x,) = network.mix(state.x - eta[:, None, None] * state.tracker)
-            field = track(self.field, f, x, state.tracker, state.field, penalty)
+            field = refresh(self.field, f, x, state.tracker, state.field, penalty)
             (d,) = network.mix(state.tracker)
         return PenalisedState(x, d, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
 

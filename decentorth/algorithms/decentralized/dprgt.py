@@ -24,25 +24,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from ..common.fields import blockwise, riemannian, track
-from ..common.method import Mixing
-from ..common.step_sizes import following, schedule
-from .growing_steps import Exact
-from .tracking import TrackingState, manifold_step
+from ..common.fields import blockwise, refresh, riemannian
+from ..common.step_sizes import following
+from .tracking import ManifoldTracking, TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRGT(Exact, Mixing):
+class DPRGT(ManifoldTracking):
     """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023)."""
 
-    on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-    gradient_factor: ClassVar[float] = 1.0
-
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
-        base, spent = manifold_step(self, problem, network, streams, x0)
-        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
@@ -54,5 +45,5 @@ class DPRGT(Exact, Mixing):
             return f.constraint.project(mixed - a[:, None, None] * f.constraint.tangent(x, s), "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        field = track(riemannian, self.oracle(problem, streams, k), x, s, state.field)  # (2)
+        field = refresh(riemannian, self.oracle(problem, streams, k), x, s, state.field)  # (2)
         return TrackingState(x, s, field, following(self.step_size, state), state.base, k, state.gradients + 1)

@@ -22,14 +22,12 @@ it is the landing algorithm. It runs on any constraint set that has a landing fi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...kernels import compiled_tracking
-from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Landing, Network, Oracle, OrthonormalLanding, Problem, Streams
 from ..common.automatic_steps import Order, resolve
-from ..common.fields import add_change, blockwise, landing
+from ..common.fields import blockwise, landing, refresh
 from ..common.step_sizes import following, schedule
 from .safe import SafeTracking
 from .tracking import PenalisedState
@@ -75,22 +73,17 @@ class DRFGT(SafeTracking):
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, alpha, penalty = state.k + 1, state.step_size, state.penalty
         f = self.oracle(problem, streams, k)
-        moved = _moved if self.kernel == "numpy" else compiled_tracking().landing_change
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
-            field = blockwise(moved, f, x, y, state.field, penalty, alpha, state.tracker, out=state.field)
+            field = self._refresh(f, x, y, state.field, penalty, alpha, state.tracker)  # (10)
         else:
-            tracked = partial(add_change, landing) if self.kernel == "numpy" else moved
             (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
-            field = blockwise(tracked, f, x, state.tracker, state.field, penalty, out=state.field)
+            field = self._refresh(f, x, state.tracker, state.field, penalty)
             (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
         return PenalisedState(x, y, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
 
-
-def _moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
-    """Equations (10) for x and y that are mixed, in place; return the new fields."""
-    subtract_scaled(alpha, tracker, x)  # x_i <- sum_j W_ij x_j - alpha y_i
-    new = landing(f, x, penalty)
-    y += new  # y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
-    y -= old
-    return new
+    def _refresh(self, f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, *along: Array) -> Array:
+        """Move x along the trackers if these are given, add the change of the fields to y, and return the new fields."""
+        if self.kernel == "numba":
+            return blockwise(compiled_tracking().landing_change, f, x, y, old, penalty, *along, out=old)
+        return refresh(landing, f, x, y, old, penalty, along=along)

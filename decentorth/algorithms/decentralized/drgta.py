@@ -26,25 +26,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from ..common.fields import blockwise, riemannian, track
+from ..common.fields import blockwise, refresh, riemannian
 from ..common.method import Retracting
-from ..common.step_sizes import following, schedule
-from .growing_steps import Exact
-from .tracking import TrackingState, manifold_step
+from ..common.step_sizes import following
+from .tracking import ManifoldTracking, TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRGTA(Exact, Retracting):
+class DRGTA(ManifoldTracking, Retracting):
     """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2)."""
 
-    gradient_factor: ClassVar[float] = 1.0
     directed: ClassVar[bool] = True
-    on_devices: ClassVar[bool] = True
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
-        base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)
-        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+    @property
+    def pull(self) -> float:
+        return self.consensus_step
 
     def step(
         self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: TrackingState
@@ -57,5 +53,5 @@ class DRGTA(Exact, Retracting):
             return f.constraint.retract(x, direction, self.retraction)  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        field = track(riemannian, self.oracle(problem, streams, k), x, y, state.field)  # (2)
+        field = refresh(riemannian, self.oracle(problem, streams, k), x, y, state.field)  # (2)
         return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)

@@ -19,26 +19,26 @@ value that cancels alpha F_i(x_i).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, Streams
+from ...protocols import Array, Network, Problem, Spectrum, Streams
 from ...settings import Form
 from ..common.automatic_steps import landing_scale, landing_share, start
-from ..common.method import Method
 from ..common.schedules import Auto, Constant, Growing
 from ..common.shared_step import agreed
 from ..common.step_sizes import Schedule, StepSize, checked
-from .growing_steps import Judged
+from .growing_steps import Judged, Limits
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extra(Judged, Method):
+class Extra(Judged):
     """An EXTRA method.
 
     Parameters
@@ -51,6 +51,10 @@ class Extra(Judged, Method):
     on_time: ClassVar[bool] = True
 
     step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
+
+    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+        """The constants of growing steps; above 2^(10/6) times the first step a step must prove itself."""
+        return Limits.of(spectrum, flooding_rounds, hold=math.inf, apart=1.0, proven=10.0)
 
 
 def extra_limit(network: Network) -> float:

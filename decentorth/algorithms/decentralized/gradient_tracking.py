@@ -27,10 +27,9 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Streams
 from ..common.automatic_steps import Order, start, steepness, tracking_share
-from ..common.fields import add_change, blockwise, soft, track
+from ..common.fields import blockwise, refresh, soft
 from ..common.method import Ordered, Soft
 from ..common.step_sizes import following, schedule
 from .tracking import TrackingState
@@ -62,16 +61,12 @@ class GradientTracking(Ordered, Soft):
         k, alpha = state.k + 1, state.step_size
         f = self.oracle(problem, streams, k)
 
-        def moved(f: Oracle[object], x: Array, y: Array, old: Array, alpha: Array, tracker: Array) -> Array:
-            subtract_scaled(alpha, tracker, x)  # (1)
-            return add_change(self._field, f, x, y, old)  # (2)
-
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
-            field = blockwise(moved, f, x, y, state.field, alpha, state.tracker, out=state.field)
+            field = refresh(self._field, f, x, y, state.field, along=(alpha, state.tracker))  # (1), (2)
         else:
             (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)
-            field = track(self._field, f, x, state.tracker, state.field)
+            field = refresh(self._field, f, x, state.tracker, state.field)
             (y,) = network.mix(state.tracker)
         return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)
 

@@ -44,24 +44,21 @@ mean field. The rule and its constants are ours, found by experiments (``benchma
 
 from __future__ import annotations
 
-import collections
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, Spectrum, Streams
-from ..common.automatic_steps import Order, tracking_step
-from ..common.fields import track
-from ..common.method import Decentralized
-from ..common.mixing import effective
+from ..common.fields import refresh
+from ..common.method import Decentralized, Method
 from ..common.schedules import Growing as GrowingStep
 from ..common.step_sizes import GrowingStepSize
 
-M = TypeVar("M")
 PATIENCE = 3
 """The blocks without growth after the first cut."""
 TURNING = 0.02
@@ -87,27 +84,32 @@ class Limits(NamedTuple):
     """w, the iterations of a block in which agents measure."""
     block: int
     """w + D, all its iterations."""
-    most: float
+    most: float = math.inf
     """The largest m."""
-    pace: int
+    pace: int = 2
     """The growth of m in a block before the first cut; afterwards it is 2."""
-    hold: float
-    apart: float
+    hold: float = CLOSE
+    apart: float = APART
     proven: float = math.inf
     """The m above which a step must prove itself: it grows only while moves shrink and agents are close, and is cut otherwise."""
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, flooding_rounds: int, gap: float | None = None, **constants: Any) -> Self:
+        """The limits on a network with this spectrum and D; ``gap`` is that of the matrix with which an iteration mixes."""
+        own = 1.0 - spectrum.lambda_2
+        window = max(30, round(3.0 / (own if gap is None else gap)))
+        return cls(own, window, window + flooding_rounds, **constants)
+
+
+def most_tracking(gap: float, aim: float) -> float:
+    """The largest m of tracking with one exchange, which has no use for more than twice the step that the slowest mode of consensus
+    asks for; ``aim`` is the product of first step and curvature."""
+    return 6.0 * math.log2(2.0 * math.sqrt(gap) / aim)
 
 
 class Progress(NamedTuple):
     """The quantities of the rule; its numbers are the same on all agents."""
 
-    exponent: int
-    """m."""
-    wait: int
-    patience: int
-    cut: bool
-    """True in the block after a cut."""
-    trial: bool
-    """True in the first block of a larger step."""
     verdict: Array
     """``(n_local,)``: the largest verdict that an agent knows of."""
     stopped: Array
@@ -124,24 +126,51 @@ class Progress(NamedTuple):
     """z_{k-1}, like x."""
     first: Array
     """``(n_local, 2)``: the first steps and penalties."""
-    good_exponent: int
     good: Any
     """The last state that was judged below 1, and its m; the start before."""
     candidate: Any
     """The state at the end of the window, which is the next good one if its block is judged below 1."""
+    good_exponent: int = 0
+    exponent: int = 0
+    """m."""
+    wait: int = 0
+    patience: int = PATIENCE
+    cut: bool = False
+    """True in the block after a cut."""
+    trial: bool = False
+    """True in the first block of a larger step."""
 
 
-class Judged:
-    """A method with a setting ``step_size``, whose step can be judged by its moves."""
+class Judged(Method, ABC):
+    """A method with a setting ``step_size``, whose step can be judged by its moves.
+
+    Its state has a place for the ``progress``, and otherwise the names of `tracking` or `extra`.
+    """
+
+    step_size: Any
+
+    @property
+    def exact(self) -> bool:
+        """True if its gradients are exact and its steps are as given."""
+        return True
+
+    @property
+    def follows(self) -> bool:
+        """True if it has penalties that are multiples of 1 / step."""
+        return False
+
+    @abstractmethod
+    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+        """The constants of the rule, on a network with this spectrum and D."""
 
     def resolved(self, network: Network) -> Self:
-        """This method, with growing steps for automatic ones where they can be judged."""
-        return grown(self, network)
+        """This method, with growing steps for automatic ones if several agents on a steady network can judge them."""
+        grows = self.step_size == "auto" and self.exact and network.steady and network.n_agents > 1
+        return replace(self, step_size=GrowingStep()) if grows else self  # type: ignore[type-var]  # all are dataclasses
 
     def running(self) -> Any:
         """The method that runs: this one, or `Growing` around it."""
-        given: Any = self
-        return Growing(self) if isinstance(given.step_size, GrowingStep) else self
+        return Growing(self) if isinstance(self.step_size, GrowingStep) else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,75 +189,38 @@ class Exact(Judged, Decentralized):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.step_size, GrowingStep) and (self.batch_size is not None or getattr(self, "safe", False)):
+        if isinstance(self.step_size, GrowingStep) and not self.exact:
             raise ValueError(
                 "growing steps are judged by moves along exact gradients from one step to the next: leave out batch_size and safe, "
                 "or take step_size auto"
             )
 
-
-def grown(method: M, network: Network) -> M:
-    """The method with growing steps for automatic ones, if several agents with exact gradients on a steady network judge them."""
-    given: Any = method
-    exact = getattr(given, "batch_size", None) is None and not getattr(given, "safe", False)
-    judged = given.step_size == "auto" and exact and network.steady and network.n_agents > 1
-    return replace(given, step_size=GrowingStep()) if judged else method
+    @property
+    def exact(self) -> bool:
+        return self.batch_size is None
 
 
 @cache
-def limits(method: Any, spectrum: Spectrum, flooding_rounds: int) -> Limits:
-    """The constants of the rule, on a network with this spectrum and D.
-
-    Tracking with one exchange has no use for more than twice the step that the slowest mode of consensus asks for.
-    """
-    gap = own = 1.0 - spectrum.lambda_2
-    order: Order = getattr(method, "order", "combine-then-adapt")
-    if hasattr(method, "mixing"):
-        mixing = effective(spectrum, method.rounds, method.chebyshev)
-        gap = getattr(method, "consensus_step", 1.0) * (1.0 - mixing.lambda_2)
-        aim = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), order)
-    window = max(30, round(3.0 / gap))
-    constants = own, window, window + flooding_rounds
-    if not (hasattr(method, "mixing") or hasattr(method, "aim")):  # EXTRA
-        return Limits(*constants, most=math.inf, pace=2, hold=math.inf, apart=1.0, proven=10.0)
-    if order == "adapt-then-combine":
-        return Limits(*constants, most=math.inf, pace=3, hold=0.02, apart=APART)
-    if hasattr(method, "aim"):
-        aim = method.aim(spectrum, order)
-    return Limits(*constants, most=6.0 * math.log2(2.0 * math.sqrt(gap) / aim), pace=2, hold=CLOSE, apart=APART)
-
-
-@cache
-def _state_class(inner: type) -> Any:
-    """The class of a method's states with a `Progress` behind."""
-    plain: Any = collections.namedtuple("Plain", (*inner._fields, "progress"))  # type: ignore[attr-defined, misc]
-    pickled = {"__slots__": (), "__reduce__": lambda state: (_state, (inner, *state))}  # to be sent to another process
-    return type(f"Growing{inner.__name__}", (plain,), pickled)
-
-
-def _state(inner: type, *fields: Any) -> Any:
-    """A state of the class of `_state_class`."""
-    return _state_class(inner)(*fields)
+def _limits(method: Judged, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+    return method.limits(spectrum, flooding_rounds)
 
 
 class _Heard:
     """The network for one iteration, which keeps z of the first message and lets the verdicts travel in it."""
 
-    def __init__(self, network: Any, verdict: Array | None) -> None:
+    def __init__(self, network: Network, verdict: Array | None) -> None:
         self._network, self.verdict = network, verdict
         self.n_agents = network.n_agents
         self.apart: Array | None = None
 
     @property
     def spectrum(self) -> Spectrum:
-        found: Spectrum = self._network.spectrum
-        return found
+        return self._network.spectrum
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         xs = (*xs, *push)
         if self.apart is not None:
-            mixed: tuple[Array, ...] = self._network.mix(*xs, rounds=rounds)
-            return mixed
+            return self._network.mix(*xs, rounds=rounds)
         if self.verdict is None:
             mixed = self._network.mix(*xs)
         else:
@@ -238,74 +230,72 @@ class _Heard:
         return mixed if rounds == 1 else self._network.mix(*mixed, rounds=rounds - 1)
 
 
-class Growing:
+class Around:
+    """A method that changes the steps of another one.
+
+    Parameters
+    ----------
+    method
+        The other method.
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    def __init__(self, method: Any) -> None:
+        self.method, self.step_size = method, method.step_size
+        self.requires, self.requires_set = method.requires, method.requires_set
+        if hasattr(method, "gradient_factor"):
+            self.gradient_factor = method.gradient_factor
+
+
+class Growing(Around):
     """A method with growing steps.
 
     Parameters
     ----------
     method
-        The method, whose state has ``x``, ``step_size`` and the names of `tracking` or `extra`.
+        The `Judged` method.
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     every_message: ClassVar[bool] = True
     """The verdicts must reach all agents: it is not for unreliable networks."""
 
-    def __init__(self, method: Any) -> None:
-        self.method, self.step_size = method, method.step_size
+    def __init__(self, method: Judged) -> None:
+        super().__init__(method)
         self.given = method.step_size.initial != "auto"
         self.least = GIVEN_LEAST if self.given else LEAST
-        self.requires, self.requires_set = method.requires, method.requires_set
-        if hasattr(method, "gradient_factor"):
-            self.gradient_factor = method.gradient_factor
 
     def init(self, problem: Problem[Any], network: Network, streams: Streams, x0: Array) -> Any:
         """The method's first state, and the progress of a run that has not judged its step yet."""
         state = self.method.init(problem, network, streams, x0)
-        first = np.stack((state.step_size, state.penalty if "penalty" in state._fields else state.step_size), axis=-1)
-        numbers, none = np.zeros((4, len(x0))), np.zeros((2, *x0.shape))
+        penalties = state.penalty if self.method.follows else state.step_size
+        first = np.stack((state.step_size, penalties), axis=-1)
         good = _copied(state)
-        progress = Progress(
-            exponent=0,
-            wait=0,
-            patience=PATIENCE,
-            cut=False,
-            trial=False,
-            verdict=numbers[0],
-            stopped=numbers[1],
-            circling=numbers[2],
-            drifting=numbers[3],
-            sums=np.zeros((len(x0), 5)),
-            before=none[0],
-            apart=none[1],
-            first=first,
-            good_exponent=0,
-            good=good,
-            candidate=good,
-        )
-        return _state_class(type(state))(*state, progress)  # type: ignore[arg-type]  # a class is hashable
+        progress = Progress(*np.zeros((4, len(x0))), np.zeros((len(x0), 5)), *np.zeros((2, *x0.shape)), first, good, good)
+        return state._replace(progress=progress)
 
     def step(self, problem: Problem[Any], network: Network, streams: Streams, state: Any) -> Any:
         """An iteration of the method, and at the end of a block the change of its step."""
-        rule, p = limits(self.method, network.spectrum, network.flooding_rounds), state.progress
+        rule, p = _limits(self.method, network.spectrum, network.flooding_rounds), state.progress
         j = state.k % rule.block
         spreading, sampled = j >= rule.window, j % _EVERY == _EVERY - 1
-        before = type(p.good)(*state[:-1])
         compared = j >= rule.window // 2 and j % _EVERY >= _EVERY - 2 and not spreading
-        seen: Any = _Heard(network, p.verdict if spreading else None) if spreading or compared else network
-        moved = self.method.step(problem, seen, streams, before)
+        seen: Any = network
+        if spreading or compared:
+            seen = _Heard(network, p.verdict if spreading else None)
+        moved = self.method.step(problem, seen, streams, state._replace(progress=()))
         if spreading:
             p = p._replace(verdict=seen.verdict)
         if sampled:
-            self._measure(rule, p, j, before.x, moved, seen.apart if compared else None)
+            self._measure(rule, p, j, state.x, moved, seen.apart if compared else None)
         elif j % _EVERY == _EVERY - 2:
-            p = p._replace(before=before.x, apart=seen.apart if compared else p.apart)
+            p = p._replace(before=state.x, apart=seen.apart if compared else p.apart)
         if j + 1 == rule.window:
             self._judge(rule, p)
             p = p._replace(candidate=_copied(moved))
         if j + 1 == rule.block:
             moved, p = self._decide(rule, problem, moved, p)
-        return type(state)(*moved, p)
+        return moved._replace(progress=p)
 
     def _measure(self, rule: Limits, p: Progress, j: int, x: Array, moved: Any, apart: Array | None) -> None:
         """Add to the sums of this block; agents whose move is too long stop at the good state."""
@@ -384,13 +374,13 @@ class Growing:
         state = state._replace(**dict.fromkeys(fields & {"step_size", "base"}, step))
         if "dual" in fields:
             state.dual[...] *= 2.0 ** ((p.exponent - now) / 6.0)
-        if "penalty" in fields and getattr(self.method, "follows", self.method.penalty == "auto"):
-            penalty = p.first[:, 1] / multiple
-            if "tracker" in fields:
-                field = track(self.method.field, problem, state.x, state.tracker, state.field, penalty)
-                state = state._replace(field=field, gradients=state.gradients + 1)
-            state = state._replace(penalty=penalty)
-        return state
+        if not self.method.follows:
+            return state
+        penalty = p.first[:, 1] / multiple
+        if "tracker" in fields:
+            field = refresh(self.method.field, problem, state.x, state.tracker, state.field, penalty)
+            state = state._replace(field=field, gradients=state.gradients + 1)
+        return state._replace(penalty=penalty)
 
 
 def _copied(state: Any) -> Any:

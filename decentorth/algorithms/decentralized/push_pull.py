@@ -29,7 +29,7 @@ from typing import ClassVar
 from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Positive
 from ..common.automatic_steps import resolve
-from ..common.fields import blockwise, landing, track
+from ..common.fields import blockwise, landing, refresh
 from ..common.method import Decentralized
 from ..common.schedules import Auto
 from ..common.step_sizes import following, schedule
@@ -64,5 +64,5 @@ class PushPull(Decentralized):
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, alpha = state.k + 1, state.step_size
         x, y = network.mix(state.x - alpha[:, None, None] * state.tracker, push=(state.tracker,))  # (1)
-        field = track(landing, self.oracle(problem, streams, k), x, y, state.field, state.penalty)  # (2)
+        field = refresh(landing, self.oracle(problem, streams, k), x, y, state.field, state.penalty)  # (2)
         return PenalisedState(x, y, field, following(self.step_size, state), state.base, state.penalty, k, state.gradients + 1)

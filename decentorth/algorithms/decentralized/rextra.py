@@ -21,7 +21,7 @@ An iteration sends half the bytes of gradient tracking. With one agent it is pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class REXTRAState(NamedTuple):
     step_size: Array
     k: int
     gradients: int
+    progress: Any = ()
+    """That of growing steps."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ An iteration sends half the bytes of DRFGT, which sends its trackers too. With o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class RFEXTRAState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+    progress: Any = ()
+    """That of growing steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,11 @@ class RFEXTRA(Extra):
     on_devices: ClassVar[bool] = True
 
     penalty: LandingPenalty = "auto"
+
+    @property
+    def follows(self) -> bool:
+        """True if the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)

@@ -28,17 +28,17 @@ here looks at the objective, and no step grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
 from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from ...settings import Positive, Range
+from ..common.automatic_steps import Order
 from ..common.fields import landing
 from ..common.method import Ordered
 from ..common.schedules import Auto
-from ..common.step_sizes import StepSize
-from .growing_steps import Exact, grown
+from .growing_steps import Around, Exact, Limits, most_tracking
 from .tracking import PenalisedState
 
 LAST = 1100
@@ -92,30 +92,30 @@ class SafeTracking(Exact, Ordered):
 
     def resolved(self, network: Network) -> Self:
         """This method with its order chosen, and with growing steps for automatic ones where they can be judged."""
-        return grown(Ordered.resolved(self, network), network)
+        return Exact.resolved(Ordered.resolved(self, network), network)
 
     def running(self) -> Any:
         """The method that runs: this one, or `Safe` around it if ``safe`` is set, or `Growing`."""
-        safe = Safe(self, self.requires, self.requires_set, self.gradient_factor, self.step_size)
-        return safe if self.safe else super().running()
+        return Safe(self) if self.safe else super().running()
+
+    @property
+    def exact(self) -> bool:
+        return super().exact and not self.safe
 
     @property
     def follows(self) -> bool:
-        """True if the penalty is a multiple of 1 / step."""
         return self.penalty == "auto"
 
+    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+        order = cast(Order, self.order)
+        if order == "adapt-then-combine":
+            return Limits.of(spectrum, flooding_rounds, pace=3, hold=0.02)
+        most = most_tracking(1.0 - spectrum.lambda_2, self.aim(spectrum, order))
+        return Limits.of(spectrum, flooding_rounds, most=most)
 
-@dataclass(frozen=True)
-class Safe:
+
+class Safe(Around):
     """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own."""
-
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
-    method: Any
-    requires: tuple[type, ...]
-    requires_set: tuple[type, ...]
-    gradient_factor: float
-    step_size: StepSize
 
     def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> SafeState:
         state: PenalisedState = self.method.init(problem, network, streams, x0)
@@ -127,7 +127,7 @@ class Safe:
                 outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
                 own += outside
                 step[outside] *= 0.5
-        begun = SafeState(*state, label, state.x.copy(), state.field.copy())
+        begun = SafeState(*state[:8], label, state.x.copy(), state.field.copy())
         self._halve(begun, label, slice(None))
         return begun
 
@@ -141,7 +141,7 @@ class Safe:
         label = np.maximum(alike.heard, state.label + outside)
         rise = label - state.label
         again = np.flatnonzero(rise)
-        following = SafeState(*moved, label, state.start, state.start_field)
+        following = SafeState(*moved[:8], label, state.start, state.start_field)
         if len(again):
             again = again[label[again] <= LAST]
             following.x[again] = state.start[again]

@@ -1,10 +1,10 @@
-"""The states of methods that track a field.
+"""The states of methods that track a field, and the common parts of those on a manifold.
 
 Every agent keeps the field F_i at its point x_i and a tracker y_i, from y_i(0) = F_i(x_i(0)) on. Once its new point is known,
 
     y_i <- sum_j W_ij y_j + F_i(new x_i) - F_i(old x_i)
 
-so that the mean of the trackers stays the mean of the fields (`fields.track`). In Euclidean space the points move by either of
+so that the mean of the trackers stays the mean of the fields (`fields.refresh`). In Euclidean space the points move by either of
 
     x_i <- sum_j W_ij x_j - alpha y_i            combine-then-adapt
     x_i <- sum_j W_ij (x_j - alpha y_j)          adapt-then-combine
@@ -14,12 +14,16 @@ and with the second the trackers are mixed last too: sum_j W_ij (y_j + F_j(new x
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, Spectrum, Streams
+from ...protocols import Array, Network, Problem, Riemannian, Spectrum, Streams
 from ..common.automatic_steps import curved_step, push_pull_step, start, steepness, tracking_step
+from ..common.fields import blockwise, riemannian
 from ..common.method import Mixing
+from ..common.mixing import effective
 from ..common.step_sizes import schedule
+from .growing_steps import Exact, Limits, most_tracking
 
 
 class TrackingState(NamedTuple):
@@ -33,6 +37,8 @@ class TrackingState(NamedTuple):
     base: Array
     k: int
     gradients: int
+    progress: Any = ()
+    """That of growing steps."""
 
 
 class PenalisedState(NamedTuple):
@@ -46,31 +52,50 @@ class PenalisedState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+    progress: Any = ()
+    """That of growing steps."""
 
 
-def manifold_step(
-    method: Mixing, problem: Problem[object], network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
-) -> tuple[Array, int]:
-    """The first steps ``(n_local,)`` of a method that tracks Riemannian gradients, and the gradients spent.
+@dataclass(frozen=True, kw_only=True)
+class ManifoldTracking(Exact, Mixing):
+    """Tracking of Riemannian gradients by points that stay on a manifold.
 
     Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of the
-    matrix with which an iteration mixes; for a single agent c = 0.7. Where the points go only the share ``consensus_step``, at most
-    1, of the way to their neighbours' mean, the gap is that much smaller. A schedule whose steps may grow starts with steps as much
-    smaller: on a curved set larger steps make the agents lose consensus for good. On a directed graph c is that of
-    `push_pull_step`, late, and the steps are divided by the gain.
+    matrix with which an iteration mixes; for a single agent c = 0.7. Where the points go only the share `pull` of the way to their
+    neighbours' mean, the gap is that much smaller. A schedule whose steps may grow starts with steps as much smaller: on a curved
+    set larger steps make the agents lose consensus for good. On a directed graph c is that of `push_pull_step`, late, and the steps
+    are divided by the gain.
     """
 
-    def automatic() -> tuple[Array, int]:
-        c, gap = 0.7, 1.0
-        gain = 1.0
-        if network.directed:
-            found = network.push_pull_spectrum
-            c, gap, gain = push_pull_step(found, late=True), consensus_step * (1.0 - found.sigma), found.gain
-        elif network.n_agents > 1:
-            mixing = method.mixing(network)
-            gap = consensus_step * (1.0 - mixing.lambda_2)
-            c = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
-        steep, spent = steepness(problem, network, streams, x0)
-        return curved_step(steep, c, gap) / (gain * schedule(method.step_size).most), spent
+    gradient_factor: ClassVar[float] = 1.0
+    on_devices: ClassVar[bool] = True
 
-    return start(method.step_size, len(x0), automatic)
+    @property
+    def pull(self) -> float:
+        """The share of the way to the neighbours' mean, at most 1."""
+        return 1.0
+
+    def _gap_and_aim(self, spectrum: Spectrum) -> tuple[float, float]:
+        """The gap, and the product of step and curvature at which automatic steps aim."""
+        mixing = effective(spectrum, self.rounds, self.chebyshev)
+        gap = self.pull * (1.0 - mixing.lambda_2)
+        return gap, tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
+
+    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+        gap, aim = self._gap_and_aim(spectrum)
+        return Limits.of(spectrum, flooding_rounds, gap, most=most_tracking(gap, aim))
+
+    def init(self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array) -> TrackingState:
+        def automatic() -> tuple[Array, int]:
+            c, gap, gain = 0.7, 1.0, 1.0
+            if network.directed:
+                found = network.push_pull_spectrum
+                c, gap, gain = push_pull_step(found, late=True), self.pull * (1.0 - found.sigma), found.gain
+            elif network.n_agents > 1:
+                gap, c = self._gap_and_aim(network.spectrum)
+            steep, spent = steepness(problem, network, streams, x0)
+            return curved_step(steep, c, gap) / (gain * schedule(self.step_size).most), spent
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)

@@ -23,8 +23,8 @@ from .network import UnreliableNetwork
 
 log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}
-_SETTINGS = {"step_size", "base", "penalty"}
-"""Arrays of a state that come from a run's settings and the agreement before its first iteration."""
+_SETTINGS = {"step_size", "base", "penalty", "progress"}
+"""Entries of a state that do not change on an unreliable network: settings, and the progress of growing steps, which are not for it."""
 
 
 class Tracked(State, Protocol):

@@ -12,7 +12,6 @@ import pytest
 
 import topologies as tp
 from decentorth import DESTINY, DGD, DPRGT, DRFGT, DRGTA, REXTRA, RFEXTRA, Checkpoints, GradientTracking, Result, solve
-from decentorth.algorithms.decentralized.growing_steps import limits
 from decentorth.api import Run, set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
@@ -117,14 +116,14 @@ def test_moves_at_the_level_of_rounding_neither_change_the_step_nor_undo_anythin
     state = check_each_agent_alone(quickly_solved(0), METHODS[1], 10 * BLOCK)
     method: Any = METHODS[1]
     run: Any = set_up(quickly_solved(0), method, GRAPHS["ring"](4), comm="serial")
-    rule = limits(METHODS[1], run.network.spectrum, run.network.flooding_rounds)
+    rule = METHODS[1].limits(run.network.spectrum, run.network.flooding_rounds)
     p = state.progress
     noise = 2.0**-104 * (p.before * p.before).sum((1, 2))
     p.sums[...] = np.stack((2.0**-40 * noise, 2.0**-40 * noise, 4.0 * noise, noise, noise), axis=-1)
     candidate = copied(p.good)._replace(k=state.k)
     p = p._replace(exponent=6, wait=0, cut=False, trial=True, candidate=candidate)
     run.method._judge(rule, p)
-    inner = type(p.good)(*state[:-1])
+    inner = state._replace(progress=())
     after, decided = run.method._decide(rule, run.problem, copied(inner), p)
     assert decided.exponent == 6
     assert decided.good.k == state.k
@@ -255,7 +254,7 @@ def test_extra_stays_at_rest_when_the_step_changes() -> None:
     for state in run.states():
         if state.k == 2000:
             break
-    inner, now = type(state.progress.good)(*state[:-1]), state.progress.exponent
+    inner, now = state._replace(progress=()), state.progress.exponent
     changed = run.method._at(run.problem, copied(inner), now, state.progress._replace(exponent=now + 4))
     x = changed.x.copy()
     moved = run.method.method.step(run.problem, run.network, run.streams, changed)
@@ -290,7 +289,7 @@ def test_tracking_has_a_cap_by_consensus_and_blocks_by_the_gap() -> None:
     network = Network(GRAPHS["ring"](10), "serial")
     gap = 1.0 - network.spectrum.lambda_2
     method = DRFGT(order="combine-then-adapt")
-    found = limits(method, network.spectrum, network.flooding_rounds)
+    found = method.limits(network.spectrum, network.flooding_rounds)
     assert found.window == round(3.0 / gap)
     assert found.block == found.window + 5
     product = method.aim(network.spectrum, "combine-then-adapt") * 2.0 ** (found.most / 6.0)
