@@ -19,51 +19,31 @@ NOTHING, NONE = np.empty((0, 0, 0)), np.empty(0)
 
 
 @exact
-def _add_row(weights: Array, columns: Index, width: int, x: Array, fresh: bool, out: Array) -> None:
-    """Add the products of a row of a sparse matrix with its columns to ``out``, or to zeros if it is ``fresh``.
+def accumulate(rows: int, columns: int, width: int, indptr: Index, indices: Index, data: Array, x: Array, out: Array) -> None:
+    """SciPy's ``csr_matvecs``: ``out += matrix @ x``, with ``width`` numbers per row; the same bits for finite numbers.
 
     Three columns are added in a pass, so that ``out`` is read and written once for them.
     """
-    entry, end = 0, len(weights)
-    while entry < end:
-        a, first = weights[entry], x[columns[entry] * width : (columns[entry] + 1) * width]
-        if end - entry > 2:
-            b, second = weights[entry + 1], x[columns[entry + 1] * width : (columns[entry + 1] + 1) * width]
-            c, third = weights[entry + 2], x[columns[entry + 2] * width : (columns[entry + 2] + 1) * width]
-            if fresh:
-                for k in range(width):
-                    out[k] = ((0.0 + a * first[k]) + b * second[k]) + c * third[k]
-            else:
-                for k in range(width):
-                    out[k] = ((out[k] + a * first[k]) + b * second[k]) + c * third[k]
-            entry += 3
-        elif fresh:
-            for k in range(width):
-                out[k] = 0.0 + a * first[k]
-            entry += 1
-        else:
-            for k in range(width):
-                out[k] += a * first[k]
-            entry += 1
-        fresh = False
-    if fresh:
-        out[:] = 0.0
-
-
-@exact
-def accumulate(rows: int, columns: int, width: int, indptr: Index, indices: Index, data: Array, x: Array, out: Array) -> None:
-    """SciPy's ``csr_matvecs``: ``out += matrix @ x``, with ``width`` numbers per row; the same bits for finite numbers."""
     for i in range(rows):
-        first, end = indptr[i], indptr[i + 1]
-        _add_row(data[first:end], indices[first:end], width, x, False, out[i * width : (i + 1) * width])
+        row, entry, end = out[i * width : (i + 1) * width], indptr[i], indptr[i + 1]
+        while end - entry > 2:
+            a, first = data[entry], x[indices[entry] * width : (indices[entry] + 1) * width]
+            b, second = data[entry + 1], x[indices[entry + 1] * width : (indices[entry + 1] + 1) * width]
+            c, third = data[entry + 2], x[indices[entry + 2] * width : (indices[entry + 2] + 1) * width]
+            for k in range(width):
+                row[k] = ((row[k] + a * first[k]) + b * second[k]) + c * third[k]
+            entry += 3
+        for last in range(entry, end):
+            a, first = data[last], x[indices[last] * width : (indices[last] + 1) * width]
+            for k in range(width):
+                row[k] += a * first[k]
 
 
 @exact
 def product(width: int, indptr: Index, indices: Index, data: Array, x: Array, out: Array) -> None:
     """The same with ``out = matrix @ x``."""
-    for i in range(len(indptr) - 1):
-        first, end = indptr[i], indptr[i + 1]
-        _add_row(data[first:end], indices[first:end], width, x, True, out[i * width : (i + 1) * width])
+    out[:] = 0.0
+    accumulate(len(indptr) - 1, 0, width, indptr, indices, data, x, out)
 
 
 @exact

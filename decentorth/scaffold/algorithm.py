@@ -15,9 +15,10 @@ a minimiser: the agents pull apart. Then list every symbol with its name in the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
-from decentorth.algorithms.common.automatic_steps import resolve
+from decentorth.algorithms.common.automatic_steps import resolve, tracking_aim
 from decentorth.algorithms.common.fields import blockwise, landing
 from decentorth.algorithms.common.method import Method
 from decentorth.algorithms.common.schedules import Auto
@@ -55,7 +56,8 @@ class Template(Method):
     penalty: Positive | Auto = "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> TemplateState:
-        step, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, "combine-then-adapt")
+        aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
+        step, penalty, spent = resolve(self, problem, network, streams, x0, aim)
         return TemplateState(x0.copy(), step, penalty, 0, spent)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: TemplateState) -> TemplateState:

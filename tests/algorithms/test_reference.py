@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, Landing, solve
-from decentorth.algorithms.common.automatic_steps import Order, lipschitz, resolve, tracking_limit
+from decentorth.algorithms.common.automatic_steps import Order, lipschitz, resolve, tracking_aim, tracking_limit
 from decentorth.algorithms.common.mixing import average
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
@@ -153,7 +154,9 @@ def test_automatic_constants(name: str, graph: str, order: Order) -> None:
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
     local = [max(L, float(np.linalg.norm(g(x0), ord=2))) for L, g in zip(case.lipschitz, case.gradients, strict=True)]
-    step, penalty, spent = resolve("auto", "auto", case.problem, Network(W), streams(N), stack(x0, N), order)
+    step, penalty, spent = resolve(
+        DRFGT(), case.problem, Network(W), streams(N), stack(x0, N), partial(tracking_aim, Network(W), order, "auto")
+    )
     fourth = np.array(local) ** 4
     bound = float(0.05 / np.sqrt(N) * np.std(fourth) / np.mean(fourth) + 1e-12)
     assert bound <= 0.05
@@ -174,7 +177,7 @@ def test_the_curvature_of_the_constraint_counts() -> None:
     x0 = point(problem)
     bound = float(np.linalg.norm(gradient(0, x0), ord=2))
     assert bound > 2 * 2 * np.linalg.eigvalsh(data.T @ data)[-1]
-    step, _, _ = resolve("auto", "auto", problem, Network(np.ones((1, 1))), streams(1), x0[None], None)
+    step, _, _ = resolve(Landing(), problem, Network(np.ones((1, 1))), streams(1), x0[None])
     np.testing.assert_allclose(step, 2 * 0.7 / bound, rtol=1e-12)
 
 
@@ -183,7 +186,9 @@ def test_what_given_numbers_mean() -> None:
     x0 = stack(point(case.problem), N)
 
     def resolved(method: DRFGT) -> tuple[Array, Array]:
-        step, penalty, _ = resolve(method.step_size, method.penalty, case.problem, network, streams(N), x0, "combine-then-adapt")
+        step, penalty, _ = resolve(
+            method, case.problem, network, streams(N), x0, partial(tracking_aim, network, "combine-then-adapt", method.step_size)
+        )
         return step, penalty
 
     step, penalty = resolved(DRFGT(step_size=0.02))

@@ -39,7 +39,7 @@ import numpy as np
 
 from ...protocols import Array, Direction, Network, Problem, ProductLanding, SampledProducts, Streams
 from ...settings import Positive, Range
-from ..common.automatic_steps import curvature, embedded_curvature, resolve
+from ..common.automatic_steps import curvature, embedded_curvature, landing_share, with_penalties
 from ..common.method import Measuring
 from ..common.schedules import Auto
 from ..common.step_sizes import measured_in_metric, schedule
@@ -121,7 +121,12 @@ class GeneralizedLanding(Measuring):
         scale = 2.0 if self.direction == "natural" else problem.constraint.landing_scale()
         if self.direction == "psi-b":
             length *= 0.5 * scale
-        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None, measure, length, scale)
+
+        def automatic() -> tuple[Array, int]:
+            mean, spent = measure(problem, network, streams, x0)
+            return 2.0 * landing_share(problem, 0.7) / (length * mean), spent
+
+        base, penalty, spent = with_penalties(self, len(x0), automatic, 2.0, scale)
         nothing = nothing_seen(len(x0))
         field = self._field(problem, streams, 0, x0, nothing, penalty, nothing)
         step = base * schedule(self.step_size).scale(0)

@@ -59,9 +59,7 @@ class Landing(Measuring):
     eps: Eps = 0.5
 
     def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
-        base, penalty, spent = resolve(
-            self.step_size, self.penalty, problem, network, streams, x0, None, batch_size=self.batch_size
-        )
+        base, penalty, spent = resolve(self, problem, network, streams, x0, batch_size=self.batch_size)
         field = landing(self.oracle(problem, streams, 0), x0, penalty)
         return LandingState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -305,62 +305,89 @@ def landing_share(problem: object, c: float, batch_size: int | None = None) -> f
     return c if batch_size is None else min(c, _ROUGH * math.sqrt(batch_size))
 
 
+class Aim(NamedTuple):
+    """The product of step and curvature at which automatic steps aim; by default that of a single agent."""
+
+    limit: float = 2.0
+    """u, the largest stable product."""
+    product: float = 0.7
+    """c."""
+    gain: float = 1.0
+    """The factor by which the network makes steps longer."""
+
+
+def tracking_aim(network: Network, order: Order, step_size: StepSize) -> Aim:
+    """The `Aim` of gradient tracking, for the penalty alone beside a given step."""
+    if network.n_agents == 1:
+        return Aim()
+    if schedule(step_size).initial != "auto":
+        return Aim(limit_beside(network, order))
+    return Aim(tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order))
+
+
+def push_pull_aim(network: Network) -> Aim:
+    """The `Aim` of push-pull, also for the penalty beside a given step."""
+    if network.n_agents == 1:
+        return Aim()
+    found = network.push_pull_spectrum
+    return Aim(found.limit, push_pull_step(found), found.gain)
+
+
+class LandingMethod(Protocol):
+    """A method along landing fields."""
+
+    @property
+    def step_size(self) -> StepSize: ...
+    @property
+    def penalty(self) -> float | Auto: ...
+
+
 def resolve(
-    step_size: StepSize,
-    penalty: float | Auto,
+    method: LandingMethod,
     problem: Problem[object],
     network: Network,
     streams: Streams,
     x0: Array,
-    order: Order | Literal["push-pull"] | None,
-    measure: Callable[[Problem[object], Network, Streams, Array], tuple[Array, int]] = curvature,
-    length: float | None = None,
-    scale: float | None = None,
+    aim: Callable[[], Aim] = Aim,
     batch_size: int | None = None,
 ) -> tuple[Array, Array, int]:
     """The first steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
-    single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``, also beside a given step size; in paper
-    004's experiment that is ``0.1 / step_size``. Beside a given penalty, whose curvature is twice the penalty, automatic steps
-    are at most ``u / (4 penalty)``. Where the set's landing field is s = ``landing_scale`` times as long, all are divided by s.
-    Push-pull has its own u and c, also for the penalty beside a given step, and s has the network's gain as a factor.
+    single agent u = 2 and c = 0.7. Where the set's landing field is s = ``landing_scale`` times as long, or the network has a gain
+    s, all are divided by s. `with_penalties` has the penalties.
 
     Parameters
     ----------
-    order
-        The mixing order of tracking; None without tracking (a single agent).
-    measure
-        The function that finds Lhat.
-    length
-        The largest ratio of the objective's part of the field to half the Riemannian gradient; by default s.
-    scale
-        s; by default that of the set.
+    aim
+        The function that finds u and c, called if the step or the penalty is automatic.
     batch_size
         The samples of each agent in a gradient; None for all.
     """
-    given = schedule(step_size).initial
-    limit, c = 2.0, 0.7
-    scale = landing_scale(problem.constraint) if scale is None else scale
-    if order == "push-pull":
-        if network.n_agents > 1 and "auto" in (given, penalty):
-            found = network.push_pull_spectrum
-            limit, c, scale = found.limit, push_pull_step(found), scale * found.gain
-    elif order is not None and network.n_agents > 1:
-        if given == "auto":
-            limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
-        elif penalty == "auto":
-            limit = limit_beside(network, order)
+    found = aim() if "auto" in (schedule(method.step_size).initial, method.penalty) else Aim()
+    scale = landing_scale(problem.constraint) * found.gain
 
     def automatic() -> tuple[Array, int]:
-        mean, spent = measure(problem, network, streams, x0)
-        return 2.0 * landing_share(problem, c, batch_size) / ((scale if length is None else length) * mean), spent
+        mean, spent = curvature(problem, network, streams, x0)
+        return 2.0 * landing_share(problem, found.product, batch_size) / (scale * mean), spent
 
-    step, spent = start(step_size, len(x0), automatic)
-    if penalty == "auto":
+    return with_penalties(method, len(x0), automatic, found.limit, scale)
+
+
+def with_penalties(
+    method: LandingMethod, n_local: int, automatic: Callable[[], tuple[Array, int]], limit: float, scale: float
+) -> tuple[Array, Array, int]:
+    """The first steps of a landing method, given or ``automatic``, its penalties, and the gradients spent.
+
+    Automatic penalties are ``min(0.1, u / 4) / step``, u the ``limit``, also beside a given step size; in paper 004's experiment
+    that is ``0.1 / step_size``. Beside a given penalty, whose curvature is twice the penalty, automatic steps are at most
+    ``u / (4 penalty)``. Both are divided by the ``scale`` of the landing field.
+    """
+    step, spent = start(method.step_size, n_local, automatic)
+    if method.penalty == "auto":
         return step, penalty_share(limit) / (scale * step), spent
-    penalties = np.full(len(x0), float(penalty))
-    if given == "auto":
+    penalties = np.full(n_local, float(method.penalty))
+    if schedule(method.step_size).initial == "auto":
         step = np.minimum(step, limit / 4.0 / (scale * penalties))
     return step, penalties, spent

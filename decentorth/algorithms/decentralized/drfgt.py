@@ -22,11 +22,12 @@ it is the landing algorithm. It runs on any constraint set that has a landing fi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...kernels import compiled_tracking
 from ...protocols import Array, Landing, Network, Oracle, OrthonormalLanding, Problem, Streams
-from ..common.automatic_steps import Order, resolve
+from ..common.automatic_steps import Order, resolve, tracking_aim
 from ..common.fields import blockwise, landing, refresh
 from ..common.step_sizes import following, schedule
 from .safe import SafeTracking
@@ -62,10 +63,8 @@ class DRFGT(SafeTracking):
         return self
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
-        order = cast(Order, self.order)
-        base, penalty, spent = resolve(
-            self.step_size, self.penalty, problem, network, streams, x0, order, batch_size=self.batch_size
-        )
+        aim = partial(tracking_aim, network, cast(Order, self.order), self.step_size)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         step_size = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)

@@ -24,11 +24,12 @@ landing field is the gradient, and this the method of the papers: gradient track
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Positive
-from ..common.automatic_steps import resolve
+from ..common.automatic_steps import push_pull_aim, resolve
 from ..common.fields import blockwise, landing, refresh
 from ..common.method import Decentralized
 from ..common.schedules import Auto
@@ -54,9 +55,8 @@ class PushPull(Decentralized):
     penalty: Positive | Auto = "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
-        base, penalty, spent = resolve(
-            self.step_size, self.penalty, problem, network, streams, x0, "push-pull", batch_size=self.batch_size
-        )
+        aim = partial(push_pull_aim, network)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         step_size = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)

@@ -39,7 +39,7 @@ class REXTRAState(NamedTuple):
     k: int
     gradients: int
     progress: Any = ()
-    """That of growing steps."""
+    """Progress of growing steps."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ class RFEXTRAState(NamedTuple):
     k: int
     gradients: int
     progress: Any = ()
-    """That of growing steps."""
+    """Progress of growing steps."""
 
 
 @dataclass(frozen=True, kw_only=True)

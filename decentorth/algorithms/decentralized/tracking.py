@@ -38,7 +38,7 @@ class TrackingState(NamedTuple):
     k: int
     gradients: int
     progress: Any = ()
-    """That of growing steps."""
+    """Progress of growing steps."""
 
 
 class PenalisedState(NamedTuple):
@@ -53,7 +53,7 @@ class PenalisedState(NamedTuple):
     k: int
     gradients: int
     progress: Any = ()
-    """That of growing steps."""
+    """Progress of growing steps."""
 
 
 @dataclass(frozen=True, kw_only=True)

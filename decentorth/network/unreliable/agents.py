@@ -24,7 +24,7 @@ from .network import UnreliableNetwork
 log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}
 _SETTINGS = {"step_size", "base", "penalty", "progress"}
-"""Entries of a state that do not change on an unreliable network: settings, and the progress of growing steps, which are not for it."""
+"""Entries of a state that do not change on an unreliable network: settings, and the progress of growing steps."""
 
 
 class Tracked(State, Protocol):
