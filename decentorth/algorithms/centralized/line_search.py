@@ -35,13 +35,15 @@ from ...protocols import (
     HessianProducts,
     Problem,
     Projection,
+    Quadratic,
     Retractable,
     RetractableManifold,
     Retraction,
     Riemannian,
 )
+from ..common.capabilities import Carries, Splits, can
 from ..common.method import RetractionName, SingleAgentMethod
-from .rgd import REFRESHED, by_products
+from .rgd import REFRESHED, by_products, whitened
 from .samples import nothing_seen
 
 DELTA = 1e-4
@@ -124,7 +126,7 @@ class Searching(SingleAgentMethod):
 
     def completed(self, problem: Problem[RetractableManifold], state: W) -> W:
         """The state with the point x of the problem's own set from the variables of the iteration."""
-        changed = _whitened(problem)
+        changed = whitened(problem)
         if state.k == 0:
             return state
         return state._replace(x=state.point.x if changed is None else changed.back(state.point.x))
@@ -135,14 +137,9 @@ def field(point: Point) -> Vector:
     return Vector(point.field, point.image)
 
 
-def _whitened(problem: Problem[RetractableManifold]) -> Any:
-    """The problem in the variables in which its set is a Stiefel manifold, if it has such."""
-    return getattr(problem, "whitened", None)
-
-
 def viewed(problem: Problem[RetractableManifold]) -> Problem[RetractableManifold]:
     """The problem in the variables of the iteration: its own, or those in which its set is a Stiefel manifold."""
-    changed = _whitened(problem)
+    changed = whitened(problem)
     return problem if changed is None else changed
 
 
@@ -153,7 +150,12 @@ def natural(constraint: RetractableManifold) -> bool:
 
 def carried(problem: Problem[RetractableManifold]) -> TypeGuard[HessianProducts]:
     """True if products with H are carried along: for a quadratic objective with known products on a Stiefel manifold."""
-    return hasattr(problem, "hessian") and hasattr(problem, "hessian_product") and hasattr(problem.constraint, "retract_both")
+    return _curvature_known(problem) and can(problem.constraint, Carries)
+
+
+def _curvature_known(problem: object) -> bool:
+    """True for a quadratic objective with known products."""
+    return can(problem, Quadratic) and can(problem, HessianProducts)
 
 
 def at(problem: Problem[RetractableManifold], x: Array, product: Array | None = None) -> Point:
@@ -169,7 +171,7 @@ def at(problem: Problem[RetractableManifold], x: Array, product: Array | None = 
 
 def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Array]:
     """The first point and the first trial step ``(1,)`` along the negative gradient."""
-    changed = _whitened(problem)
+    changed = whitened(problem)
     problem, x = viewed(problem), x0.copy() if changed is None else changed.changed(x0)
     point = at(problem, x)
     size = np.sqrt(field(point).inner(field(point)))
@@ -209,13 +211,17 @@ def transported(problem: Problem[RetractableManifold], point: Point, v: Vector) 
 def taylor(problem: Problem[RetractableManifold], point: Point, d: Vector) -> float:
     """The minimiser of the Taylor polynomial of phi of degree 2, phi''(0) = <d, H d> - <d, d sym(x^T G)>; NaN where there is none,
     unless f is quadratic with products that are known, and where products are carried along, so that trials cost little."""
-    if d.image.size or carried(problem) or not (hasattr(problem, "hessian") and hasattr(problem, "hessian_product")):
+    if d.image.size or carried(problem) or not _curvature_known(problem):
         return np.nan
-    split = getattr(problem.constraint, "split", lambda array: [array])
     curvature = float(np.vdot(d.tangent, problem.hessian_product(point.x, d.tangent)))
-    for x, g, v in zip(*map(split, (point.x, point.gradient, d.tangent)), strict=True):
+    for x, g, v in zip(*[_factors(problem.constraint, array) for array in (point.x, point.gradient, d.tangent)], strict=True):
         curvature -= float(np.vdot(v.swapaxes(-1, -2) @ v, x.swapaxes(-1, -2) @ g))
     return -field(point).inner(d) / curvature if curvature > 0.0 else np.nan
+
+
+def _factors(constraint: object, array: Array) -> list[Array]:
+    """The parts of an array in the factors of a product of sets."""
+    return cast(Splits, constraint).split(array) if can(constraint, Splits) else [array]
 
 
 def search(
@@ -225,7 +231,7 @@ def search(
 
     If there is none among `MOST` trials, which happens where the gradient is as small as rounding errors, the step is zero.
     """
-    quadratic, along, spent = hasattr(problem, "hessian"), None, 0
+    quadratic, along, spent = can(problem, Quadratic), None, 0
     if k % REFRESHED and carried(problem):
         along, spent = problem.hessian_product(point.x, d.tangent), 1
     start, value = field(point).inner(d), float(point.value[0])

@@ -44,9 +44,11 @@ from ...protocols import (
     Riemannian,
     Signature,
     Streams,
+    Whitening,
     WithMatrices,
 )
 from ..common.automatic_steps import curvature, embedded_curvature, group_curvature, start
+from ..common.capabilities import Carries, can
 from ..common.method import Measuring, RetractionName
 from ..common.step_sizes import measured, measured_in_metric, schedule
 from .samples import Field, check_batches, drawn, nothing_seen, problem_needs, set_needs
@@ -72,8 +74,13 @@ class RGDState(NamedTuple):
 
 
 def by_products(constraint: object) -> TypeGuard[ByProducts]:
-    """True if a set is `ByProducts`; called in every iteration, where ``isinstance`` would take longer than a small product."""
-    return hasattr(constraint, "retract_with")
+    """True if a set is `ByProducts`."""
+    return can(constraint, ByProducts)
+
+
+def whitened(problem: object) -> Any:
+    """The problem in the variables in which its set is a Stiefel manifold, if it has such."""
+    return cast(Whitening, problem).whitened if can(problem, Whitening) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +154,7 @@ class RGD(Measuring):
     def _whitened(self, problem: Problem[RetractableManifold]) -> Any:
         """The problem in the variables in which its set is a Stiefel manifold, if it has such, for exact gradients and B."""
         exact = self.metric == "natural" and self.covariance == "exact" and not self.batch_size
-        return getattr(problem, "whitened", None) if exact else None
+        return whitened(problem) if exact else None
 
     def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> tuple[Array, Array]:
         """The next point, and its product with B if used."""
@@ -175,6 +182,6 @@ class RGD(Measuring):
 
 def _retracted(constraint: Any, y: Array, v: Array, retraction: Retraction) -> Array:
     """The point reached from y along the tangent v, by the matrix of order p that brings y + v back where that is accurate."""
-    found = constraint.retract_both(y + v, y[:, :0], retraction) if hasattr(constraint, "retract_both") else None
+    found = constraint.retract_both(y + v, y[:, :0], retraction) if can(constraint, Carries) else None
     moved: Array = constraint.retract(y, v, retraction) if found is None else found[0]
     return moved

@@ -33,6 +33,7 @@ import numpy as np
 
 from ...protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
 from ...settings import Count
+from ..common.capabilities import can
 from ..common.step_sizes import following, schedule
 from .subgradient import Subgradient, iteration_flops
 
@@ -202,8 +203,8 @@ def _pairs(blocks: int) -> tuple[tuple[int, int], ...]:
 
 
 def _by_columns(problem: object) -> TypeGuard[ColumnOracle]:
-    """True if a problem is a `ColumnOracle`; called in every iteration, where ``isinstance`` would take long."""
-    return hasattr(problem, "partial_gradient")
+    """True if a problem is a `ColumnOracle`."""
+    return can(problem, ColumnOracle)
 
 
 def _cache(problem: object, x: Array) -> Array:

@@ -1,0 +1,33 @@
+"""Questions about a problem or a set that a step asks in every iteration."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from ...protocols import Array, Retraction
+
+_known: dict[tuple[type, type], bool] = {}
+
+
+def can(thing: object, capability: type) -> bool:
+    """``isinstance``, remembered for the class of ``thing``: for protocols it would take longer than a small product."""
+    key = type(thing), capability
+    if key not in _known:
+        _known[key] = isinstance(thing, capability)
+    return _known[key]
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """A set whose retraction can take another array along."""
+
+    def retract_both(self, y: Array, other: Array, retraction: Retraction = "polar") -> tuple[Array, Array] | None:
+        """The products y S and ``other`` S, with the S of order r that brings y to the set; None where that is not accurate."""
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """A product of sets."""
+
+    def split(self, x: Array) -> list[Array]:
+        """The factors of a point."""
