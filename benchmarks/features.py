@@ -143,10 +143,6 @@ def main() -> None:
             "tracked landing, tuned step": ours(brief[name], STEPS[name], 9000, 20, tolerances, k / kept),
         }
         if name == "PCA":
-            for many in (len(problem._columns[0]), 300, 100):
-                rows[f"samples in turn, {many} rows"] = ours(
-                    problem, do.TrackedLanding(rows_per_message=many), 4000, 20, tolerances
-                )
             rows["LOBPCG, 100 rows a message"] = ours(problem, do.LOBPCG(rows_per_message=100), 400, 1, tolerances)
         size = 8e-6 * problem._columns.size * (N - 1) / N * (0.5 if name == "CCA" else 1.0)
         for method, found in rows.items():

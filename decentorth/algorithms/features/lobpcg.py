@@ -35,8 +35,7 @@ from ..common.method import Method
 
 RowsPerMessage = Annotated[
     Count | None,
-    "At most so many of the k rows of the sums in a message; by default all. lobpcg sends the others in further messages, with the "
-    "same bits; tracked_landing, for PCA, keeps them until their turn, and needs exact sums.",
+    "The most rows of the sums in a message; by default all k. The others go in further messages, with the same bits.",
 ]
 
 _DEPENDENT = 1e-12

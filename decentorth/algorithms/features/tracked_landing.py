@@ -15,15 +15,11 @@ Where the P_i agree, F = 0 means x^T B x = I and M x = B x N.
     P_i, S_i   state.tracker        n D_i x_i, n x_i^T ridge x_i   state.field        v_i   state.velocity
     alpha      step_size            lambda   penalty               mu   momentum
 
-Samples in turn: with ``rows_per_message`` = b and J = I, E = 0 (PCA), (4) is an exact sum (`Network.total`) of b rows of D x, in
-turn, and of x^T ridge x; all agents hold the same P, whose other rows stay as they were at their turn.
-
 Automatic settings, tried and not proved: L is the largest eigenvalue of M v = w B v, found by LOBPCG, l the largest of all
 agents' own blocks of M against their B_ii, K that of P^{-1} B, P the agents' blocks of B, and g the spectral gap of W. Then
 lambda = L / 4, and alpha = min(.5, .6 g L / l) / L without momentum for PCA, half of that over K with mu = .9 otherwise; again
-half where messages are lost. Samples in turn: lambda = L, alpha = min(.5, 9 b / k) / L. The sums of this start are exact, and
-counted. The first P_i and S_i are mixed for several rounds, and the random x_i then multiplied by C^{-1/2}, so that x^T B x is
-about I.
+half where messages are lost. The sums of this start are exact, and counted. The first P_i and S_i are mixed for several rounds,
+and the random x_i then multiplied by C^{-1/2}, so that x^T B x is about I.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ from ...settings import Positive, Probability
 from ..common.method import Method
 from ..common.mixing import fewest_rounds, mix
 from ..common.schedules import Auto
-from .lobpcg import LOBPCG, RowsPerMessage, SplitProblem, forms, random_rows, ridge_products, summed
+from .lobpcg import LOBPCG, SplitProblem, forms, random_rows, ridge_products
 
 _START = 1e-3
 """The share of the agents' differences that the first rounds of mixing leave."""
@@ -83,49 +79,27 @@ class TrackedLanding(Method):
     step_size: Positive | Auto = "auto"
     penalty: Positive | Auto = "auto"
     momentum: Probability | Auto = "auto"
-    rows_per_message: RowsPerMessage = None
-
-    def resolved(self, network: Network) -> TrackedLanding:
-        """This method; ValueError for samples in turn on a network without exact sums."""
-        if self.rows_per_message is not None and not network.sums_exactly:
-            raise ValueError(
-                "rows_per_message needs exact sums, and this network changes over time or loses messages: leave it out, so that "
-                "all rows are tracked"
-            )
-        return self
-
-    def suited(self, problem: SplitProblem) -> TrackedLanding:
-        """This method; ValueError for samples in turn of another problem than PCA."""
-        if self.rows_per_message is not None and not problem.plain:
-            raise ValueError(
-                "TrackedLanding takes samples in turn for PCA only: for other problems take lobpcg with rows_per_message"
-            )
-        return self
 
     def init(self, problem: SplitProblem, network: Network, streams: Streams, x0: Array) -> TrackedLandingState:
         largest = spread = np.ones(len(x0))
         if "auto" in (self.step_size, self.penalty):
-            largest, spread = _eigenvalues(problem, network, streams, LOBPCG(rows_per_message=self.rows_per_message))
+            largest, spread = _eigenvalues(problem, network, streams, LOBPCG())
         x = random_rows(problem, streams)
         field = _sums(problem, x)
         if self.step_size != "auto":
             steps = np.full(len(x0), self.step_size)
-        elif self.rows_per_message is not None:
-            share = 9.0 * self.rows_per_message / (field.shape[1] - x.shape[2])
-            steps = min(0.5, share) / largest
         else:
             gap = 1.0 - max(abs(network.spectrum.lambda_2), abs(network.spectrum.lambda_min))
             shares = np.minimum(0.5, 0.6 * gap * largest / _own_eigenvalue(problem, network, streams))
             halves = (not network.sums_exactly) + (not problem.plain)
             steps = 0.5**halves * shares / (spread * largest)
-        weight = 0.25 if self.rows_per_message is None else 1.0
-        penalties = weight * largest if self.penalty == "auto" else np.full(len(x0), self.penalty)
-        tracker = self._first(network, field)
+        penalties = 0.25 * largest if self.penalty == "auto" else np.full(len(x0), self.penalty)
+        tracker = _first_mixed(network, field)
         sizes, vectors = np.linalg.eigh(_constraint(problem, tracker))
         sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])
         x = x @ (vectors @ (vectors.transpose(0, 2, 1) / np.sqrt(sizes)[:, :, None]))
         field = _sums(problem, x)
-        return TrackedLandingState(x, np.zeros_like(x), self._first(network, field), field, steps, penalties, 0, 0)
+        return TrackedLandingState(x, np.zeros_like(x), _first_mixed(network, field), field, steps, penalties, 0, 0)
 
     def step(self, problem: SplitProblem, network: Network, streams: Streams, state: TrackedLandingState) -> TrackedLandingState:
         x, velocity, tracker, field, step, penalty, k, gradients = state
@@ -139,23 +113,8 @@ class TrackedLanding(Method):
         velocity = momentum * velocity - step[:, None, None] * problem.precondition(landing)
         x = x + velocity  # (3)
         fresh = _sums(problem, x)
-        if self.rows_per_message is None:
-            (tracker,) = network.mix(tracker + (fresh - field))  # (4)
-        else:
-            first = k % -(-image.shape[1] // self.rows_per_message) * self.rows_per_message
-            turn = slice(first, min(first + self.rows_per_message, image.shape[1]))
-            part, gram = network.total(fresh[:, turn], fresh[:, -r:])
-            tracker[:, turn], tracker[:, -r:] = part / problem.n_agents, gram / problem.n_agents
+        (tracker,) = network.mix(tracker + (fresh - field))  # (4)
         return TrackedLandingState(x, velocity, tracker, fresh, step, penalty, k + 1, gradients + 1)
-
-    def _first(self, network: Network, field: Array) -> Array:
-        """The first trackers, of this field: mixed, or for samples in turn summed exactly."""
-        if self.rows_per_message is None:
-            return _first_mixed(network, field)
-        r = field.shape[2]
-        sums = summed(network, self.rows_per_message, field[:, :-r], field[:, -r:])
-        tracker: Array = np.concatenate(sums, axis=1) / network.n_agents
-        return tracker
 
 
 def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams, method: LOBPCG) -> tuple[Array, Array]:

@@ -23,25 +23,22 @@ gradient in ``gradients`` is one call of the oracle, whatever its columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard, cast, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
 from ...protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
-from ...settings import Count
+from ...settings import Count, Range
 from ..common.capabilities import can
 from ..common.step_sizes import following, schedule
 from .subgradient import Subgradient, iteration_flops
 
 BLOCKS = 5
 """The default number of blocks."""
-NAMED = ("auto", "fixed", "redraw")
-Partition = str | Sequence[Sequence[int]]
-"""A name from `NAMED`, or the columns of each block: ((0, 1), (2, 3, 4)), or as text 0,1/2-4."""
+Partition = Literal["auto", "fixed", "redraw"]
 
 
 class RSSMState(NamedTuple):
@@ -77,10 +74,9 @@ class RSSM(Subgradient):
     Parameters
     ----------
     blocks
-        l, the number of blocks of columns, of which two move in an iteration; by default 5, or as many as block_partition has.
+        l, the number of blocks of columns, of which two move in an iteration.
     block_partition
-        fixed (consecutive columns), redraw (drawn anew in every iteration), auto (what suits the problem and l), or the columns of
-        each block, as 0,1/2-4.
+        fixed (consecutive columns), redraw (drawn anew in every iteration), or auto (what suits the problem and l).
     reorthogonalize
         Replace x by its polar factor, and make the problem's cache anew, every so many iterations; by default never.
     """
@@ -88,25 +84,14 @@ class RSSM(Subgradient):
     requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)
     auto: ClassVar[tuple[str, ...]] = ("step_size", "block_partition")
 
-    blocks: Count | None = None
+    blocks: Annotated[int, Range(least=2)] = BLOCKS
     block_partition: Partition = "auto"
     reorthogonalize: Count | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "block_partition", _as_text(self.block_partition))
-        own = 0 if self.block_partition in NAMED else len(explicit(self.block_partition))
-        blocks = (own or BLOCKS) if self.blocks is None else self.blocks
-        if blocks < 2:
-            raise ValueError("blocks must be at least 2, since two of them move at a time, got 1; RSM moves all columns")
-        if own and own != blocks:
-            raise ValueError(f"block_partition has {own} blocks, so blocks must be {own} or left out, got {blocks}")
-        object.__setattr__(self, "blocks", blocks)
 
     @property
     def n_blocks(self) -> int:
         """l, the number of blocks."""
-        return self.blocks or BLOCKS
+        return self.blocks
 
     def suited(self, problem: Any) -> Self:
         """This method for the problem; a ValueError where its columns cannot be divided into the blocks."""
@@ -145,7 +130,7 @@ class RSSM(Subgradient):
         ValueError
             When r columns cannot be divided so.
         """
-        return divided(str(self.block_partition), self.n_blocks, r)
+        return divided(self.blocks, r)
 
     def drawn(self, streams: Streams, k: int, r: int) -> Index:
         """The columns ``(c,)``, of r, that move in iteration ``k``."""
@@ -158,43 +143,12 @@ class RSSM(Subgradient):
         return columns
 
 
-def _as_text(partition: Partition) -> str:
-    """The canonical text of a partition."""
-    if isinstance(partition, str):
-        return partition
-    return "/".join(",".join(str(column) for column in block) for block in partition)
-
-
 @lru_cache
-def explicit(partition: str) -> tuple[tuple[int, ...], ...]:
-    """The columns of each block from a text such as 0,1/2-4; a ValueError for other text."""
-    blocks = []
-    for part in partition.split("/"):
-        block: list[int] = []
-        for words in part.split(","):
-            first, dash, last = words.partition("-")
-            if not (first.isdecimal() and (last.isdecimal() or not dash)):
-                names = ", ".join(NAMED)
-                raise ValueError(f"block_partition must be {names}, or the columns of each block, as 0,1/2-4, got {partition!r}")
-            block += range(int(first), int(last or first) + 1)
-        blocks.append(tuple(block))
-    return tuple(blocks)
-
-
-@lru_cache
-def divided(partition: str, blocks: int, r: int) -> tuple[Index, ...]:
-    """The columns of each block: as given, or ``blocks`` runs of consecutive columns of nearly equal size.
-
-    A ValueError unless every one of r columns is in one block, and no block empty.
-    """
-    if partition in NAMED:
-        if blocks > r:
-            raise ValueError(f"blocks must be at most the number of columns, {r}, got {blocks}")
-        return tuple(np.array_split(np.arange(r, dtype=np.int64), blocks))
-    own = explicit(partition)
-    if sorted(column for block in own for column in block) != list(range(r)):
-        raise ValueError(f"block_partition must have each of the columns 0 to {r - 1} in one block, got {partition!r}")
-    return tuple(np.array(block, dtype=np.int64) for block in own)
+def divided(blocks: int, r: int) -> tuple[Index, ...]:
+    """The runs of consecutive columns, ``blocks`` of nearly equal size from r columns; a ValueError if there are too many."""
+    if blocks > r:
+        raise ValueError(f"blocks must be at most the number of columns, {r}, got {blocks}")
+    return tuple(np.array_split(np.arange(r, dtype=np.int64), blocks))
 
 
 @lru_cache

@@ -139,21 +139,6 @@ def test_lobpcg_in_small_messages_is_lobpcg(make: Callable[[], tuple[Any, Array,
     assert pieces.row.messages == -(-k // 7) * whole.row.messages
 
 
-@pytest.mark.parametrize("rows", [30, 11, 2])
-def test_samples_in_turn_find_the_answer_in_messages_of_their_rows(rows: int) -> None:
-    """Each iteration sums so many rows of D x exactly, and x^T x; the other rows are of earlier points."""
-    problem, M, _ = pca()
-    method = do.TrackedLanding(rows_per_message=rows)
-    result = do.solve(problem, method, W, iterations=3000, stopping=Error(1e-9) & Feasibility(1e-8), record_every=10)
-    assert result.converged
-    x = result.problem.joined(result.x, result.collective)
-    assert angle(x, np.linalg.eigh(M)[1][:, -RANK:]) < 1e-8
-    assert (result.state.tracker == result.state.tracker[0]).all()
-    turns = -(-30 // rows)
-    one, more = (do.solve(problem, method, W, iterations=turns * times).row.bytes for times in (1, 2))
-    assert more - one == 8 * 2 * (N - 1) * (30 * RANK + turns * RANK**2)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [pca, gevp])
 @pytest.mark.parametrize("channel", ["loss:p=0.3", "bursts:p=0.2,length=5"])
@@ -232,7 +217,8 @@ def test_sums_over_the_tree_are_exact_and_take_two_messages_for_each_edge(graph:
 
 
 def test_a_run_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path: Path) -> None:
-    for problem, method in [*[(gevp()[0], method) for method in METHODS], (pca()[0], do.TrackedLanding(rows_per_message=7))]:
+    problem = gevp()[0]
+    for method in METHODS:
         whole = do.solve(problem, method, W, iterations=12)
         folder = tmp_path / str(method)
         do.solve(problem, method, W, iterations=7, checkpoints=do.Checkpoints(folder, every=5))
@@ -275,14 +261,6 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
         (lambda: do.solve(problem, "lobpcg", "directed_ring"), "needs an undirected graph: take ring"),
         (lambda: do.solve(problem, "drfgt", W), "Algorithms that fit with their default settings: lobpcg, tracked_landing"),
         (lambda: do.solve(problem, "lobpcg", W, channel="loss:p=0.1"), "LOBPCG needs exact sums"),
-        (
-            lambda: do.solve(problem, do.TrackedLanding(rows_per_message=5), W, channel="loss:p=0.1"),
-            "rows_per_message needs exact sums",
-        ),
-        (
-            lambda: do.solve(gevp()[0], do.TrackedLanding(rows_per_message=5), W),
-            "for other problems take lobpcg with rows_per_message",
-        ),
         (lambda: do.solve(problem, "lobpcg", W, x0=np.ones((4, RANK))), "x0 is a point that every agent has"),
         (lambda: do.solve(problem, "lobpcg", W, stopping=do.stopping.LocalMaximum(1e-6)), "a local tolerance is for agents that"),
         (
@@ -348,7 +326,7 @@ for problem, method in (
     (gevp, do.LOBPCG()),
     (gevp, do.LOBPCG(rows_per_message=4)),
     (gevp, do.TrackedLanding()),
-    (pca, do.TrackedLanding(rows_per_message=4)),
+    (pca, do.TrackedLanding()),
 ):
     result, certificate = do.certify(do.solve(problem, method, "erdos_renyi:p=0.4", iterations=15))
     found += [result.iterates_sha256, result.row.values["gradient_norm"].hex(), result.network.bytes, certificate.residual.hex()]
