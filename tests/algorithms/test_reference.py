@@ -12,7 +12,8 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, Landing, solve
-from decentorth.algorithms.common.automatic_steps import Order, lipschitz, resolve, tracking_aim, tracking_limit
+from decentorth.algorithms.common.automatic_steps import Order, resolve, tracking_aim, tracking_limit
+from decentorth.algorithms.common.curvature import lipschitz
 from decentorth.algorithms.common.mixing import average
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams

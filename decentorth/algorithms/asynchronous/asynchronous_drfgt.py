@@ -6,7 +6,7 @@ but losses. Every agent logs the versions that it used, and the log repeats the 
 
     alpha    step_size, min(0.8, 2 u) / L for auto; agent i takes alpha_i = alpha (fastest / own rate)^(1/2), at most sqrt(10) alpha
     lambda   penalty, min(0.1, u / 2) / alpha for auto
-    L        the agents' common measure of curvature, by counted rounds before the start (`automatic_steps.curvature`)
+    L        the agents' common measure of curvature, by counted rounds before the start (`curvature.curvature`)
     u        of a directed graph the largest stable product of step and curvature (`topologies.PushPullSpectrum.limit`), else 2
 
 There is no proof of convergence. An agent moves by the part 1 / (out-degree + 1) of its mass that it keeps, so without delays the
@@ -27,7 +27,8 @@ import numpy as np
 
 from ...protocols import Array, Collective, Landing, Problem, Stop
 from ...settings import Condition, Count, Natural, NotNegative, Positive
-from ..common.automatic_steps import curvature, landing_scale
+from ..common.automatic_steps import landing_scale
+from ..common.curvature import curvature
 from ..common.fields import landing
 from ..common.method import Method
 from ..common.schedules import Auto

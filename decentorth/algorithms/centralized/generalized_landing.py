@@ -21,7 +21,7 @@ takes min(eta, eta(x)) with the largest eta(x) that keeps ||x^T B x - I||_F <= e
 its field is biased, since gradient and mean share samples, and needs B to be formed.
 
 Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and natural, c / (Lhat + beta_1 Lhat')
-for riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`automatic_steps.curvature`), Lhat' that
+for riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`curvature.curvature`), Lhat' that
 in the metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), without beta_1 for natural, so that a step takes off at
 most a fifth of the infeasibility; Barzilai-Borwein steps, for natural in the metric tr(u^T B v). The 2 is for rotations x -> x Q,
 along which psi-br is twice the Riemannian gradient of that metric, and psi-b is too where B = I: CCA, whose views can be rotated
@@ -39,7 +39,8 @@ import numpy as np
 
 from ...protocols import Array, Direction, Network, Problem, ProductLanding, SampledProducts, Streams
 from ...settings import Positive, Range
-from ..common.automatic_steps import curvature, embedded_curvature, landing_share, with_penalties
+from ..common.automatic_steps import landing_share, with_penalties
+from ..common.curvature import curvature, embedded_curvature
 from ..common.method import Measuring
 from ..common.schedules import Auto
 from ..common.step_sizes import measured_in_metric, schedule

@@ -22,7 +22,8 @@ import numpy as np
 
 from ...protocols import Array, AugmentedLagrangian, ByProducts, Network, Problem, Streams
 from ...settings import Positive
-from ..common.automatic_steps import curvature, start
+from ..common.automatic_steps import start
+from ..common.curvature import curvature
 from ..common.method import Measuring
 from ..common.schedules import Auto
 from ..common.step_sizes import measured, schedule

@@ -21,8 +21,8 @@ Stiefel manifold, without solves; x = U^{-1} y is computed where somebody looks 
 
 On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction Cayley's whatever its name.
 
-Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `automatic_steps.curvature`, `automatic_steps.embedded_curvature` or
-`automatic_steps.group_curvature`; Barzilai-Borwein steps, whose inner products are those of the metric (on {x : x^T J x = J}
+Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `curvature.curvature`, `curvature.embedded_curvature` or
+`curvature.group_curvature`; Barzilai-Borwein steps, whose inner products are those of the metric (on {x : x^T J x = J}
 Euclidean ones).
 """
 
@@ -47,8 +47,9 @@ from ...protocols import (
     Whitening,
     WithMatrices,
 )
-from ..common.automatic_steps import curvature, embedded_curvature, group_curvature, start
+from ..common.automatic_steps import start
 from ..common.capabilities import Carries, can
+from ..common.curvature import curvature, embedded_curvature, group_curvature
 from ..common.method import Measuring, RetractionName
 from ..common.step_sizes import measured, measured_in_metric, schedule
 from .samples import Field, check_batches, drawn, nothing_seen, problem_needs, set_needs

@@ -20,78 +20,14 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from ...numerics.ordered_sums import norms, sums
-from ...protocols import (
-    SETUP,
-    Array,
-    ByProducts,
-    Index,
-    Landing,
-    MetricName,
-    Network,
-    Nonsmooth,
-    Oracle,
-    Problem,
-    ProductLanding,
-    Projection,
-    PushPullSpectrum,
-    Smooth,
-    Spectrum,
-    Streams,
-)
-from .mixing import averages
+from ...protocols import Array, Network, Nonsmooth, Problem, ProductLanding, PushPullSpectrum, Spectrum, Streams
+from .curvature import Steepness, curvature
 from .schedules import Auto
 from .step_sizes import StepSize, schedule
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
-_ROUNDS = 12
-"""The rounds of the power method."""
-_ORDERS = 240
-"""The number of binary orders of magnitude whose eighth powers fit into float64."""
 _ROUGH = 0.1
 """The largest product of automatic step and curvature of landing methods for subgradients, and gradients of a single sample."""
-_PARTS = (-2, -1, 0, 1, 2)
-"""The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
-
-
-def lipschitz(problem: Oracle[object], streams: Streams, x0: Array, gradient: Array) -> tuple[Array, int]:
-    """A Lipschitz constant of each agent's gradient, ``(n_local,)``, and the number of gradients spent.
-
-    It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0.
-    """
-    return (problem.lipschitz, 0) if isinstance(problem, Smooth) else power_method(problem.gradient, streams, x0, gradient)
-
-
-def power_method(
-    gradient: Callable[[Array], Array], streams: Streams, x0: Array, at_x0: Array, solve: Callable[[Array], Array] | None = None
-) -> tuple[Array, int]:
-    """The largest eigenvalue ``(n_local,)`` of the derivative of ``gradient`` at x0, from differences, and the gradients spent.
-
-    It is a lower bound that is close after a dozen rounds. ``at_x0`` is the gradient at x0, and ``solve`` the map B^{-1}, for the
-    constant of B^{-1} G in the metric tr(u^T B v).
-    """
-    words = streams.integers("start", 0, x0[0].size, 1 << 30)
-
-    def unit(image: Array) -> tuple[Array, Array]:
-        direction = image if solve is None else solve(image)
-        length = np.sqrt(sums(direction * image))
-        return direction / np.where(length > 0.0, length, 1.0)[:, None, None], length
-
-    direction, _ = unit((words / float(1 << 30) - 0.5).reshape(x0.shape))
-    step = 1e-5 * np.maximum(norms(x0), 1.0)[:, None, None]
-    estimate = np.zeros(len(x0))
-    for number in range(_ROUNDS):
-        SETUP.info("Lipschitz constants by the power method, %d of %d", number + 1, _ROUNDS)
-        direction, length = unit((gradient(x0 + step * direction) - at_x0) / step)
-        estimate = np.maximum(estimate, length)
-    return estimate, _ROUNDS
-
-
-def steepest(problem: Oracle[object], streams: Streams, x0: Array) -> tuple[Array, int]:
-    """The constants of `lipschitz`, never zero, without a given gradient."""
-    given = isinstance(problem, Smooth)
-    found, spent = lipschitz(problem, streams, x0, x0 if given else problem.gradient(x0))
-    return np.maximum(found, np.finfo(np.float64).tiny), spent if given else spent + 1
 
 
 def tracking_limit(spectrum: Spectrum, order: Order) -> float:
@@ -137,146 +73,10 @@ def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]
     return "adapt-then-combine" if larger else "combine-then-adapt"
 
 
-class Means(NamedTuple):
-    """The means of powers p, which may exceed the range of float64: ``mean * 2**(p * exponent)``, each like the numbers."""
-
-    mean: Array
-    exponent: Index
-
-    def root(self, inverse: float) -> Array:
-        """The means to the power ``1 / p``, or ``-1 / p``."""
-        found: Array = np.ldexp(self.mean**inverse, self.exponent if inverse > 0.0 else -self.exponent)
-        return found
-
-    def columns(self) -> list[Means]:
-        """The means of each entry of the last axis."""
-        return [Means(self.mean[..., j], self.exponent[..., j]) for j in range(self.mean.shape[-1])]
-
-
-def power_means(network: Network, local: Array, powers: float | tuple[float, ...], accuracy: float) -> Means:
-    """The means over the network of each of an agent's numbers to a power of at most 8, by counted rounds.
-
-    No agent knows the scale of the others' numbers. So the range from 2^-600 to 2^600 is divided into five parts of 240 binary
-    orders of magnitude; a number counts in its part, divided by a power of two, and is zero in the others. The result is that of
-    the highest part that is not zero, plus the contribution of the part below.
-
-    The numbers ``(n_local, ...)`` are not negative; there is one power for all, or one for each entry of the last axis. Powers have
-    the accuracy of `average`.
-    """
-    p = np.array(powers)
-    part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])
-    scaled = [np.ldexp(np.where(part == k, local, 0.0), -k * _ORDERS) ** p for k in _PARTS]
-    ordinary, others = averages(network, accuracy, scaled.pop(len(scaled) // 2), np.stack(scaled, axis=-1))
-    sums_of_parts = [others[..., 0], others[..., 1], ordinary, others[..., 2], others[..., 3]]
-    mean = np.full(local.shape, np.finfo(np.float64).tiny)
-    exponent = np.full(local.shape, _PARTS[0] * _ORDERS)
-    for k, found in zip(_PARTS, sums_of_parts, strict=True):
-        below = np.ldexp(mean, (p * (exponent - k * _ORDERS)).astype(np.int64))
-        seen = found != 0.0
-        mean = np.where(seen, np.maximum(found + below, np.finfo(np.float64).tiny), mean)
-        exponent = np.where(seen, k * _ORDERS, exponent)
-    return Means(mean, exponent)
-
-
-def power_mean(network: Network, local: Array) -> Array:
-    """The fourth-power means over the network of the agents' numbers ``local``, ``(n_local, ...)``, by counted rounds."""
-    return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)  # the powers to 5 % of their mean
-
-
-def _measured(problem: Problem[object], streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, Array, int]:
-    """The constants L_i and the multipliers M_i of `curvature`, each ``(n_local,)``, and the gradients spent."""
-    gradient, constraint = problem.gradient(x0), problem.constraint
-    if metric == "natural" and isinstance(constraint, ByProducts):
-        own, spent = power_method(problem.gradient, streams, x0, gradient, constraint.solve)
-        return own, largest_multiplier(constraint, x0, gradient, metric), spent + 1
-    own, spent = lipschitz(problem, streams, x0, gradient)
-    return own, largest_multiplier(constraint, x0, gradient), spent + 1
-
-
-def curvature(
-    problem: Problem[object], network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean"
-) -> tuple[Array, int]:
-    """Lhat ``(n_local,)``, the agents' common measure of the curvature of their objectives, and the gradients spent per agent.
-
-    It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St.
-    With L_i alone badly scaled Procrustes problems diverge, as they do with ||sym(x0^T G_i(x0))||_2 on a star; with the plain mean,
-    runs with heterogeneous agents diverge.
-
-    Parameters
-    ----------
-    metric
-        On {x : x^T B x = I} natural is tr(u^T B v), in which that set is a Stiefel manifold: L_i is that of B^{-1} G_i, and M_i
-        does not have the largest eigenvalue of B as a factor. Elsewhere there is one metric.
-    """
-    own, multiplier, spent = _measured(problem, streams, x0, metric)
-    return power_mean(network, np.maximum(own, multiplier)), spent
-
-
-def embedded_curvature(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per agent.
-
-    On {x : x^T B x = I} it is Lhat + beta_1 Lhat', beta_1 the largest eigenvalue of B and Lhat' in the natural metric, which
-    bounds the multiplier at a solution too: that can be much larger than at x0. Where B cannot be solved with it is Lhat alone.
-    """
-    mean, spent = curvature(problem, network, streams, x0)
-    constraint = problem.constraint
-    if not (isinstance(constraint, ByProducts) and constraint.solvable):
-        return mean, spent
-    natural, more = curvature(problem, network, streams, x0, "natural")
-    return mean + constraint.largest * natural, spent + more
-
-
-def group_curvature(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G x0^T||_2, and the gradients
-    spent per agent."""
-    gradient = problem.gradient(x0)
-    own, spent = lipschitz(problem, streams, x0, gradient)
-    size, multiplier = (np.linalg.norm(one, 2, axis=(-2, -1)) for one in (x0, gradient @ x0.swapaxes(-1, -2)))
-    return power_mean(network, own * size * size + multiplier), spent + 1
-
-
 def start(step_size: StepSize, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
     """The first steps ``(n_local,)``, given or by the method's automatic rule, and the gradients spent."""
     given = schedule(step_size).initial
     return automatic() if given == "auto" else (np.full(n_local, float(given)), 0)
-
-
-class Steepness(NamedTuple):
-    """The agents' common measures of their objectives, each ``(n_local,)``."""
-
-    lipschitz: Array
-    """The mean L of the Lipschitz constants of their gradients."""
-    multiplier: Array
-    """The mean G of the largest multipliers that their gradients at x0 can have."""
-
-
-def steepness(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
-    """The `Steepness`, of fourth-power means by the same counted rounds for both, and the gradients spent per agent."""
-    own, multiplier, spent = _measured(problem, streams, x0)
-    means = power_mean(network, np.stack((own, multiplier), axis=-1))
-    return Steepness(means[:, 0], means[:, 1]), spent
-
-
-def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName = "euclidean") -> Array:
-    """A bound ``(n_local,)`` on the curvature that a gradient G can add at any feasible point.
-
-    It is ||sym(x^T G)||_2 at the point nearest to G, on St ||G||_2; at x0 where the set has no projection, or G none, as on
-    {x : x^T B x = I} if its rank is below r; ||G||_2 where the set has no multipliers; and NaN for a G that is not finite.
-    """
-    usable = np.where(np.isfinite(gradient).all((-2, -1), keepdims=True), gradient, 0.0)
-    multiplier = _finite_multiplier(constraint, x0, usable, metric)
-    return np.where(np.isfinite(gradient).all((-2, -1)), multiplier, np.nan)
-
-
-def _finite_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
-    if not isinstance(constraint, Landing):
-        norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
-        return norm
-    nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
-    nearest = np.where(np.isfinite(nearest).all((-2, -1), keepdims=True), nearest, x0)
-    if isinstance(constraint, ProductLanding):
-        return constraint.multiplier_norm(nearest, gradient, metric)
-    return constraint.multiplier_norm(nearest, gradient)
 
 
 def curved_step(steep: Steepness, c: float, gap: float) -> Array:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Network, Problem, Streams
-from .automatic_steps import largest_multiplier, lipschitz, power_means
+from .curvature import largest_multiplier, lipschitz, power_means
 from .mixing import average, effective
 
 _UNLIKE = 64.0

@@ -36,7 +36,8 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from ..common.automatic_steps import Order, curved_step, landing_share, limit_beside, penalty_share, steepness, tracking_limit
+from ..common.automatic_steps import Order, curved_step, landing_share, limit_beside, penalty_share, tracking_limit
+from ..common.curvature import steepness
 from ..common.fields import blockwise, refresh
 from ..common.step_sizes import following, schedule
 from .safe import SafeTracking

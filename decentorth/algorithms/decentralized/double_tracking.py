@@ -46,7 +46,7 @@ import numpy as np
 
 from ...protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts
 from ...settings import Count, Positive, Probability
-from ..common.automatic_steps import power_mean, power_method
+from ..common.curvature import power_mean, power_method
 from ..common.fields import blockwise
 from ..common.method import Method
 from ..common.mixing import average

@@ -28,7 +28,8 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
-from ..common.automatic_steps import Order, start, steepness, tracking_share
+from ..common.automatic_steps import Order, start, tracking_share
+from ..common.curvature import steepness
 from ..common.fields import blockwise, refresh, soft
 from ..common.method import Ordered, Soft
 from ..common.step_sizes import following, schedule

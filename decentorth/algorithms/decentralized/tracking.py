@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, Riemannian, Spectrum, Streams
-from ..common.automatic_steps import curved_step, push_pull_step, start, steepness, tracking_step
+from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
+from ..common.curvature import steepness
 from ..common.fields import blockwise, riemannian
 from ..common.method import Mixing
 from ..common.mixing import effective

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...protocols import Array, Network, Problem, Signatures, Streams
-from ...settings import Positive
 from . import jobcd
-from .jobcd import JacobiMethod, JOBCDState, Varsigma
+from .jobcd import JacobiMethod, JOBCDState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +27,6 @@ class JJOBCD(JacobiMethod):
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase. auto:
         pair where L_f is known, else backtracking.
     """
-
-    varsigma: Positive | Varsigma = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        jobcd.check_rounds(self.rounds, self.varsigma)
 
     def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self.varsigma, problem, streams, x0)

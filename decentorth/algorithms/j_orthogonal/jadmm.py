@@ -27,7 +27,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Signature, Streams
 from ...settings import Positive
-from ..common.automatic_steps import steepest
+from ..common.curvature import steepest
 from ..common.method import SingleAgentMethod
 from ..common.schedules import Auto
 

@@ -40,8 +40,8 @@ from ...kernels import pair_kernels
 from ...kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
-from ...settings import Count, Natural, NotNegative
-from ..common.automatic_steps import lipschitz
+from ...settings import Count, Natural, NotNegative, Positive
+from ..common.curvature import lipschitz
 from ..common.method import SingleAgentMethod
 from . import adam
 from .adam import Moments
@@ -56,6 +56,13 @@ REFRESHED = 200
 LOST = 1e-9
 """The infeasibility by rounding alone from which x is too large to go on if the objective is unbounded."""
 DOUBLINGS = 60
+RAYS = {
+    1: "[[cosh t, sinh t], [sinh t, cosh t]]",
+    -1: "[[cosh t, -sinh t], [-sinh t, cosh t]]",
+    2: "[[-cosh t, -sinh t], [sinh t, cosh t]]",
+    -2: "[[-cosh t, sinh t], [-sinh t, cosh t]]",
+}
+"""The factors V(t) along the rays of `Solution.ray`."""
 SLACK = 1e-13
 """The rounding error of an objective, relative to its terms."""
 
@@ -97,12 +104,6 @@ class JOBCDState(NamedTuple):
     samples: int = 0
 
 
-def check_rounds(rounds: int, varsigma: float | str) -> None:
-    """Raise if there are several rounds with a constant varsigma."""
-    if rounds > 1 and not isinstance(varsigma, str):
-        raise ValueError(f"more than one round needs a varsigma that is no constant, got rounds {rounds} and varsigma {varsigma}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class PairMethod(SingleAgentMethod):
     """A method on pairs of rows, for a single agent."""
@@ -122,7 +123,13 @@ class PairMethod(SingleAgentMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class JacobiMethod(PairMethod):
-    """A method that turns all rows at once."""
+    """A method that turns all rows at once.
+
+    Parameters
+    ----------
+    varsigma
+        Q = varsigma I: a number, pair or backtracking; auto: pair where L_f is known, else backtracking.
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
 
@@ -131,6 +138,14 @@ class JacobiMethod(PairMethod):
         "Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.",
     ] = 1
     learning_rate: adam.LearningRate = adam.LEARNING_RATE
+    varsigma: Positive | Varsigma = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds > 1 and not isinstance(self.varsigma, str):
+            raise ValueError(
+                f"more than one round needs a varsigma that is no constant, got rounds {self.rounds} and varsigma {self.varsigma}"
+            )
 
 
 def rule(varsigma: float | str, problem: object) -> str:
@@ -290,13 +305,9 @@ def unbounded(problem: Problem[object], state: Rays, lines: str = "rows") -> Sto
         if t > 0.0:
             moved[:, [i, j]] = ray_matrix(ray, t) @ moved[:, [i, j]]
         values.append(f"{float(problem.value(away)[0]):.4g}")
-    c, s, minus = "cosh t", "sinh t", "-sinh t"
-    if ray < 0:
-        s, minus = minus, s
-    matrix = f"[[{c}, {s}], [{s}, {c}]]" if abs(ray) == 1 else f"[[-{c}, {minus}], [{s}, {c}]]"
     return Stop(
         "unbounded",
         False,
-        f"the objective is unbounded below: {lines} {i} and {j} multiplied by {matrix} take it from {values[0]} to {values[1]} at "
-        f"t = 5, {values[2]} at t = 10, and so on",
+        f"the objective is unbounded below: {lines} {i} and {j} multiplied by {RAYS[ray]} take it from {values[0]} "
+        f"to {values[1]} at t = 5, {values[2]} at t = 10, and so on",
     )

@@ -29,7 +29,8 @@ import numpy as np
 
 from ...protocols import Array, HessianProducts, Network, Problem, Signature, Streams, TraceForm
 from ...settings import Positive
-from ..common.automatic_steps import start, steepest
+from ..common.automatic_steps import start
+from ..common.curvature import steepest
 from ..common.method import SingleAgentMethod
 from ..common.schedules import Auto, BarzilaiBorwein, Constant
 from ..common.step_sizes import MeasuredStepSize, checked, measured, schedule

@@ -30,11 +30,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from ...protocols import Array, Index, Network, Sampled, Signatures, Streams
-from ...settings import Count, Positive, Range
+from ...settings import Count, Range
 from ..common.fields import SampledProblem
 from ..common.method import BatchSize
 from . import adam, jobcd
-from .jobcd import JacobiMethod, JOBCDState, Pairs, Varsigma
+from .jobcd import JacobiMethod, JOBCDState, Pairs
 
 COIN = 1 << 31
 CAUTION = 100.0
@@ -60,14 +60,9 @@ class VRJJOBCD(JacobiMethod):
 
     requires: ClassVar[tuple[type, ...]] = (Sampled,)
 
-    varsigma: Positive | Varsigma = "auto"
     batch_size: BatchSize = None
     large_batch: Count | None = None
     restart: Annotated[float, Range(least=0, most=1)] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        jobcd.check_rounds(self.rounds, self.varsigma)
 
     def _sizes(self, problem: SampledProblem[Signatures]) -> tuple[int, int, float]:
         """The numbers b, b' and p'."""

@@ -37,7 +37,7 @@ from decentorth import (
     problems,
     solve,
 )
-from decentorth.algorithms.common.automatic_steps import power_means
+from decentorth.algorithms.common.curvature import power_means
 from decentorth.api import set_up
 from decentorth.network import Network
 from decentorth.problems import CCA, HEVP, PCA, FunctionProblem, OrthogonalDictionaryLearning, Procrustes
