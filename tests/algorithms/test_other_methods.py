@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth import DGD, DPRGD, DRFGT, DRSGD, REXTRA, RFEXTRA, DeEPCA, Landing, Result, solve
+from decentorth import DGD, DPRGD, DRFGT, DRSGD, REXTRA, RFEXTRA, DeEPCA, Result, solve
 from decentorth.algorithms.common.mixing import effective
 from decentorth.algorithms.common.shared_step import agreed
 from decentorth.api import set_up
@@ -23,7 +23,7 @@ from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSett
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Stiefel
 from tests.reference import naive, rivals
-from tests.support.problems import CASES, GRAPHS, pca, point, procrustes, relative, samples, stack
+from tests.support.problems import CASES, GRAPHS, pca, point, procrustes, samples, stack
 
 N = 5
 DESCENTS: dict[str, Callable[..., Any]] = {"drsgd": DRSGD, "dprgd": DPRGD, "dgd": partial(DGD, penalty=5.0)}
@@ -118,19 +118,6 @@ def test_the_error_of_diminishing_steps_is_proportional_to_the_last(name: str) -
     assert descend(name, step, 8000) / descend(name, step, 2000) == pytest.approx(0.5, rel=0.05)
 
 
-@pytest.mark.slow
-@descents
-def test_stochastic_errors_fall_with_the_horizon(name: str) -> None:
-    """Batches of one sample, b0 / sqrt(K) throughout K iterations; root mean squares over seeds."""
-    initial = 1 / float(heterogeneous()[0].lipschitz.max())
-    errors = []
-    for K in (100, 400, 1600):
-        step = f"horizon:initial={initial},iterations={K}"
-        errors.append(np.sqrt(np.mean([descend(name, step, K, seed, batch_size=1) ** 2 for seed in range(4)])))
-    assert errors[1] < 0.6 * errors[0]
-    assert errors[2] < 0.6 * errors[1]
-
-
 @pytest.mark.parametrize("method", [DRSGD, DPRGD])
 @pytest.mark.parametrize(("rounds", "chebyshev"), [(1, False), (3, False), (3, True)])
 def test_agents_agree_at_the_rate_of_the_mixing(method: Any, rounds: int, chebyshev: bool) -> None:
@@ -154,19 +141,6 @@ def test_agents_agree_at_the_rate_of_the_mixing(method: Any, rounds: int, chebys
     else:
         assert bound < effective(network.spectrum, rounds, False).lambda_2
     assert max(naive.infeasibility(x) for x in state.x) < 1e-13
-
-
-@pytest.mark.parametrize("retraction", ["polar", "qr"])
-def test_drsgd_alone_is_riemannian_gradient_descent(retraction: Any) -> None:
-    case = procrustes(rows=(30,))
-    x = x0 = point(case.problem)
-    step = 0.2 / case.lipschitz[0]
-    factor = naive.polar if retraction == "polar" else rivals.qr_factor
-    for _ in range(30):
-        x = factor(x - step * naive.tangent_projection(x, case.gradients[0](x)))
-    result = solve(case.problem, DRSGD(step_size=step, retraction=retraction), x0=x0, iterations=30)
-    assert relative(result.x[0], x) < 1e-12
-    assert relative(x0, x) > 1e-2
 
 
 # EXTRA.
@@ -214,25 +188,6 @@ def test_extra_wants_one_step_and_says_why(method: Any, step_size: str) -> None:
     message = f"step_size must be a positive number, 'auto' or 'growing' for this method, got '{step_size}': each agent's"
     with pytest.raises(ValueError, match=re.escape(message)):
         method(step_size=step_size)
-
-
-def test_rfextra_alone_is_landing() -> None:
-    case = CASES["procrustes"](rows=(30,))
-    x0, step = point(case.problem), 0.3 / case.lipschitz[0]
-    alone, landing = (
-        solve(case.problem, method(step_size=step, penalty=0.2 / step), x0=x0, iterations=50) for method in (RFEXTRA, Landing)
-    )
-    assert relative(alone.x, landing.x) < 1e-13
-    assert relative(alone.x[0], x0) > 1e-2
-
-
-def test_rextra_alone_is_projected_gradient_descent() -> None:
-    case = CASES["procrustes"](rows=(30,))
-    x = x0 = point(case.problem)
-    step = 0.2 / case.lipschitz[0]
-    for _ in range(30):
-        x = naive.polar(x - step * naive.tangent_projection(x, case.gradients[0](x)))
-    assert relative(solve(case.problem, REXTRA(step_size=step), x0=x0, iterations=30).x[0], x) < 1e-12
 
 
 @cache
@@ -426,14 +381,6 @@ def test_automatic_rounds_are_the_fewest_that_leave_a_twentieth() -> None:
         assert DeEPCA(rounds=2).resolved(network) == DeEPCA(rounds=2)
     run: Any = set_up(pca().problem, DeEPCA(), GRAPHS["path"](N))
     assert run.algorithm.rounds == DeEPCA().resolved(run.network).rounds
-
-
-def test_deepca_alone_is_orthogonal_iteration() -> None:
-    (a,) = samples((40,), 8, 2)
-    x = x0 = np.linalg.qr(np.random.default_rng(3).standard_normal((8, 3)))[0]
-    for _ in range(25):
-        x = rivals.qr_factor(a.T @ (a @ x) / len(a))
-    assert relative(solve(PCA([a], 3), DeEPCA(), x0=x0, iterations=25).x[0], x) < 1e-12
 
 
 def test_deepca_is_for_eigenproblems() -> None:

@@ -132,21 +132,6 @@ def test_template_is_its_formula(name: str, graph: str) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("given", [True, False])
-@pytest.mark.parametrize("name", CASES)
-def test_drfgt_with_one_agent_is_landing(name: str, given: bool, order: Order) -> None:
-    case = CASES[name](rows=(30,))
-    x0 = point(case.problem)
-    eta, lam = alone(case, x0)
-    numbers: dict[str, Any] = {"step_size": eta, "penalty": lam} if given else {}
-    landing = solve(case.problem, Landing(**numbers), x0=x0, iterations=50)
-    drfgt = solve(case.problem, DRFGT(order=order, **numbers), x0=x0, iterations=50)
-    assert relative(drfgt.x, landing.x) < 1e-12
-    np.testing.assert_allclose(landing.state.step_size, eta, rtol=1e-12)
-    np.testing.assert_allclose(landing.state.penalty, lam, rtol=1e-12)
-
-
-@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", CASES)
 def test_automatic_constants(name: str, graph: str, order: Order) -> None:
@@ -239,13 +224,6 @@ def test_average_is_as_accurate_as_promised_in_as_few_rounds(graph: str, accurac
             assert rounds == max(1, math.ceil(math.acosh(math.sqrt(n) / accuracy) / math.acosh(at_one)))
 
 
-def test_average_of_one_agent_and_of_equal_numbers() -> None:
-    alone = Network(np.ones((1, 1)))
-    assert average(alone, np.array([3.5])).tolist() == [3.5]
-    assert alone.rounds == 0
-    np.testing.assert_allclose(average(Network(LARGER["ring of 30"]), np.full(30, 7.25)), 7.25, rtol=1e-13)
-
-
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("graph", LARGER)
 def test_tracking_limit_is_that_of_all_eigenvalues(graph: str, order: Order) -> None:
@@ -284,20 +262,6 @@ def test_estimated_lipschitz_constants(name: str) -> None:
 def test_a_step_or_penalty_that_is_not_positive_is_refused(method: Any, name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name} must be .*(positive|'auto').*got"):
         method(**{name: value})
-
-
-@pytest.mark.parametrize("method", [DRFGT, Landing])
-def test_words_that_are_no_step_or_penalty_are_refused(method: Any) -> None:
-    with pytest.raises(ValueError, match=r"unknown step_size 'automatic'; known step_sizes: .*'auto', a positive number"):
-        method(step_size="automatic")
-    with pytest.raises(ValueError, match="penalty must be a positive number or 'auto', got 'automatic'"):
-        method(penalty="automatic")
-
-
-@pytest.mark.parametrize("value", [True, None, [1.0]])
-def test_a_step_of_the_wrong_kind_is_refused(value: Any) -> None:
-    with pytest.raises(TypeError, match="step_size must be a positive number or 'auto', got"):
-        DRFGT(step_size=value)
 
 
 def test_unknown_choices_are_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from decentorth.numerics.random_streams import CounterStreams, philox
-from decentorth.protocols import Index, Purpose, Streams
+from decentorth.protocols import Index, Purpose
 
 ONES = 0xFFFFFFFF
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
@@ -35,13 +35,6 @@ def test_known_answers(counter: tuple[int, ...], key: tuple[int, int], expected:
         c0, c1, c2, c3 = (np.full(size, word, dtype=np.uint64) for word in counter)
         for word, answer in zip(philox((c0, c1, c2, c3), key), expected, strict=True):
             np.testing.assert_array_equal(word, [answer] * size)
-
-
-def test_it_is_a_stream() -> None:
-    streams: Streams = CounterStreams(0, slice(0, 3))
-    assert streams.integers("batch", 0, 5, 10).shape == (3, 5)
-    assert streams.integers("batch", 0, 5, 10).dtype == np.int64
-    assert streams.permutation("blocks", 0, 7).shape == (7,)
 
 
 def test_integers_are_the_words_of_philox() -> None:
@@ -75,12 +68,6 @@ def test_neighbouring_draws_are_independent() -> None:
         first, second = np.delete(drawn, -1, axis), np.delete(drawn, 0, axis)
         pairs = np.bincount((8 * first + second).ravel(), minlength=64)
         assert stats.chisquare(pairs).pvalue > 1e-4
-
-
-def test_draws_differ_by_seed_purpose_iteration_and_agent() -> None:
-    keys = itertools.product((0, 1, 1 << 32), PURPOSES, (0, 1, 1 << 20), (0, 1, 9999))
-    drawn = {CounterStreams(s, slice(a, a + 1)).integers(p, k, 8, 1 << 32).tobytes() for s, p, k, a in keys}
-    assert len(drawn) == 3 * len(PURPOSES) * 3 * 3
 
 
 def test_draws_do_not_depend_on_who_shares_a_process() -> None:

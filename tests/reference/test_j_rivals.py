@@ -94,15 +94,3 @@ def test_each_update_of_admm_is_a_minimiser() -> None:
     for name, moved, old in (("z", Z1, Z), ("w", W1, W)):
         residual = X1.T @ Y1 - J if name == "z" else J @ X1 - Y1
         np.testing.assert_allclose(moved - old, beta * residual, atol=1e-12)
-
-
-def test_the_gradient_of_umcm_for_quadratics() -> None:
-    X = RNG.standard_normal((N, N))
-    slope = naive.umcm_quadratic(C, X, J, 3.0)
-    for _ in range(4):
-        d = RNG.standard_normal((N, N))
-
-        def line(t: float, d: Array = d) -> float:
-            return naive.umcm_value(lambda x: float(np.sum(x * (C @ x))), lambda x: 2 * C @ x, X + t * d, J, 3.0)
-
-        assert derivative(line, 1e-5) == pytest.approx((slope * d).sum(), rel=1e-7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,6 @@ from scipy.linalg import polar as scipy_polar
 
 from tests.reference import naive
 from tests.reference.naive import Array, Gradient, Order, Value
-from tests.support.marks import first_is_quick
 
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
 STEPS = np.logspace(-3, -1, 9)
@@ -59,35 +57,6 @@ def test_gradient_leaves_a_second_order_taylor_remainder(name: str) -> None:
     x, u = rng(4).standard_normal((D, R)), rng(5).standard_normal((D, R))
     linear = float(np.sum(gradient(x) * u))
     assert slope([abs(value(x + t * u) - value(x) - t * linear) for t in STEPS]) == pytest.approx(2, abs=0.1)
-
-
-def curves() -> dict[str, Callable[[float], Array]]:
-    x, u = rng(4).standard_normal((D, R)), rng(5).standard_normal((D, R)) / 2
-    return {"line": lambda t: x + t * u, "manifold": lambda t: naive.polar(x + t * u)}
-
-
-@pytest.mark.parametrize(("name", "curve"), [("procrustes", "manifold"), ("pca", "manifold"), ("penalty", "line")])
-def test_central_differences_along_a_curve_have_a_second_order_error(name: str, curve: str) -> None:
-    """Along lines the central difference of a quadratic is exact, so Procrustes and PCA are followed along polar(x + t u)."""
-    value, gradient = smooth_functions()[name]
-    point = curves()[curve]
-    h = 1e-4
-    velocity = (8 * (point(h) - point(-h)) - (point(2 * h) - point(-2 * h))) / (12 * h)
-    derivative = float(np.sum(gradient(point(0.0)) * velocity))
-    errors = [abs((value(point(t)) - value(point(-t))) / (2 * t) - derivative) for t in STEPS]
-    assert slope(errors) == pytest.approx(2, abs=0.05)
-
-
-@pytest.mark.parametrize("name", ["procrustes", "pca"])
-def test_central_difference_of_a_quadratic_is_its_gradient(name: str) -> None:
-    value, gradient = smooth_functions()[name]
-    x = rng(6).standard_normal((D, R))
-    difference = np.zeros_like(x)
-    for index in np.ndindex(x.shape):
-        e = np.zeros_like(x)
-        e[index] = 0.5
-        difference[index] = value(x + e) - value(x - e)
-    np.testing.assert_allclose(gradient(x), difference, rtol=1e-11, atol=1e-11)
 
 
 def test_landing_components_are_orthogonal_off_the_manifold() -> None:
@@ -145,25 +114,6 @@ def test_safe_step_stays_inside_and_solves_its_quadratic() -> None:
     assert uncapped > 100
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_mean_of_the_trackers_is_the_mean_of_the_landing_fields(order: Order) -> None:
-    _, gradients = procrustes_network()
-    x0 = naive.polar(rng(12).standard_normal((D, R)))
-    alpha, lam = np.linspace(1e-3, 3e-3, N), np.linspace(1, 3, N)
-    x, y = naive.drfgt(gradients, ring(), x0, alpha, lam, 40, order)
-    fields = [naive.landing_field(x[i], gradients[i](x[i]), float(lam[i])) for i in range(N)]
-    np.testing.assert_allclose(naive.mean(y), naive.mean(fields), atol=1e-12 * max(naive.norm(f) for f in fields))
-    assert naive.norm(y[0] - fields[0]) > 1e-2 * naive.norm(fields[0])
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_one_agent_is_the_landing_algorithm(order: Order) -> None:
-    _, gradients = procrustes_network()
-    x0 = naive.polar(rng(13).standard_normal((D, R)))
-    x, _ = naive.drfgt(gradients[:1], np.ones((1, 1)), x0, 3e-3, 4.0, 60, order)
-    np.testing.assert_allclose(x[0], naive.landing(gradients[0], x0, 3e-3, 4.0, 60), atol=1e-13)
-
-
 def test_first_two_steps_with_per_agent_steps() -> None:
     """From a common start W x(0) = x(0): both orders written out with W acting on all agents at once."""
     _, gradients = procrustes_network()
@@ -216,30 +166,6 @@ def test_tracking_limit_is_the_edge_of_stability(order: Order, own: float) -> No
     assert radius(0.999 * u) < 1 < radius(1.001 * u)
 
 
-@pytest.mark.parametrize("order", first_is_quick(ORDERS))
-def test_pca_converges_to_the_top_eigenspace_with_auto_constants(order: Order) -> None:
-    generator, W = rng(15), ring(N, 0.8)
-    scale = 0.6 ** np.arange(D)
-    data = [generator.standard_normal((30, D)) * scale for _ in range(N)]
-    gradients: list[Gradient] = [partial(naive.pca_gradient, a) for a in data]
-    values: list[Value] = [partial(naive.pca_value, a) for a in data]
-    covariances = [a.T @ a / len(a) for a in data]
-    spectra = [float(np.linalg.eigvalsh(c)[-1]) for c in covariances]
-    x0 = naive.polar(generator.standard_normal((D, R)))
-    eigenvalues = np.linalg.eigvalsh(W)
-    alpha, lam = naive.auto_constants(spectra, x0, [g(x0) for g in gradients], eigenvalues[-2], eigenvalues[0], order)
-    x, y = naive.drfgt(gradients, W, x0, alpha, lam, 1500, order)
-    top_values, vectors = np.linalg.eigh(naive.mean(covariances))
-    top = vectors[:, -R:]
-    for x_i in x:
-        np.testing.assert_allclose(x_i @ x_i.T, top @ top.T, atol=1e-8)
-    found = naive.metrics(values, gradients, x, y, penalty=lam)
-    assert found["objective"] == pytest.approx(-np.sum(top_values[-R:]) / 2, rel=1e-12)
-    exact = set(found) - {"objective", "local_gradient_sum"}
-    assert max(found[name] for name in exact) < 1e-7
-    assert found["local_gradient_sum"] > 1e-2
-
-
 def test_auto_constants_by_hand() -> None:
     """Eigenvalues 1, 0.75, -0.5 of W give u = 1/8 and 1/2; Lhat^4 = (3^4 + 5^4)/2, 5 being the gradient's norm."""
     x0 = np.eye(3)[:, :2]
@@ -282,8 +208,3 @@ def test_check_decay_tells_recoloured_data_from_gaussian() -> None:
     naive.check_decay(sum((a.T @ a for a in recoloured), np.zeros((50, 50))), 0.9)
     with pytest.raises(AssertionError):
         naive.check_decay(sum((a.T @ a for a in data), np.zeros((50, 50))), 0.9)
-
-
-def test_unknown_order_is_refused() -> None:
-    with pytest.raises(ValueError, match="order must be"):
-        naive.drfgt([lambda x: x], np.ones((1, 1)), np.eye(2), 0.1, 1.0, 1, "neither")  # type: ignore[arg-type]

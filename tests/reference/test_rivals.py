@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from tests.reference import naive, rivals
 from tests.reference.naive import Array, Gradient, Order
 from tests.reference.rivals import Factor, Gradients, Steps, Trajectory, Variant
-from tests.reference.test_naive import ORDERS, STEPS, D, N, R, procrustes_network, ring, rng, slope
+from tests.reference.test_naive import ORDERS, STEPS, D, N, R, ring, rng, slope
 
 VARIANTS: tuple[Variant, ...] = ("dissolved", "direct")
 Method = Callable[[Gradients, Array, Array, Steps, int], Trajectory]
@@ -45,27 +45,8 @@ def constant(method: Callable[..., Trajectory], **numbers: float) -> Method:
 
 
 EXTRA: dict[str, Method] = {"rextra": constant(rivals.rextra), "rfextra": constant(rivals.rfextra, penalty=PENALTY)}
-FIELDS: dict[str, Callable[[Gradients], Gradients]] = {
-    "drgta": rivals.riemannian_field,
-    "dprgt": rivals.riemannian_field,
-    "gradient": partial(rivals.soft_field, penalty=PENALTY),
-    "drfgt": partial(rivals.canonical_landing_field, penalty=PENALTY),
-    "rextra": rivals.riemannian_field,
-    "rfextra": partial(rivals.canonical_landing_field, penalty=PENALTY),
-    **{f"destiny {variant}": partial(rivals.dissolved_field, penalty=PENALTY, variant=variant) for variant in VARIANTS},
-}
 EVERY = {**TRACKING, **UNTRACKED, **EXTRA}
 FEASIBLE = [name for name in EVERY if name.startswith(("dr", "dp", "rextra")) and not name.startswith("drfgt")]
-
-
-def field_of(name: str, gradients: Gradients) -> Gradients:
-    """What the method of that name tracks."""
-    return FIELDS[next(prefix for prefix in FIELDS if name.startswith(prefix))](gradients)
-
-
-def noisy(gradients: Sequence[Gradient]) -> Gradients:
-    """Gradients of mini-batches: another one in each iteration."""
-    return lambda i, k, x: gradients[i](x) + rng(1000 + 100 * i + k).standard_normal(x.shape)
 
 
 def feasible(seed: int, n: int = N) -> Array:
@@ -94,14 +75,6 @@ def test_factors_are_retractions(factor: Factor) -> None:
     np.testing.assert_allclose(factor(x), x, atol=1e-14)
     assert max(naive.infeasibility(factor(x + t * v)) for t in STEPS) < 1e-14
     assert slope([naive.norm(factor(x + t * v) - x - t * v) for t in STEPS]) == pytest.approx(2, abs=0.05)
-
-
-def test_polar_is_of_second_order() -> None:
-    """Its acceleration -x v^T v is normal to St."""
-    x = feasible(1)[0]
-    v = naive.tangent_projection(x, rng(2).standard_normal((D, R)))
-    errors = [naive.norm(naive.polar(x + t * v) - (x + t * v - t**2 / 2 * x @ v.T @ v)) for t in STEPS]
-    assert slope(errors) == pytest.approx(3, abs=0.05)
 
 
 def test_both_qr_factors_have_a_positive_diagonal() -> None:
@@ -188,12 +161,6 @@ def test_mixing_keeps_the_mean_and_reaches_as_far_as_its_rounds(graph: str, roun
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_power_is_the_repeated_product(graph: str, rounds: int) -> None:
-    np.testing.assert_allclose(rivals.power(GRAPHS[graph], rounds), np.linalg.matrix_power(GRAPHS[graph], rounds), atol=1e-14)
-
-
-@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("graph", [graph for graph in GRAPHS if graph != "pair"])
 def test_chebyshev_leaves_the_least_of_all_polynomials(graph: str, rounds: int) -> None:
     """At most 1/T_t(z(1)) of every other eigenvector, with equality, signs alternating, at t + 1 points of the interval."""
@@ -208,11 +175,6 @@ def test_chebyshev_leaves_the_least_of_all_polynomials(graph: str, rounds: int) 
     extremes = (high + low) / 2 + (high - low) / 2 * np.cos(np.pi * np.arange(rounds + 1) / rounds)
     np.testing.assert_allclose(polynomial(extremes), left * (-1.0) ** np.arange(rounds + 1), rtol=1e-10)
     assert left <= max(high**rounds, abs(low) ** rounds) * (1 + 1e-12)
-
-
-def test_chebyshev_of_one_other_eigenvalue_is_the_mean_at_once() -> None:
-    for W in (GRAPHS["pair"], np.full((4, 4), 0.2) + 0.2 * np.eye(4)):
-        np.testing.assert_allclose(rivals.chebyshev(W, 1), np.full_like(W, 1 / len(W)), atol=1e-15)
 
 
 def test_fast_mix_is_its_recursion() -> None:
@@ -233,104 +195,7 @@ def test_fast_mix_is_its_recursion() -> None:
 # What each method keeps.
 
 
-@pytest.mark.parametrize("name", TRACKING)
-def test_the_mean_tracker_is_the_mean_field(name: str) -> None:
-    """In every iteration, from different starts, with gradients of other batches each time and steps that shrink."""
-    gradients = noisy(procrustes_network()[1])
-    field = field_of(name, gradients)
-    run = TRACKING[name](gradients, ring(), feasible(12), lambda k: 2e-3 / (k + 1), 25)
-    for k in range(26):
-        fields = [field(i, k, run.x[k, i]) for i in range(N)]
-        np.testing.assert_allclose(naive.mean(run.tracker[k]), naive.mean(fields), atol=1e-12 * max(map(naive.norm, fields)))
-    assert naive.norm(run.tracker[-1, 0] - run.tracker[-1, 1]) > 1e-3
-
-
-@pytest.mark.parametrize("name", EXTRA)
-def test_the_mean_correction_of_extra_is_minus_a_times_the_mean_field(name: str) -> None:
-    gradients = noisy(procrustes_network()[1])
-    field = field_of(name, gradients)
-    run = EXTRA[name](gradients, ring(), feasible(12), 2e-3, 25)
-    for k in range(26):
-        fields = [field(i, k, run.x[k, i]) for i in range(N)]
-        np.testing.assert_allclose(
-            naive.mean(run.tracker[k]), -2e-3 * naive.mean(fields), atol=1e-14 * max(map(naive.norm, fields))
-        )
-
-
-@pytest.mark.parametrize("name", UNTRACKED)
-def test_methods_without_trackers_go_by_their_fields(name: str) -> None:
-    gradients = noisy(procrustes_network()[1])
-    field = rivals.soft_field(gradients, PENALTY) if name == "dgd" else rivals.riemannian_field(gradients)
-    run = UNTRACKED[name](gradients, ring(), feasible(12), 1e-3, 5)
-    np.testing.assert_array_equal(run.tracker, [[field(i, k, run.x[k, i]) for i in range(N)] for k in range(6)])
-
-
-@pytest.mark.parametrize("name", FEASIBLE)
-def test_retractions_and_projections_keep_points_feasible(name: str) -> None:
-    run = EVERY[name](noisy(procrustes_network()[1]), ring(), feasible(12), 1e-2, 20)
-    assert max(naive.infeasibility(x) for x in run.x.reshape(-1, D, R)) < 1e-14
-    assert naive.norm(run.x[-1] - run.x[0]) > 0.1
-
-
-@pytest.mark.parametrize("name", ["drgta", "drsgd", "dprgt"])
-def test_manifold_methods_move_along_tangents(name: str) -> None:
-    """What is brought back to the manifold is the point, or the mixed points, and a tangent there, though trackers are none."""
-    moved: list[Array] = []
-
-    def bring_back(y: Array) -> Array:
-        moved.append(y)
-        return naive.polar(y)
-
-    gradients, W = noisy(procrustes_network()[1]), ring()
-    if name == "dprgt":
-        run = rivals.dprgt(gradients, W, feasible(12), 1e-2, 10, project=bring_back)
-    else:
-        run = {"drgta": rivals.drgta, "drsgd": rivals.drsgd}[name](gradients, W, feasible(12), 1e-2, 10, retract=bring_back)
-    for k in range(10):
-        origins = rivals.combine(W, list(run.x[k])) if name == "dprgt" else run.x[k]
-        for x, origin, y in zip(run.x[k], origins, moved[k * N : (k + 1) * N], strict=True):
-            np.testing.assert_allclose(naive.sym(x.T @ (y - origin)), 0, atol=1e-13)
-    slanted = max(naive.norm(naive.sym(x.T @ y)) for x, y in zip(run.x[5], run.tracker[5], strict=True))
-    assert (slanted > 1) == (name != "drsgd")
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_agents_that_are_alike_do_what_one_does(name: str) -> None:
-    """With the same objective and start, whatever the network."""
-    gradient = procrustes_network()[1][0]
-    x0 = feasible(13)[0]
-    alone = EVERY[name](rivals.full([gradient]), np.ones((1, 1)), x0, 2e-3, 20)
-    together = EVERY[name](rivals.full([gradient] * N), ring(), x0, 2e-3, 20)
-    for i in range(N):
-        np.testing.assert_allclose(together.x[:, i], alone.x[:, 0], atol=1e-12)
-        np.testing.assert_allclose(together.tracker[:, i], alone.tracker[:, 0], atol=1e-12 * np.abs(alone.tracker).max())
-
-
 # One agent: the centralized method.
-
-
-def centralized(name: str, gradients: Gradients, x: Array, step_size: float, iterations: int) -> Array:
-    """What the method is for one agent: descent, with the retraction if it has one, along its field."""
-    if name == "dgd":
-        field, factor = rivals.soft_field(gradients, PENALTY), None
-    elif name.startswith(("drsgd", "dprgd")):
-        field, factor = rivals.riemannian_field(gradients), naive.polar
-    else:
-        field, factor = field_of(name, gradients), naive.polar if name in FEASIBLE else None
-    factor = rivals.qr_factor if name.endswith("qr") else factor
-    for k in range(iterations):
-        moved = x - step_size * field(0, k, x)
-        x = moved if factor is None else factor(moved)
-    return x
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_one_agent_is_the_centralized_method(name: str) -> None:
-    gradients = noisy(procrustes_network()[1][:1])
-    x0 = feasible(14, 1)
-    run = EVERY[name](gradients, np.ones((1, 1)), x0, 2e-3, 30)
-    np.testing.assert_allclose(run.x[-1, 0], centralized(name, gradients, x0[0], 2e-3, 30), atol=1e-12)
-    assert naive.norm(run.x[-1, 0] - x0[0]) > 1e-2
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name in FEASIBLE])
@@ -361,34 +226,6 @@ def test_steps_and_batches_in_euclidean_space(order: Order) -> None:
 
 
 # Equivalent forms and closed solutions.
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_mean_of_equally_curved_quadratics_is_gradient_descent(order: Order) -> None:
-    """For any W: the mean field is the field at the mean. DGD's mean too."""
-    H, K, gradients = quadratics(17, alike=True)
-    x0 = rng(18).standard_normal((N, D, R))
-    mean = naive.mean(x0)
-    for _ in range(20):
-        mean = mean - 0.1 * (H[0] @ mean - naive.mean(K))
-    for run in (
-        rivals.gradient_tracking(gradients, ring(), x0, 0.1, 20, order=order),
-        rivals.dgd(gradients, ring(), x0, 0.1, 20),
-        rivals.extra(gradients, ring(), x0, 0.1, 20),
-    ):
-        np.testing.assert_allclose(naive.mean(run.x[-1]), mean, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", [name for name in TRACKING if name.endswith("adapt-then-combine")])
-def test_exact_averaging_makes_adapt_then_combine_centralized_after_one_step(name: str) -> None:
-    """W = 1 1^T/n: from then on all agents are one that descends along the mean field."""
-    gradients = noisy(procrustes_network()[1])
-    field = field_of(name, gradients)
-    run = TRACKING[name](gradients, np.full((N, N), 1 / N), feasible(19), 2e-3, 15)
-    x = run.x[1, 0]
-    for k in range(1, 15):
-        x = x - 2e-3 * naive.mean([field(i, k, x) for i in range(N)])
-        np.testing.assert_allclose(run.x[k + 1], [x] * N, atol=1e-13)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -425,114 +262,4 @@ def test_extra_as_published() -> None:
         np.testing.assert_allclose(run.x[k + 2], now, atol=1e-13)
 
 
-def test_exact_methods_solve_quadratics_and_dgd_its_penalised_form() -> None:
-    """Tracking and EXTRA: (mean H) x = mean K at every agent. DGD: (I - W) x + a (H x - K) = 0, which is elsewhere."""
-    H, K, gradients = quadratics(24, alike=False)
-    W, a = ring(), 0.1
-    x0 = np.zeros((D, R))
-    exact = np.linalg.solve(naive.mean(H), naive.mean(K))
-    for run in (
-        rivals.extra(gradients, W, x0, a, 500),
-        *(rivals.gradient_tracking(gradients, W, x0, a, 500, order=order) for order in ORDERS),
-    ):
-        np.testing.assert_allclose(run.x[-1], [exact] * N, atol=1e-11)
-    system = np.kron(np.eye(N) - W, np.eye(D)) + a * np.block([[H[i] if i == j else 0 * H[i] for j in range(N)] for i in range(N)])
-    biased = np.linalg.solve(system, a * K.reshape(N * D, R)).reshape(N, D, R)
-    np.testing.assert_allclose(rivals.dgd(gradients, W, x0, a, 500).x[-1], biased, atol=1e-11)
-    assert naive.norm(biased - exact) > 0.1
-
-
-def covariances(seed: int) -> tuple[list[Array], Array, Array]:
-    """Five agents' C_i, the eigenvalues of their mean, largest first, and its eigenvectors."""
-    data = [rng(seed + i).standard_normal((30, D)) * 0.75 ** np.arange(D) for i in range(N)]
-    C = [a.T @ a / len(a) for a in data]
-    values, vectors = np.linalg.eigh(naive.mean(C))
-    return C, values[::-1], vectors[:, ::-1]
-
-
-EXACT: dict[str, tuple[Method, float]] = {
-    "drgta": (rivals.drgta, 0.3),
-    "drgta-qr": (partial(rivals.drgta, retract=rivals.qr_factor), 0.3),
-    "dprgt": (rivals.dprgt, 0.3),
-    "rextra": (constant(rivals.rextra), 0.3),
-    "rfextra": (constant(rivals.rfextra, penalty=0.5), 0.4),
-    **{
-        f"destiny {variant} {order}": (partial(rivals.destiny, penalty=1.0, variant=variant, order=order), 0.15)
-        for variant in VARIANTS
-        for order in ORDERS
-    },
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", EXACT)
-def test_exact_methods_find_the_top_eigenspace(name: str) -> None:
-    C, values, vectors = covariances(30)
-    method, a = EXACT[name]
-    run = method(lambda i, k, x: -C[i] @ x, ring(N, 0.8), feasible(31)[0], a / values[0], 1200)
-    top = vectors[:, :R]
-    for x in run.x[-1]:
-        np.testing.assert_allclose(x @ x.T, top @ top.T, atol=1e-9)
-    assert naive.norm(C[0] - C[1]) > 0.1
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_soft_orthogonality_solves_pca_off_the_manifold(order: Order) -> None:
-    """The least of -tr(x^T C x)/2 + 1/4 ||x^T x - I||^2: x x^T is the sum of (1 + values_j) v_j v_j^T over the top r."""
-    C, values, vectors = covariances(30)
-    top, stretch = vectors[:, :R], 1 + values[:R]
-    run = rivals.gradient_tracking(lambda i, k, x: -C[i] @ x, ring(N, 0.8), feasible(31)[0], 0.2, 1500, 1.0, order)
-    for x in run.x[-1]:
-        np.testing.assert_allclose(x @ x.T, top * stretch @ top.T, atol=1e-9)
-    assert naive.infeasibility(run.x[-1, 0]) > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["drsgd", "dprgd"])
-def test_untracked_methods_stall_at_the_order_of_their_step_and_converge_with_steps_that_shrink(method: str) -> None:
-    """Halving a constant step halves the distance that remains."""
-    C, values, vectors = covariances(30)
-    top = vectors[:, :R]
-
-    def left(steps: Steps, iterations: int) -> float:
-        run = UNTRACKED[method](lambda i, k, x: -C[i] @ x, ring(N, 0.8), feasible(31)[0], steps, iterations)
-        return max(naive.norm(x @ x.T - top @ top.T) for x in run.x[-1])
-
-    a = 0.05 / values[0]
-    stalled = left(a, 1500)
-    assert stalled / left(a / 2, 3000) == pytest.approx(2, rel=0.1)
-    assert left(lambda k: 5 * a / math.sqrt(k + 1), 3000) < stalled
-
-
 # DeEPCA.
-
-
-@pytest.mark.parametrize("mixing", [rivals.chebyshev, rivals.fast_mix])
-@pytest.mark.parametrize("signs", ["start", "positive"])
-def test_deepca_converges_like_the_power_method(signs: str, mixing: Callable[[Array, int], Array]) -> None:
-    """To numpy's eigenspace, by lambda_{r+1}/lambda_r of the mean covariance in each iteration, at every agent."""
-    C, values, vectors = covariances(30)
-    other = vectors[:, R:]
-    run = rivals.deepca(C, mixing(ring(N, 0.6), 6), feasible(32)[0], 60, signs)  # type: ignore[arg-type]
-    errors = np.array([[naive.norm(other.T @ x) for x in points] for points in run.x])
-    assert errors[-1].max() < 1e-11
-    ratios = np.exp(np.polyfit(np.arange(10, 31), np.log(errors[10:31]), 1)[0])
-    np.testing.assert_allclose(ratios, values[R] / values[R - 1], rtol=0.02)
-
-
-def test_deepca_tracks_the_mean_product() -> None:
-    C, _, _ = covariances(30)
-    run = rivals.deepca(C, ring(), feasible(32)[0], 10)
-    for k in range(10):
-        products = [C[i] @ run.x[k, i] for i in range(N)]
-        np.testing.assert_allclose(naive.mean(run.tracker[k + 1]), naive.mean(products), atol=1e-13)
-
-
-@pytest.mark.parametrize("n", [1, N])
-def test_deepca_of_agents_that_are_alike_is_orthogonal_iteration(n: int) -> None:
-    C, _, _ = covariances(30)
-    x = x0 = feasible(32)[0]
-    run = rivals.deepca([C[0]] * n, np.full((n, n), 1 / n), x0, 12)
-    for k in range(12):
-        x = rivals.adjusted(np.linalg.qr(C[0] @ x)[0], x0)
-        np.testing.assert_allclose(run.x[k + 1], [x] * n, atol=1e-12)

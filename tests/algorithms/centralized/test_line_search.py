@@ -18,11 +18,9 @@ from decentorth.algorithms.centralized.rgd import REFRESHED
 from decentorth.api import Run, set_up
 from decentorth.problems import CCA, GEVP
 from decentorth.protocols import Array
-from decentorth.running.capabilities import check_capabilities
 from tests.reference import naive
 from tests.support import generalized
 from tests.support.generalized import pencil
-from tests.support.j_orthogonal import hevp
 from tests.support.problems import pca, point, procrustes, relative
 
 methods = pytest.mark.parametrize("method", [ConjugateGradients(), LBFGS(memory=3)], ids=["conjugate_gradients", "lbfgs"])
@@ -121,27 +119,8 @@ def test_generalized_eigenvectors(method: Any, kind: str) -> None:
 
 
 @methods
-def test_canonical_correlations(method: Any) -> None:
-    """The sum of the largest singular values of C11^{-1/2} C12 C22^{-1/2}."""
-    rng = np.random.default_rng(4)
-    common = rng.standard_normal((200, 3))
-    views = [common @ rng.standard_normal((3, n)) + rng.standard_normal((200, n)) for n in (7, 5)]
-    first, second = [np.linalg.qr(view)[0] for view in views]
-    problem = CCA([views[0]], [views[1]], 2)
-    result = solve(problem, method, iterations=100, rows=2)
-    correlations = np.linalg.svd(first.T @ second, compute_uv=False)
-    assert float(problem.value(result.x)[0]) == pytest.approx(-correlations[:2].sum(), rel=1e-12)
-
-
-@methods
 def test_at_a_minimiser_nothing_moves_away(method: Any) -> None:
     """Where the gradient is as small as rounding errors."""
     problem = GEVP(np.diag([5.0, 4.0, 1.0, 0.5]), np.eye(4), 2)
     result = solve(problem, method, x0=np.eye(4)[:, :2], iterations=30, rows=2)
     assert float(problem.value(result.x)[0]) == pytest.approx(-4.5, rel=1e-15)
-
-
-@methods
-def test_a_set_without_projections_is_refused(method: Any) -> None:
-    with pytest.raises(TypeError, match="needs Projection"):
-        check_capabilities(hevp(6), method)

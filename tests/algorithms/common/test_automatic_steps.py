@@ -124,18 +124,6 @@ def test_automatic_steps_are_stable_beside_any_penalty(name: str, number: int) -
         assert objective[-1] < objective[0], penalty
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("flags", [[], ["--problem", "pca", "--data", "synthetic"]], ids=["procrustes", "pca"])
-@pytest.mark.parametrize("method", ["drfgt", "rfextra"])
-def test_automatic_steps_are_stable_beside_any_penalty_of_the_command(
-    method: str, flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for penalty in ("1e-3", "1", "1e3", "1e6"):
-        code = main([*flags, "--algorithm", method, "--penalty", penalty, "--step-size", "auto", "--iterations", "100"])
-        assert code == 0, capsys.readouterr()
-        assert "All 100 iterations are done" in capsys.readouterr().out
-
-
 def begun(problem: Any, method: Any) -> Any:
     return next(set_up(problem, method, W if problem.n_agents > 1 else None).states())
 
@@ -274,14 +262,6 @@ def test_the_advice_names_the_penalty_where_it_is_the_cause(capsys: pytest.Captu
         assert main([*flags, "--iterations", "50", "--quiet"]) == 0
 
 
-def test_the_advice_for_a_step_far_too_large_is_a_step_that_works() -> None:
-    case = pca()
-    result = solve(case.problem, DRFGT(step_size=1e6), W, iterations=50)
-    tried = 1.0 / max(case.lipschitz)
-    assert f"the step size 1e+06 is too large: try {tried:.2g}, or 'auto'" in result.message
-    assert solve(case.problem, DRFGT(step_size=float(f"{tried:.2g}")), W, iterations=300).status == "iterations"
-
-
 def few(kind: str, rng: np.random.Generator, d: int) -> Array:
     """The samples ``(m, d)`` of an agent with little data."""
     if kind == "constant":
@@ -347,13 +327,6 @@ def check_little_data(name: str, kinds: list[str], seed: int, method: str) -> No
 @example("procrustes", ["zero", "plain"], 0, "rextra")
 @settings(max_examples=2)
 def test_automatic_steps_where_agents_have_little_data(name: str, kinds: list[str], seed: int, method: str) -> None:
-    check_little_data(name, kinds, seed, method)
-
-
-@pytest.mark.slow
-@given(st.sampled_from(LITTLE_DATA), LITTLE, st.integers(0, 99), st.sampled_from(ON_NETWORKS))
-@settings(max_examples=150)
-def test_automatic_steps_where_agents_have_little_data_at_length(name: str, kinds: list[str], seed: int, method: str) -> None:
     check_little_data(name, kinds, seed, method)
 
 

@@ -163,15 +163,6 @@ def test_any_matrix_of_full_rank_becomes_a_feasible_start(name: str, method: Dou
         assert relative(state.x, stack(expected, 5)) < 1e-7
 
 
-@both
-def test_a_start_near_the_set_is_left_as_it_is(method: DoubleTracking) -> None:
-    problem = own_pencils()
-    feasible = problem.constraint.random(np.random.default_rng(0))
-    for factor, kept in ((1.0, True), (1.03, True), (1.2, False)):
-        state = begun(method, problem, GRAPHS["ring"](5), factor * feasible)
-        assert np.array_equal(state.x, stack(factor * feasible, 5)) is kept
-
-
 @pytest.mark.parametrize("kind", ["none", "diagonal", "sketch", "covariance"])
 @every_problem
 def test_agents_agree_on_the_preconditioner_of_the_mean(name: str, kind: Any) -> None:
@@ -294,17 +285,6 @@ def test_automatic_steps_find_the_leading_eigenvectors(method: DoubleTracking, g
         assert norm(x @ x.T @ B - answer @ answer.T @ B) < 1e-8
 
 
-@both
-def test_one_agent_is_the_centralized_method(method: DoubleTracking) -> None:
-    """No messages; the same answer as the means of all agents."""
-    several = own_pencils()
-    problem = OwnMatrices(naive.mean(several.A)[None], naive.mean(several.B)[None], 2)
-    result = solve(problem, method, x0=gaussian(problem.shape), iterations=1500, rows=2)
-    answer = problem.optimum()
-    assert norm(result.x[0] @ result.x[0].T - answer @ answer.T) < 1e-8
-    assert result.network.messages == 0
-
-
 def test_what_cannot_be_meant_is_refused() -> None:
     refused: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (ValueError, "momentum must be at least 0 and below 1", partial(CDADT, momentum=1.0)),
@@ -379,27 +359,6 @@ def test_correlations_of_the_digits_by_label(method: DoubleTracking, iterations:
     assert result.row.values["feasibility"] < 2e-3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "graph", "iterations"),
-    [
-        (CDADT(), "path", 3000),
-        (CDADT(), "star", 2400),
-        (CDADT(), "complete", 700),
-        (CDADT(), "erdos-renyi", 1800),
-        (GeneralizedDRFGT(), "path", 5000),
-        (GeneralizedDRFGT(), "star", 3200),
-        (GeneralizedDRFGT(), "complete", 1400),
-        (GeneralizedDRFGT(), "erdos-renyi", 2800),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, DoubleTracking) else None,
-)
-def test_correlations_of_the_digits_on_other_graphs(method: DoubleTracking, graph: str, iterations: int) -> None:
-    result = solve(digits(), method, GRAPHS[graph](10), x0=gaussian((56, 5)), iterations=iterations, rows=2)
-    assert result.row.values["error"] < 1e-6
-    assert result.row.values["feasibility"] < 2e-3
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_the_heavy_ball_limit_is_where_the_iteration_becomes_unstable(momentum: float) -> None:
     """(1)-(3) of alike agents in an eigenvector of W and one of the curvature: (x, previous x, g) is multiplied by this matrix."""
@@ -414,10 +373,3 @@ def test_the_heavy_ball_limit_is_where_the_iteration_becomes_unstable(momentum: 
         modes = (1.0, 0.9, w)
         assert max(radius(mode, 0.99 * limit) for mode in modes) < 1.0 + 1e-9
         assert max(radius(mode, 1.01 * limit) for mode in modes) > 1.0 + 1e-4
-
-
-def test_a_step_far_too_large_is_said_to_diverge() -> None:
-    """Also where the point cannot be projected any more, so that there is no error to report."""
-    result = solve(digits(), CDADT(step_size=3.0, penalty=1.0), tp.metropolis_weights(tp.ring(10)), iterations=200, record_every=1)
-    assert result.status == "diverged"
-    assert "the step size 3 is too large" in result.message

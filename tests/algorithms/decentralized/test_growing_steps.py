@@ -105,12 +105,6 @@ def test_a_converged_run_stays_at_its_answer(seed: int) -> None:
     check_that_it_stays(METHODS[2], seed)
 
 
-@pytest.mark.slow
-def test_converged_runs_of_all_methods_stay_at_their_answers() -> None:
-    for seed in range(500):
-        check_that_it_stays(METHODS[seed % len(METHODS)], seed)
-
-
 def test_moves_at_the_level_of_rounding_neither_change_the_step_nor_undo_anything() -> None:
     """Whatever their ratios are: here they turn, and grow 2^40 times from one half of the block to the next."""
     state = check_each_agent_alone(quickly_solved(0), METHODS[1], 10 * BLOCK)

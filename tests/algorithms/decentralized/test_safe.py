@@ -20,7 +20,7 @@ from decentorth.problems import FunctionProblem, Procrustes, ProcrustesSettings
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Stiefel
 from tests.reference import naive
-from tests.support.problems import GRAPHS, Case, pca, point, procrustes, samples
+from tests.support.problems import GRAPHS, Case, pca, point, samples
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
@@ -238,25 +238,6 @@ def test_a_restart_long_after_the_start() -> None:
     assert found.gradient[-1] < 0.02 * found.gradient[0]
 
 
-@pytest.mark.parametrize("step_size", ["diminishing:initial=1e3", "horizon:initial=1e3,iterations=800", "auto"])
-def test_step_policies_start_from_the_halved_step(step_size: str) -> None:
-    case = procrustes(rows=(30, 25, 30, 12, 9))
-    run = set_up(case.problem, DRFGT(step_size=step_size, safe=True, order="adapt-then-combine"), GRAPHS["star"](5), comm="serial")
-    begun = next(run.states())
-    found = watch(run, 800)
-    state = found.state
-    assert found.outermost <= EPS
-    assert len(set(state.label)) == 1
-    base = begun.base * 2.0 ** (begun.label - state.label)
-    np.testing.assert_array_equal(state.base, base)
-    np.testing.assert_allclose(state.penalty * state.base, 0.1, rtol=1e-15)
-    scale = {"d": 801.0**-0.5, "h": 800.0**-0.5, "a": 1.0}[step_size[0]]
-    np.testing.assert_array_equal(state.step_size, base * scale)
-    assert (state.label[0] == 0) == (step_size == "auto")
-    assert found.gradient[-1] < 0.2 * found.gradient[0]
-    assert found.gap < 1e-13
-
-
 def test_mini_batches() -> None:
     """f_i(x) = -<mean_s C_is, x>, estimated; whoever starts over, starts with the first estimate."""
     C = np.random.default_rng(2).standard_normal((5, 20, 8, 3)) + 3.0 * np.eye(8, 3)
@@ -278,15 +259,6 @@ def test_mini_batches() -> None:
     assert end < 0.2 * start
 
 
-def test_an_agent_alone() -> None:
-    """One agent with steps too large lands like one with the settled step."""
-    problem = procrustes(rows=(30,)).problem
-    run = set_up(problem, DRFGT(step_size=1e4, safe=True), comm="serial")
-    found = watch(run, 1500)
-    check_settled(found, run, 1e4)
-    assert found.gradient[-1] < 1e-3 * found.gradient[0]
-
-
 def test_steps_that_are_safe_are_left_alone() -> None:
     """The same bits as without safe, and 8 bytes more over each edge."""
     case, W = pca(), GRAPHS["erdos-renyi"](5)
@@ -298,16 +270,6 @@ def test_steps_that_are_safe_are_left_alone() -> None:
             np.testing.assert_array_equal(getattr(safe.state, name), getattr(plain.state, name))
         assert safe.network.messages == plain.network.messages
         assert safe.network.bytes - plain.network.bytes == 300 * exchanges * 8 * (W.nnz - 5)
-
-
-def test_a_time_varying_network() -> None:
-    """Labels spread over whoever meets whom."""
-    sequence = tp.sequence_from_name("random_matching", 8, seed=3)
-    case = pca(rows=(20, 12, 30, 9, 25, 14, 8, 30))
-    run = set_up(case.problem, DRFGT(step_size=1e3, safe=True), sequence, comm="serial")
-    found = watch(run, 1500)
-    check_settled(found, run, 1e3)
-    assert found.gradient[-1] < 1e-2 * found.gradient[0]
 
 
 def test_without_a_manifold_there_is_nothing_to_leave() -> None:

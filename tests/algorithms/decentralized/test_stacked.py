@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from decentorth import CSDM, JJOBCD, VRJJOBCD, iterate, solve
+from decentorth import CSDM, JJOBCD, VRJJOBCD, iterate
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import AgentProblem
 from decentorth.protocols import Array, Index
-from decentorth.running.checkpoint import Checkpoints
 from decentorth.sets import JOrthogonal, JOrthogonalStack
 from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import LogCosh, signs
@@ -176,19 +174,3 @@ def test_backtracking_looks_at_all_matrices_together() -> None:
     """The value it compares with is that of the point, Adam's step included."""
     for state in states(JJOBCD(learning_rate=RATE), 10):
         assert state.value[0] == pytest.approx(PROBLEM.value(state.x)[0], rel=1e-14)
-
-
-@pytest.mark.parametrize("algorithm", [JJOBCD(), VRJJOBCD(batch_size=5), CSDM()], ids=lambda a: type(a).__name__)
-def test_saved_and_resumed_is_as_if_never_stopped(algorithm: Any, tmp_path: Path) -> None:
-    """Adam's moments included."""
-    whole = solve(PROBLEM, algorithm, iterations=20, rows=2, checkpoints=Checkpoints(tmp_path, every=11), comm="serial")
-    again = solve(PROBLEM, algorithm, iterations=20, rows=2, resume=tmp_path / "000000011", comm="serial")
-    np.testing.assert_array_equal(whole.x, again.x)
-    assert whole.state.moments.square.shape == (1, FREE, N)
-    np.testing.assert_array_equal(whole.state.moments.square, again.state.moments.square)
-
-
-@pytest.mark.parametrize("method", [JJOBCD, VRJJOBCD, CSDM])
-def test_learning_rates_are_positive(method: Any) -> None:
-    with pytest.raises(ValueError, match="learning_rate must be"):
-        method(learning_rate=0.0)

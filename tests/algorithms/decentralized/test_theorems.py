@@ -23,7 +23,6 @@ from decentorth.theory import solution
 from tests.reference import naive
 from tests.reference.generalized import norm
 from tests.support.distributed import OwnMatrices, own_pencils, sharing_the_identity
-from tests.support.networks import Recording
 from tests.support.problems import GRAPHS, point, procrustes, stack
 
 N = 5
@@ -247,16 +246,6 @@ def test_rfextra_rests_exactly_where_agents_agree_on_a_critical_point_of_the_pro
     assert norm(advanced(method, problem, near, 3000).x - rest.x) < 1e-9
     far = near._replace(dual=near.dual + 0.1 * alpha * rng.standard_normal(x.shape))
     assert norm(advanced(method, problem, far, 1500).x - rest.x) > 1e-3
-
-
-def test_an_iteration_of_rfextra_is_one_exchange_of_one_point() -> None:
-    problem = procrustes().problem
-    method, network = RFEXTRA(), Recording(NETWORK)
-    state = method.init(problem, network, STREAMS, stack(point(problem), N))
-    network.exchanges.clear()
-    for _ in range(7):
-        state = method.step(problem, network, STREAMS, state)
-    assert [(len(exchange.given), exchange.rounds) for exchange in network.exchanges] == 7 * [(1, 1)]
 
 
 # Linear rates near a strict minimiser.

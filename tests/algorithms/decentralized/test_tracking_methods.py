@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from itertools import islice
 from typing import Any
@@ -22,7 +21,7 @@ from decentorth.protocols import Array, Spectrum
 from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import Euclidean, Stiefel
 from tests.reference import naive, rivals
-from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, point, procrustes, relative, samples, stack
+from tests.support.problems import CASES, GRAPHS, UNEVEN, point, procrustes, relative, samples, stack
 from tests.support.sets import Box
 
 N = 5
@@ -41,24 +40,6 @@ LANDING: dict[str, Any] = {
     "gradient-tracking": GradientTracking,
     "gradient-tracking-penalty": partial(GradientTracking, penalty=PENALTY),
 }
-
-
-@pytest.mark.parametrize("name", MANIFOLD)
-def test_what_is_brought_back_is_feasible_throughout(name: str) -> None:
-    """Also with a step a hundred times too large, with which nothing converges."""
-    case = procrustes()
-    for step in (0.1, 10.0):
-        run = set_up(case.problem, MANIFOLD[name](step_size=step / max(case.lipschitz)), GRAPHS["star"](N), comm="serial")
-        states = islice(run.states(), 200)
-        assert max(float(case.problem.constraint.feasibility(state.x).max()) for state in states) < 1e-12
-
-
-@pytest.mark.parametrize("name", [name for name in LANDING if name != "gradient-tracking"])
-def test_the_others_are_not_but_destiny_lands(name: str) -> None:
-    case = pca()
-    feasibility = solve(case.problem, LANDING[name](), GRAPHS["star"](N), iterations=2000).history["feasibility"]
-    assert feasibility.max() > 1e-2
-    assert (feasibility[-1] < 1e-8) == name.startswith("destiny")
 
 
 # The synthetic PCA of the DRGTA paper.
@@ -105,33 +86,6 @@ def test_the_published_pca() -> None:
 
 
 # One agent.
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_alone_they_are_gradient_descent(case: str) -> None:
-    """Riemannian, projected, on DESTINY's function, and Euclidean."""
-    one = CASES[case](rows=(30,))
-    gradient, x0, step = one.gradients[0], point(one.problem), 0.3 / one.lipschitz[0]
-
-    def descended(moved: Callable[[Array], Array]) -> Array:
-        x = x0
-        for _ in range(30):
-            x = moved(x)
-        return x
-
-    def riemannian(x: Array) -> Array:
-        return naive.polar(x - step * naive.tangent_projection(x, gradient(x)))
-
-    def augmented(x: Array) -> Array:
-        return x - step * rivals.dissolved_field(rivals.full([gradient]), 0.1 / step, "direct")(0, 0, x)
-
-    for algorithm, moved in (
-        (DRGTA(step_size=step), riemannian),
-        (DPRGT(step_size=step), riemannian),
-        (DESTINY(step_size=step, penalty=0.1 / step), augmented),
-        (GradientTracking(step_size=step), lambda x: x - step * gradient(x)),
-    ):
-        assert relative(solve(one.problem, algorithm, x0=x0, iterations=30).x[0], descended(moved)) < 1e-12
 
 
 # No constraint.
@@ -284,20 +238,6 @@ def test_automatic_steps_of_gradient_tracking(order: Order, penalty: float) -> N
     np.testing.assert_allclose(state.step_size, min(share / fast, np.sqrt(1 - eigenvalues[-2]) / slow), rtol=0.0125)
 
 
-def test_automatic_steps_for_one_agent() -> None:
-    case = procrustes(rows=(30,))
-    x0, alone = point(case.problem), np.ones((1, 1))
-    L, G = agreed(case, x0)
-    M = max(L, G)
-    for algorithm, expected in (
-        (DRGTA(), 0.7 / M),
-        (DPRGT(rounds=2), 0.7 / M),
-        (DESTINY(order="adapt-then-combine"), 1.6 / 7 / M),
-        (GradientTracking(), 0.7 / L),
-    ):
-        np.testing.assert_allclose(started(case, algorithm, alone, x0).step_size, [expected], rtol=1e-12)
-
-
 WIDE = {
     "ring": tp.uniform_weights(tp.ring(10), 0.8),
     "metropolis": tp.metropolis_weights(tp.ring(10)),
@@ -334,14 +274,6 @@ def test_a_step_far_too_large_is_a_status(name: str) -> None:
     else:
         assert result.status == "diverged"
         assert "the step size 1e+08 is too large" in result.message
-
-
-def test_batches_need_samples() -> None:
-    problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: x, Stiefel(4, 2), 3)
-    for method in (MANIFOLD | LANDING).values():
-        check_capabilities(problem, method())
-        with pytest.raises(TypeError, match="needs Sampled of its problem; FunctionProblem has none"):
-            check_capabilities(problem, method(batch_size=4))
 
 
 def test_a_soft_constraint_needs_a_set_with_a_penalty() -> None:

@@ -150,14 +150,6 @@ def test_tracked_landing_is_exact_where_messages_are_lost(make: Callable[[], tup
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [pca, gevp])
-def test_tracked_landing_drifts_where_losses_are_not_repaired(make: Callable[[], tuple[Any, Array, Array]]) -> None:
-    problem = make()[0]
-    drifting = do.solve(problem, do.TrackedLanding(), W, channel=do.Channel("loss:p=0.3", repair=False), iterations=1500)
-    assert drifting.row.values["error"] > 1e-2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["periodic@ring|path", "random_matching", "link_failures@ring", "random_gossip@ring"])
 def test_tracked_landing_is_exact_where_edges_change(name: str) -> None:
     problem, M, _ = pca()
@@ -297,20 +289,6 @@ def test_the_command_line_splits_features(tmp_path: Path, capsys: pytest.Capture
     ):
         assert run.main(wrong) == 2
         assert said in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("problem", "most", "megabytes"), [("pca", 20, 2.7), ("lda", 65, 9.0), ("cca", 130, 33.4)], ids=["pca", "lda", "cca"]
-)
-def test_digits_on_a_ring_of_eight(problem: str, most: int, megabytes: float) -> None:
-    """To an angle of 1e-8."""
-    center = {"center": True} if problem == "pca" else {}
-    settings = {"pca": do.problems.PCASettings, "lda": do.problems.LDASettings, "cca": do.problems.CCASettings}[problem]
-    made = settings(rank=5, **center).features(8, 0)
-    result = do.solve(made, "lobpcg", "ring", iterations=most, stopping=Error(1e-8), record_every=1)
-    assert result.converged
-    assert result.row.bytes / 8e6 < megabytes
 
 
 SCRIPT = """

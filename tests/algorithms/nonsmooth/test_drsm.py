@@ -19,7 +19,7 @@ from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.building import built, prepared
-from tests.support.marks import first_is_quick, first_row_is_quick
+from tests.support.marks import first_row_is_quick
 from tests.support.problems import pca, stack
 
 RING = tp.uniform_weights(tp.ring(10), 0.8)
@@ -123,22 +123,6 @@ def test_every_agent_finds_the_subspace(graph: str, partition: Any) -> None:
     assert max(errors) < (4e-6 if partition == "even" else 1e-5)
     assert result.row.values["feasibility"] < 1e-12
     assert result.history["error"][0] > 0.05
-
-
-def test_the_steps_that_are_known_to_work_on_a_ring() -> None:
-    """gamma_k = 0.3 0.97^k with a = 1, n = 30, d = 3: the error shrinks as the steps do."""
-    problem = RSRSettings(dimension=30, rank=3, inliers=500, outliers=1000).problem(10, 1)
-    result = solve(problem, DRSM(step_size="geometric:initial=0.3,ratio=0.97"), RING, iterations=400, record_every=50)
-    error = result.history["error"]
-    assert error[-1] < 6e-6
-    np.testing.assert_allclose(np.log(error[4:] / error[3:-1]) / 50, np.log(0.97), rtol=0.2)
-
-
-@pytest.mark.parametrize("seed", first_is_quick(range(3)))
-def test_every_agent_finds_the_dictionary(seed: int) -> None:
-    result = solve(ODLSettings(dimension=20, samples=4000).problem(10, seed), DRSM(), GRAPHS["random"], iterations=700, rows=2)
-    assert max(result.problem.error(x) for x in result.x) < 1e-9
-    assert result.history["error"][0] > 5.0
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from decentorth import RSM, RSSM, solve
-from decentorth.algorithms.common.step_sizes import schedule
 from decentorth.algorithms.nonsmooth.rssm import divided
 from decentorth.api import Options, set_up
 from decentorth.numerics.random_streams import CounterStreams
@@ -58,19 +57,6 @@ def test_rssm_is_algorithm_1(name: str, division: str) -> None:
     assert relative(result.x[0], expected) < 1e-11
     assert relative(result.x[0], x0) > 0.05
     assert result.state.step_size[0] == pytest.approx(SIZES[name] * 0.95**40, rel=1e-13)
-
-
-@every
-def test_rsm_is_the_method_of_all_columns(name: str) -> None:
-    make, gradient = PROBLEMS[name]
-    problem = make()
-    x0 = point(problem, 2)
-    text = f"annealed:initial={SIZES[name]},pairs=3"
-    steps = [SIZES[name] * schedule(text).scale(k) for k in range(30)]
-    alone = solve(problem, RSM(step_size=text), x0=x0, iterations=30)
-    assert relative(alone.x[0], nonsmooth.rsm(gradient, x0, steps)) < 1e-11
-    pair = solve(problem, RSSM(blocks=2, step_size=text), x0=x0, iterations=30)
-    assert relative(pair.x, alone.x) < 1e-11
 
 
 @pytest.mark.parametrize("retraction", ["polar-svd", "polar-eigh", "qr", "cholesky-qr"])
@@ -207,16 +193,6 @@ def test_reorthogonalisation_reports_the_drift_it_found() -> None:
     assert result.history["feasibility"][1:].max() < 1e-14
 
 
-def test_columns_that_move_come_back_by_themselves() -> None:
-    """A start that is infeasible by 1e-6 is feasible once all columns have moved, without re-orthogonalisation."""
-    problem = PROBLEMS["rsr"][0]()
-    x0 = point(problem)
-    x0 = x0 + 1e-6 * np.random.default_rng(0).standard_normal(x0.shape)
-    result = solve(problem, RSSM(blocks=3, step_size=1e-9, block_partition="redraw"), x0=x0, iterations=20, record_every=1)
-    assert result.history["feasibility"][0] > 1e-6
-    assert result.history["feasibility"][-1] < 1e-14
-
-
 def test_the_count_of_operations() -> None:
     """4 n p c and 4 n c^2 + 10 c^3 for the tangent and the polar factor, and the oracle's own."""
     problem = PROBLEMS["rsr"][0]()
@@ -230,19 +206,6 @@ def test_the_count_of_operations() -> None:
         4 * n * p * p + 4 * n * p * p + 10 * p**3 + 3 * n * p + problem.flops(p)[0]
     )
     assert "flops" not in solve(PROBLEMS["pca"][0](), RSM(step_size=0.1), iterations=1).row.values
-
-
-@pytest.mark.slow
-def test_operations_fall_as_one_over_the_number_of_blocks() -> None:
-    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(2000, 500), 1)
-    counts: list[float] = []
-    network: Any = None
-    for blocks in (2, 5, 10, 25, 50):
-        method = RSSM(blocks=blocks, step_size=0.1)
-        state = set_up(problem, method).algorithm.init(problem, network, CounterStreams(0, slice(0, 1)), np.eye(2000, 500)[None])
-        counts.append(method.step(problem, network, CounterStreams(0, slice(0, 1)), state).flops[0] * blocks)
-    assert (np.diff(counts) < 0).all()
-    assert counts[-1] > 4 * 2000 * 500 * 2 * 500  # the two products with x
 
 
 def chosen(problem: Any, method: Any) -> Any:
