@@ -24,7 +24,7 @@ INSTALL = 'pip install "decentorth[fast]"'
 def pair_kernels() -> Any:
     """The module `compiled`, with its code compiled: for good if numba can cache it on disk, else for this process."""
     module = import_module(".compiled", __name__)
-    if module.numba is None:
+    if not module.COMPILES:
         warnings.warn(f"the methods on pairs of rows are some hundred times slower without numba: {INSTALL}", stacklevel=2)
         return module
     SETUP.info("the compiled kernels")

@@ -22,7 +22,9 @@ from .subproblem import CERTAIN, EPS, MOST, NEAR, STEEPEST, TINY, Solution, Swee
 try:
     import numba
 except ImportError:
-    numba = None
+    COMPILES = False
+else:
+    COMPILES = True
 
 F = TypeVar("F", bound=Callable[..., Any])
 Four = tuple[float, float, float, float]
@@ -31,7 +33,7 @@ SQRT2 = sqrt(2.0)
 
 def _compiled(**options: Any) -> Callable[[F], F]:
     """Compile at the first call; division by zero gives infinity or NaN, as in NumPy."""
-    if numba is None:
+    if not COMPILES:
         return np.errstate(all="ignore")
 
     def compile(function: F) -> F:

@@ -213,7 +213,8 @@ def taylor(problem: Problem[RetractableManifold], point: Point, d: Vector) -> fl
     unless f is quadratic with products that are known, and where products are carried along, so that trials cost little."""
     if d.image.size or carried(problem) or not _curvature_known(problem):
         return np.nan
-    curvature = float(np.vdot(d.tangent, problem.hessian_product(point.x, d.tangent)))
+    image = cast(HessianProducts, problem).hessian_product(point.x, d.tangent)
+    curvature = float(np.vdot(d.tangent, image))
     for x, g, v in zip(*[_factors(problem.constraint, array) for array in (point.x, point.gradient, d.tangent)], strict=True):
         curvature -= float(np.vdot(v.swapaxes(-1, -2) @ v, x.swapaxes(-1, -2) @ g))
     return -field(point).inner(d) / curvature if curvature > 0.0 else np.nan

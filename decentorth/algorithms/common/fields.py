@@ -107,9 +107,9 @@ def refresh(
 
     def refreshed(part: G, x: Array, tracker: Array, old: Array, *more: Array) -> Array:
         if along:
-            *more, step, direction = more
+            step, direction = more[len(others) :]
             subtract_scaled(step, direction, x)
-        new = field(part, x, *more)
+        new = field(part, x, *more[: len(others)])
         tracker += new
         tracker -= old
         return new

@@ -270,9 +270,10 @@ class Growing(Around):
         state = self.method.init(problem, network, streams, x0)
         penalties = state.penalty if self.method.follows else state.step_size
         first = np.stack((state.step_size, penalties), axis=-1)
-        good = _copied(state)
-        progress = Progress(*np.zeros((4, len(x0))), np.zeros((len(x0), 5)), *np.zeros((2, *x0.shape)), first, good, good)
-        return state._replace(progress=progress)
+        good, numbers, none = _copied(state), np.zeros((4, len(x0))), np.zeros((2, *x0.shape))
+        sums = np.zeros((len(x0), 5))
+        p = Progress(numbers[0], numbers[1], numbers[2], numbers[3], sums, none[0], none[1], first, good, good)
+        return state._replace(progress=p)
 
     def step(self, problem: Problem[Any], network: Network, streams: Streams, state: Any) -> Any:
         """An iteration of the method, and at the end of a block the change of its step."""

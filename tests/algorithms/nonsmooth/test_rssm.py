@@ -40,7 +40,7 @@ def moves(method: RSSM, seed: int, iterations: int, r: int) -> list[Any]:
 
 @pytest.mark.parametrize("division", ["fixed", "redraw"])
 @every
-def test_rssm_is_algorithm_1(name: str, division: str) -> None:
+def test_rssm_is_algorithm_1(name: str, division: Any) -> None:
     make, gradient = PROBLEMS[name]
     problem = make()
     r = problem.shape[1]
@@ -73,7 +73,7 @@ def test_rsm_with_other_retractions(retraction: Any) -> None:
 
 @pytest.mark.parametrize("name", ["odl", "rsr"])
 @pytest.mark.parametrize("division", ["fixed", "redraw"])
-def test_columns_of_the_subgradient_are_as_good_as_all(name: str, division: str) -> None:
+def test_columns_of_the_subgradient_are_as_good_as_all(name: str, division: Any) -> None:
     """The same iterates from the whole subgradient's columns, though the cache is never made anew."""
     make, _ = PROBLEMS[name]
     problem = make()
@@ -142,7 +142,7 @@ def test_blocks_by_count_are_as_equal_as_can_be(blocks: int, r: int) -> None:
         pytest.param("redraw", "constant:initial=1e3", 3_000, marks=pytest.mark.slow),
     ],
 )
-def test_feasible_without_reorthogonalisation(division: str, step_size: str, iterations: int) -> None:
+def test_feasible_without_reorthogonalisation(division: Any, step_size: str, iterations: int) -> None:
     """Whatever the steps: rounding errors do not pile up."""
     data = samples((60,), 20, 1, ratio=1.0)[0]
     method = RSSM(blocks=5, step_size=step_size, block_partition=division)
