@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, NamedTuple, cast
+from typing import Annotated, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -41,11 +41,10 @@ from ...protocols import Array, Direction, Network, Problem, ProductLanding, Sam
 from ...settings import Positive, Range
 from ..common.automatic_steps import landing_share, with_penalties
 from ..common.curvature import curvature, embedded_curvature
-from ..common.method import Measuring
 from ..common.schedules import Auto
 from ..common.step_sizes import measured_in_metric, schedule
 from .rgd import REFRESHED
-from .samples import Covariance, Field, check_batches, drawn, draws, nothing_seen, problem_needs, set_needs
+from .samples import Field, OnMatrices, draws, nothing_seen
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
     "psi-b": (curvature, 4.0),
@@ -75,7 +74,7 @@ class GeneralizedLandingState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralizedLanding(Measuring):
+class GeneralizedLanding(OnMatrices):
     """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
 
     Parameters
@@ -93,29 +92,19 @@ class GeneralizedLanding(Measuring):
         Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
     """
 
+    set_needs: ClassVar[tuple[type, ...]] = (ProductLanding,)
+
     penalty: Positive | Auto = "auto"
     direction: Direction = "psi-b"
     safe: bool | Auto = "auto"
     eps: Annotated[float, Range(above=0, below=1)] = 0.9
-    covariance: Covariance = "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_batches(self.covariance, self.batch_size)
         if self.covariance == "sampled" and self.direction != "psi-b":
             raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
         if self.covariance != "exact" and self.safe is True:
             raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return problem_needs(self.covariance, self.batch_size)
-
-    @property
-    def requires_set(self) -> tuple[type, ...]:
-        """The capabilities that a set must have: landing fields, and `WithMatrices` for a running mean of B."""
-        return (ProductLanding, *set_needs(self.covariance))
 
     def init(self, problem: Problem[ProductLanding], network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
         measure, length = _STEPS[self.direction]
@@ -162,7 +151,7 @@ class GeneralizedLanding(Measuring):
             bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
             value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, nothing, matrices)
-        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
+        constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
         bx = bx if bx.size else constraint.product(x)
         if self.direction == "natural":
             value, image = constraint.natural_landing(x, g, penalty, bx)

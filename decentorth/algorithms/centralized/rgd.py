@@ -50,9 +50,9 @@ from ...protocols import (
 from ..common.automatic_steps import start
 from ..common.capabilities import Carries, can
 from ..common.curvature import curvature, embedded_curvature, group_curvature
-from ..common.method import Measuring, RetractionName
+from ..common.method import RetractionName
 from ..common.step_sizes import measured, measured_in_metric, schedule
-from .samples import Field, check_batches, drawn, nothing_seen, problem_needs, set_needs
+from .samples import Field, OnMatrices, nothing_seen
 
 REFRESHED = 64
 """The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
@@ -85,7 +85,7 @@ def whitened(problem: object) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RGD(Measuring):
+class RGD(OnMatrices):
     """Riemannian gradient descent for a single agent.
 
     Parameters
@@ -97,24 +97,11 @@ class RGD(Measuring):
     """
 
     on_devices: ClassVar[bool] = True
+    set_needs: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
 
     retraction: RetractionName = "polar"
     metric: MetricName = "natural"
     covariance: Literal["exact", "rolling"] = "exact"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_batches(self.covariance, self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return problem_needs(self.covariance, self.batch_size)
-
-    @property
-    def requires_set(self) -> tuple[type, ...]:
-        """The capabilities that a set must have: tangents and retractions, and `WithMatrices` for a running mean of B."""
-        return (Riemannian, Retractable, *set_needs(self.covariance))
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RGDState:
         def automatic() -> tuple[Array, int]:
@@ -171,7 +158,7 @@ class RGD(Measuring):
         self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
     ) -> Field:
         nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
-        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
+        constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
         if not by_products(constraint):
             return Field(constraint.tangent(x, g), nothing, nothing, matrices)
         bx = constraint.product(x) if fresh else bx

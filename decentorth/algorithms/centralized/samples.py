@@ -6,12 +6,15 @@ They serve methods on {x : x^T B x = I} whose B is a mean over samples.
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, TypeVar, cast
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from ...protocols import Array, Index, Problem, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
+from ..common.method import Measuring
 
+C = TypeVar("C")
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 Covariance = Literal["exact", "sampled", "rolling"]
 """The source of the constraint's B: the set itself; two independent batches an iteration; the mean of all samples seen."""
@@ -26,22 +29,44 @@ class Field(NamedTuple):
     matrices: Array
 
 
-def check_batches(covariance: Covariance, batch_size: int | None) -> None:
-    """Raise unless there is a batch size if the source of B needs one."""
-    if covariance != "exact" and batch_size is None:
-        raise ValueError(f"covariance {covariance!r} takes samples: give a batch_size")
+@dataclass(frozen=True, kw_only=True)
+class OnMatrices(Measuring):
+    """A single agent's method on {x : x^T B x = I}, whose gradients and B may come from samples."""
 
+    set_needs: ClassVar[tuple[type, ...]]
+    """The capabilities that a set must have with the exact B."""
 
-def problem_needs(covariance: Covariance, batch_size: int | None) -> tuple[type, ...]:
-    """The capabilities that a problem needs for its samples."""
-    if batch_size is None:
-        return ()
-    return ({"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}[covariance],)
+    covariance: Covariance = "exact"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.covariance != "exact" and self.batch_size is None:
+            raise ValueError(f"covariance {self.covariance!r} takes samples: give a batch_size")
 
-def set_needs(covariance: Covariance) -> tuple[type, ...]:
-    """The capabilities that a problem's set needs for a running mean of B."""
-    return (WithMatrices,) if covariance == "rolling" else ()
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that a problem must have for its samples."""
+        if self.batch_size is None:
+            return ()
+        return ({"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}[self.covariance],)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that a set must have: `WithMatrices` for a running mean of B."""
+        return (*self.set_needs, WithMatrices) if self.covariance == "rolling" else self.set_needs
+
+    def drawn(self, problem: Problem[C], streams: Streams, k: int, x: Array, mean: Array) -> tuple[C, Array, Array]:
+        """The set and the gradient of iteration ``k``, exact or from samples, and the running mean of B, which makes the set."""
+        if self.batch_size is None:
+            return problem.constraint, problem.gradient(x), mean
+        if self.covariance != "rolling":
+            samples = cast(Sampled, problem)
+            return problem.constraint, samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1)), mean
+        means = cast(SampledMatrices, problem)
+        batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
+        mean = rolled(means, k, batch, self.batch_size, mean)
+        constraint: C = cast(WithMatrices, problem.constraint).with_matrices(mean)
+        return constraint, means.gradient_on(x, batch), mean
 
 
 def draws(problem: Sampled, streams: Streams, k: int, batch_size: int, number: int) -> list[Index]:
@@ -64,25 +89,6 @@ def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
     first = number * batch_size
     positions = np.arange(first, min(first + batch_size, n_samples), dtype=np.int64)
     return ((a * positions + c) % n_samples)[None]
-
-
-C = TypeVar("C")
-
-
-def drawn(
-    problem: Problem[C], streams: Streams, k: int, x: Array, batch_size: int | None, covariance: Covariance, mean: Array
-) -> tuple[C, Array, Array]:
-    """The set and the gradient of iteration ``k``, exact or from samples, and the running mean of B, which makes the set."""
-    if batch_size is None:
-        return problem.constraint, problem.gradient(x), mean
-    if covariance != "rolling":
-        samples = cast(Sampled, problem)
-        return problem.constraint, samples.gradient_on(x, *draws(samples, streams, k, batch_size, 1)), mean
-    means = cast(SampledMatrices, problem)
-    batch = passing(streams, k, batch_size, int(means.n_samples[0]))
-    mean = rolled(means, k, batch, batch_size, mean)
-    constraint: C = cast(WithMatrices, problem.constraint).with_matrices(mean)
-    return constraint, means.gradient_on(x, batch), mean
 
 
 def nothing_seen(n_local: int) -> Array:

@@ -20,8 +20,8 @@ Every agent begins with the least label whose first step, x_0 - alpha_i Lambda_i
 corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
 here looks at the objective, and no step grows again.
 
-    h_i     state.label             x_0             state.start
-    y_i     state.tracker           Lambda_i(x_0)   state.start_field
+    h_i     progress.label          x_0             progress.start
+    y_i     state.tracker           Lambda_i(x_0)   progress.start_field
     W(h)    network.mix_alike
 """
 
@@ -49,21 +49,15 @@ the run has diverged."""
 Eps = Annotated[float, Range(above=0, below=0.75), "The safety region ||x^T x - I||_F <= eps of safe."]
 
 
-class SafeState(NamedTuple):
-    """The fields of a `PenalisedState`, then label ``(n_local,)``, the number of halvings, and start and start_field, x_0 and the
-    field there, like x."""
+class SafeProgress(NamedTuple):
+    """The quantities of safe steps, in the place for the progress of a `PenalisedState`."""
 
-    x: Array
-    tracker: Array
-    field: Array
-    step_size: Array
-    base: Array
-    penalty: Array
-    k: int
-    gradients: int
     label: Array
+    """``(n_local,)``: the number of halvings."""
     start: Array
+    """x_0."""
     start_field: Array
+    """The field there, like x."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +111,7 @@ class SafeTracking(Exact, Ordered):
 class Safe(Around):
     """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own."""
 
-    def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> SafeState:
+    def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         state: PenalisedState = self.method.init(problem, network, streams, x0)
         eps, label = self.method.eps, np.zeros(len(state.x))
         for block, part in problem.blocks():
@@ -127,29 +121,28 @@ class Safe(Around):
                 outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
                 own += outside
                 step[outside] *= 0.5
-        begun = SafeState(*state[:8], label, state.x.copy(), state.field.copy())
-        self._halve(begun, label, slice(None))
-        return begun
+        self._halve(state, label, slice(None))
+        return state._replace(progress=SafeProgress(label, state.x.copy(), state.field.copy()))
 
-    def step(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, state: SafeState) -> SafeState:
+    def step(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         """An iteration, with exchanges between agents of equal label only; agents outside, or with a lower label, start over."""
-        alike = _Alike(network, state.label)
-        moved: PenalisedState = self.method.step(problem, alike, streams, PenalisedState(*state[:8]))
+        p = state.progress
+        alike = _Alike(network, p.label)
+        moved: PenalisedState = self.method.step(problem, alike, streams, state)
         outside = np.empty(len(moved.x), dtype=np.bool_)
         for block, part in problem.blocks():
             outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.method.eps)
-        label = np.maximum(alike.heard, state.label + outside)
-        rise = label - state.label
+        label = np.maximum(alike.heard, p.label + outside)
+        rise = label - p.label
         again = np.flatnonzero(rise)
-        following = SafeState(*moved[:8], label, state.start, state.start_field)
         if len(again):
             again = again[label[again] <= LAST]
-            following.x[again] = state.start[again]
-            following.tracker[again] = following.field[again] = state.start_field[again]
-            self._halve(following, rise, again)
-        return following
+            moved.x[again] = p.start[again]
+            moved.tracker[again] = moved.field[again] = p.start_field[again]
+            self._halve(moved, rise, again)
+        return moved._replace(progress=p._replace(label=label))
 
-    def _halve(self, state: SafeState, times: Array, agents: Any) -> None:
+    def _halve(self, state: PenalisedState, times: Array, agents: Any) -> None:
         """Halve the steps of ``agents`` ``times`` times, and double the penalties that follow them; exact, in place."""
         n = times[agents].astype(np.int64)
         state.step_size[agents] = np.ldexp(state.step_size[agents], -n)

@@ -39,7 +39,7 @@ class TrackingState(NamedTuple):
     k: int
     gradients: int
     progress: Any = ()
-    """Progress of growing steps."""
+    """Progress of growing or of safe steps."""
 
 
 class PenalisedState(NamedTuple):
@@ -54,7 +54,7 @@ class PenalisedState(NamedTuple):
     k: int
     gradients: int
     progress: Any = ()
-    """Progress of growing steps."""
+    """Progress of growing or of safe steps."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, solve
-from decentorth.algorithms.decentralized.safe import LAST, SafeState
+from decentorth.algorithms.decentralized.safe import LAST
+from decentorth.algorithms.decentralized.tracking import PenalisedState
 from decentorth.api import Run, set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
@@ -93,10 +94,10 @@ def test_every_iteration_is_that_of_the_rules(graph: str, order: Order) -> None:
     share = penalty_share(W.toarray(), order)
     run = set_up(case.problem, DRFGT(step_size=30.0, safe=True, order=order), W, comm="serial", seed=7)
     states = run.states()
-    seen = {tuple(next(states).label)}
+    seen = {tuple(next(states).progress.label)}
     for expected in reference(case, W.toarray(), run.x0[0], 30.0, share, order, 60):
         state = next(states)
-        assert state.label.tolist() == expected.label
+        assert state.progress.label.tolist() == expected.label
         np.testing.assert_allclose(state.x, expected.x, rtol=0, atol=1e-11)
         np.testing.assert_allclose(state.tracker, expected.tracker, rtol=0, atol=1e-11)
         seen.add(tuple(expected.label))
@@ -117,7 +118,7 @@ class Watched(NamedTuple):
     """The largest ||mean(y) - mean(Lambda)||_F while all labels agree, relative to mean_i ||Lambda_i(x_0)||."""
     gradient: list[float]
     """The gradient norm of f at the projected mean, every 20th iteration."""
-    state: SafeState
+    state: PenalisedState
 
 
 def watch(run: Run, iterations: int) -> Watched:
@@ -127,16 +128,16 @@ def watch(run: Run, iterations: int) -> Watched:
     label = None
     for k, state in zip(range(iterations + 1), run.states(), strict=False):
         outermost = max(outermost, float(problem.constraint.feasibility(state.x).max()))
-        if label is not None and (state.label != label).any():
-            assert (state.label >= label).all()
-            again = state.label > label
+        if label is not None and (state.progress.label != label).any():
+            assert (state.progress.label >= label).all()
+            again = state.progress.label > label
             np.testing.assert_array_equal(state.x[again], run.x0[again])
             changes.append(k)
             restarts += again
-        label = state.label.copy()
+        label = state.progress.label.copy()
         if len(set(label)) == 1:
             mean = np.linalg.norm(np.mean(state.tracker - state.field, axis=0))
-            gap = max(gap, float(mean / np.mean(np.linalg.norm(state.start_field, axis=(1, 2)))))
+            gap = max(gap, float(mean / np.mean(np.linalg.norm(state.progress.start_field, axis=(1, 2)))))
         if k % 20 == 0:
             hat = problem.constraint.project(state.x.mean(0)[None])
             g = problem.gradient(np.repeat(hat, len(state.x), axis=0)).mean(0)
@@ -172,9 +173,9 @@ def check_settled(found: Watched, run: Any, step: float) -> None:
     """All agents agree on a step that is the given one halved, and have kept inside and tracked the mean field."""
     state, share = found.state, penalty_share(run.network.W.toarray(), run.algorithm.order)
     assert found.outermost <= EPS
-    assert len(set(state.label)) == 1
-    np.testing.assert_array_equal(state.step_size, step * 0.5**state.label)
-    np.testing.assert_allclose(state.penalty, share / step * 2.0**state.label, rtol=1e-12)
+    assert len(set(state.progress.label)) == 1
+    np.testing.assert_array_equal(state.step_size, step * 0.5**state.progress.label)
+    np.testing.assert_allclose(state.penalty, share / step * 2.0**state.progress.label, rtol=1e-12)
     assert found.gap < 1e-13
 
 
@@ -201,7 +202,7 @@ def test_a_given_penalty_stays(order: Order) -> None:
     assert found.outermost <= EPS
     assert found.restarts <= 3
     assert found.state.penalty.tolist() == [10.0] * 10
-    assert set(found.state.step_size) == {1e6 * 0.5 ** found.state.label[0]}
+    assert set(found.state.step_size) == {1e6 * 0.5 ** found.state.progress.label[0]}
     check_as_good(found, run)
     assert found.gap < 1e-13
 
@@ -218,7 +219,7 @@ def test_unlike_agents(network: str, order: Order) -> None:
     data = [a * (3.0 if i % 3 == 0 else 1.0) for i, a in enumerate(samples(HETEROGENEOUS, 30, 0, ratio=0.9))]
     problem = Procrustes(data, [rng.standard_normal((6, len(a))) for a in data])
     run = set_up(problem, DRFGT(step_size=1e3, safe=True, order=order), NETWORKS[network](), comm="serial", seed=1)
-    assert len(set(next(run.states()).label)) > 2
+    assert len(set(next(run.states()).progress.label)) > 2
     found = watch(run, 800)
     check_settled(found, run, 1e3)
     check_as_good(found, run)
@@ -276,7 +277,7 @@ def test_without_a_manifold_there_is_nothing_to_leave() -> None:
     """On a Euclidean space safe does nothing."""
     problem = FunctionProblem(lambda i, x: 0.5 * float(((x - i) ** 2).sum()), lambda i, x: x - i, Euclidean(3, 2), 5)
     state = solve(problem, DRFGT(step_size=0.2, safe=True), GRAPHS["ring"](5), comm="serial", iterations=400).state
-    assert state.label.tolist() == [0.0] * 5
+    assert state.progress.label.tolist() == [0.0] * 5
     np.testing.assert_allclose(state.x, 2.0, atol=1e-8)
 
 
@@ -300,7 +301,7 @@ def test_a_gradient_that_is_no_number_ends_the_run() -> None:
     result = solve(problem, DRFGT(step_size=0.1, penalty=1.0, safe=True), GRAPHS["ring"](5), comm="serial", iterations=50)
     assert result.status == "diverged"
     assert "agent 2" in result.message
-    assert result.state.label[2] > LAST
+    assert result.state.progress.label[2] > LAST
 
 
 def test_halving_saves_a_gradient_that_ends_inside_the_region() -> None:
