@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from decentorth.problems import KnowledgeGraph
+from decentorth.problems.j_orthogonal.ultrahyperbolic import Ultrahyperbolic
 from decentorth.protocols import Array
 from decentorth.sets import JOrthogonal
 from tests.support.mpi import ROOT
@@ -188,3 +189,19 @@ def test_with_shared_entities_a_batch_moves_its_own_rows_only() -> None:
     moved = np.flatnonzero((made.model.entities != before).any(-1))
     assert set(batch[0, [0, 2]]) <= set(moved)
     assert len(moved) <= 4
+
+
+def test_signed_scores_in_single_precision_are_those_in_double() -> None:
+    pytest.importorskip("numba")
+    manifold = Ultrahyperbolic(np.array([1.0, -1.0, -1.0]), 1.5)
+    near = 1.0 + np.linspace(-1e-3, 1e-3, 2001)
+    u = np.concatenate((np.linspace(-3.0, 8.0, 5000), near, np.geomspace(1.0, 1e6, 500), [0.0, 1.0, 1.5]))
+    products = (-2.25 * u).astype(np.float32)
+    expected, steepness = manifold.signed_scores(products.astype(np.float64))
+    slopes = np.empty_like(products)
+    EXAMPLE["signed_scores"](products, 2.25, slopes)
+    np.testing.assert_allclose(products, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes, steepness, rtol=2e-6)
+    gone = np.array([np.nan, 1.0], np.float32)
+    EXAMPLE["signed_scores"](gone, 2.25, np.empty_like(gone))
+    assert np.isnan(gone).tolist() == [True, False]
