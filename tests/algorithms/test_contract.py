@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -723,3 +724,31 @@ def test_methods_are_immutable_values(method: Method) -> None:
     run = set_up(method.problem(), algorithm, method.W(method.problem().n_agents))
     run.solve(Options(iterations=3))
     assert algorithm == method.algorithm()
+
+
+def wrong(default: Any) -> list[Any]:
+    """Values that no setting of this default can have."""
+    return [object(), "no such word"] + ([-1.0, math.nan] if isinstance(default, float) else [])
+
+
+@every
+def test_a_setting_that_cannot_be_is_refused_by_its_name(method: Method) -> None:
+    algorithm = method.algorithm()
+    for setting in fields(algorithm):
+        for value in wrong(setting.default):
+            with pytest.raises((TypeError, ValueError), match=setting.name):
+                replace(algorithm, **{setting.name: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (partial(UMCM, optimizer="adagrad", step_size="bb"), "Adagrad has a rate"),
+        (partial(CDADT, preconditioner="diagonal", sketch_columns=3), "sketch_columns are those of preconditioner"),
+        (partial(JJOBCD, rounds=2, varsigma=3.0), "more than one round needs a varsigma that is no constant"),
+        (partial(Landing, step_size="fast"), "unknown step_size 'fast'; known step_sizes: constant, .*, bb, growing, 'auto'"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

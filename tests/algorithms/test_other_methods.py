@@ -387,24 +387,3 @@ def test_deepca_is_for_eigenproblems() -> None:
     message = r"DeEPCA needs Eigenproblem of its problem; Procrustes has none\. Eigenproblem: A problem with f_i\(x\) = -1/2 tr"
     with pytest.raises(TypeError, match=message):
         solve(procrustes().problem, DeEPCA(), GRAPHS["ring"](N))
-
-
-REFUSED: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
-    (DRSGD, {"consensus_step": 0.0}, ValueError, "consensus_step must be above 0 and at most 1, got 0.0"),
-    (DRSGD, {"consensus_step": 1.5}, ValueError, "consensus_step must be above 0 and at most 1, got 1.5"),
-    (DRSGD, {"retraction": "cayley"}, ValueError, "retraction must be one of polar, .* got 'cayley'"),
-    (DRSGD, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),
-    (DPRGD, {"rounds": 1.5}, TypeError, "rounds must be a whole number, got 1.5"),
-    (DPRGD, {"batch_size": 0}, ValueError, "batch_size must be at least 1, got 0"),
-    (DPRGD, {"step_size": "bb"}, ValueError, "step_size must be .* 'geometric' or 'piecewise' for this method, got 'bb'"),
-    (DGD, {"penalty": -1.0}, ValueError, r"penalty must be finite and not negative, got -1\.0"),
-    (DGD, {"penalty": math.inf}, ValueError, "penalty must be finite and not negative, got inf"),
-    (DeEPCA, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),
-    (DeEPCA, {"rounds": "many"}, ValueError, "rounds must be a whole number or 'auto', got 'many'"),
-]
-
-
-@pytest.mark.parametrize(("method", "settings", "error", "message"), REFUSED)
-def test_settings_that_cannot_be_are_refused(method: Any, settings: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        method(**settings)

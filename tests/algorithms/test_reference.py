@@ -254,23 +254,3 @@ def test_estimated_lipschitz_constants(name: str) -> None:
     known, nothing = lipschitz(case.problem, streams(n), x0, problem.gradient(x0))
     np.testing.assert_allclose(known, case.lipschitz, rtol=1e-12)
     assert nothing == 0
-
-
-@pytest.mark.parametrize("method", [DRFGT, Landing])
-@pytest.mark.parametrize("name", ["step_size", "penalty"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
-def test_a_step_or_penalty_that_is_not_positive_is_refused(method: Any, name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be .*(positive|'auto').*got"):
-        method(**{name: value})
-
-
-def test_unknown_choices_are_refused() -> None:
-    with pytest.raises(ValueError, match="order must be one of combine-then-adapt, adapt-then-combine or auto, got 'both'"):
-        DRFGT(order="both")  # type: ignore[arg-type]
-    with pytest.raises(
-        ValueError,
-        match=r"unknown step_size 'fast'; known step_sizes: constant, .*, bb, growing, 'auto', a positive number",
-    ):
-        Landing(step_size="fast")
-    with pytest.raises(ValueError, match=r"eps must be above 0 and below 0.75, got 0.75"):
-        Landing(safe=True, eps=0.75)

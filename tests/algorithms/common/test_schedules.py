@@ -145,19 +145,8 @@ REFUSED = [
     ("bb:cap", "step_size 'bb:cap': cap needs a value; write cap=..."),
     ("bb:wide", "step_size 'bb:wide': initial must be a positive number or 'auto', got 'wide'"),
     ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice; leave one"),
-    ("bb:cap=wide", "step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
     ("bb:cap=0.5", "step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
-    ("bb:cap=nan", "step_size 'bb:cap=nan': cap must be at least 1, got nan"),
-    ("bb:formula=auto", "step_size 'bb:formula=auto': formula must be one of alternating, long or short, got 'auto'"),
-    ("bb:initial=0", "step_size 'bb:initial=0': initial must be positive and finite, got 0.0"),
-    ("diminishing:initial=nan", "step_size 'diminishing:initial=nan': initial must be positive and finite, got nan"),
-    ("diminishing:power=0", "step_size 'diminishing:power=0': power must be above 0 and at most 1, got 0.0"),
     ("diminishing:power=1.5", "step_size 'diminishing:power=1.5': power must be above 0 and at most 1, got 1.5"),
-    ("annealed:pairs=0", "step_size 'annealed:pairs=0': pairs must be at least 1, got 0"),
-    ("annealed:ratio=1", "step_size 'annealed:ratio=1': ratio must be above 0 and below 1, got 1.0"),
-    ("annealed:power=0", "step_size 'annealed:power=0': power must be positive and finite, got 0.0"),
-    ("annealed:cap=nan", "step_size 'annealed:cap=nan': cap must be positive, got nan"),
-    ("geometric:ratio=1.5", "step_size 'geometric:ratio=1.5': ratio must be above 0 and below 1, got 1.5"),
     (
         "piecewise:knots=9",
         "step_size 'piecewise:knots=9': knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got '9'",
@@ -168,7 +157,6 @@ REFUSED = [
     ),
     ("piecewise:knots=9:0", "step_size 'piecewise:knots=9:0': a knot's multiple must be positive and finite, got 0.0"),
     ("diminishing:power=auto", "step_size 'diminishing:power=auto': power must be a positive number, got 'auto'"),
-    ("horizon:iterations=0", "step_size 'horizon:iterations=0': iterations must be at least 1, got 0"),
     ("horizon:iterations=2.5", "step_size 'horizon:iterations=2.5': iterations must be a whole number, got '2.5'"),
     ("horizon:iterations=auto", "step_size 'horizon:iterations=auto': iterations must be a whole number, got 'auto'"),
     (10**400, f"step_size must be positive and finite, got {10**400}"),
@@ -180,24 +168,6 @@ REFUSED = [
 def test_what_is_no_policy_is_refused(method: Any, step_size: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # the whole message is compared
         method(step_size=step_size)
-    assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    ("kind", "parameter", "value", "message"),
-    [
-        (Constant, "initial", None, "initial must be a positive number or 'auto', got None"),
-        (Diminishing, "power", "1", "power must be a positive number, got '1'"),
-        (Diminishing, "power", True, "power must be a positive number, got True"),
-        (Horizon, "iterations", 2.5, "iterations must be a whole number, got 2.5"),
-        (Horizon, "iterations", True, "iterations must be a whole number, got True"),
-        (BarzilaiBorwein, "cap", "2", "cap must be a number, got '2'"),
-        (BarzilaiBorwein, "cap", True, "cap must be a number, got True"),
-    ],
-)
-def test_parameters_of_the_wrong_kind_are_refused(kind: Any, parameter: str, value: Any, message: str) -> None:
-    with pytest.raises(TypeError) as caught:
-        kind(**{parameter: value})
     assert str(caught.value) == message
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -283,22 +282,6 @@ def test_automatic_steps_find_the_leading_eigenvectors(method: DoubleTracking, g
     B, answer = naive.mean(problem.B), problem.optimum()
     for x in result.x:
         assert norm(x @ x.T @ B - answer @ answer.T @ B) < 1e-8
-
-
-def test_what_cannot_be_meant_is_refused() -> None:
-    refused: list[tuple[type[Exception], str, Callable[[], Any]]] = [
-        (ValueError, "momentum must be at least 0 and below 1", partial(CDADT, momentum=1.0)),
-        (TypeError, "momentum must be a number", partial(CDADT, momentum="high")),  # type: ignore[arg-type]
-        (ValueError, "preconditioner must be one of", partial(CDADT, preconditioner="best")),  # type: ignore[arg-type]
-        (ValueError, "sketch_columns must be at least 1", partial(CDADT, sketch_columns=0)),
-        (TypeError, "sketch_columns must be a whole number", partial(CDADT, sketch_columns=1.5)),  # type: ignore[arg-type]
-        (ValueError, "sketch_columns are those of preconditioner", partial(CDADT, preconditioner="diagonal", sketch_columns=3)),
-        (ValueError, "step_size must be positive", partial(GeneralizedDRFGT, step_size=-1.0)),
-        (ValueError, "penalty must be", partial(GeneralizedDRFGT, penalty="large")),  # type: ignore[arg-type]
-    ]
-    for error, message, make in refused:
-        with pytest.raises(error, match=message):
-            make()
 
 
 def test_given_numbers_are_taken_and_nothing_is_measured_for_them() -> None:

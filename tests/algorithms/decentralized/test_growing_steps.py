@@ -318,7 +318,7 @@ def test_automatic_steps_are_constant_where_they_cannot_be_judged(method: Any, a
     first = next(states).step_size.copy()
     for _ in range(3 * BLOCK):
         state = next(states)
-    scale = 2.0**-state.label if method == DESTINY(safe=True) else 1.0
+    scale = 2.0**-state.progress.label if method == DESTINY(safe=True) else 1.0
     assert (state.step_size == scale * first).all()
 
 

@@ -283,26 +283,3 @@ def test_a_soft_constraint_needs_a_set_with_a_penalty() -> None:
         check_capabilities(problem, GradientTracking(penalty=1.0))
     with pytest.raises(TypeError, match="DESTINY needs Dissolvable of its problem; Box has none"):
         check_capabilities(problem, DESTINY())
-
-
-@pytest.mark.parametrize(
-    ("method", "settings", "error", "message"),
-    [
-        (DRGTA, {"consensus_step": 0.0}, ValueError, "consensus_step must be above 0 and at most 1, got 0.0"),
-        (DRGTA, {"consensus_step": 1.5}, ValueError, "consensus_step must be above 0 and at most 1, got 1.5"),
-        (DRGTA, {"retraction": "exponential"}, ValueError, "retraction must be one of polar, .* or cholesky-qr, got 'exponential'"),
-        (DRGTA, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),
-        (DPRGT, {"rounds": 1.5}, TypeError, "rounds must be a whole number, got 1.5"),
-        (DPRGT, {"step_size": -1.0}, ValueError, "step_size must be positive"),
-        (DPRGT, {"batch_size": 0}, ValueError, "batch_size must be at least 1, got 0"),
-        (DESTINY, {"variant": "exact"}, ValueError, "variant must be one of direct or dissolved, got 'exact'"),
-        (DESTINY, {"penalty": 0.0}, ValueError, "penalty must be positive"),
-        (DESTINY, {"eps": 0.8}, ValueError, r"eps must be above 0 and below 0.75, got 0.8"),
-        (GradientTracking, {"penalty": -1.0}, ValueError, "penalty must be finite and not negative, got -1.0"),
-        (GradientTracking, {"penalty": "auto"}, TypeError, "penalty must be a number, got 'auto'"),
-        (GradientTracking, {"order": "both"}, ValueError, "order must be one of .* or auto, got 'both'"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(method: Any, settings: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        method(**settings)

@@ -234,21 +234,6 @@ def test_an_unknown_lipschitz_constant_is_estimated() -> None:
         assert state.gradients == 13 + isinstance(algorithm, UMCM)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: CSDM(step_size=0.0), "step_size must be positive"),
-        (lambda: JADMM(schedule="doubling"), "schedule must be one of constant or published, got 'doubling'"),  # type: ignore[arg-type]
-        (lambda: JADMM(penalty=-1.0), "penalty must be positive"),
-        (lambda: UMCM(optimizer="adam"), "optimizer must be one of gradient or adagrad, got 'adam'"),  # type: ignore[arg-type]
-        (lambda: UMCM(optimizer="adagrad", step_size="bb"), "Adagrad has a rate"),
-    ],
-)
-def test_settings_are_checked(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 def test_umcm_needs_second_derivatives() -> None:
     problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, JOrthogonal(2, 2), 1)
     with pytest.raises(TypeError, match="UMCM needs HessianProducts of its problem; FunctionProblem has none"):

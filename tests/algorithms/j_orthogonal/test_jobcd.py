@@ -354,28 +354,6 @@ def test_bounded_objectives_are_not_said_to_be_unbounded() -> None:
 # settings
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: GSJOBCD(varsigma="half"),  # type: ignore[arg-type]
-            "varsigma must be a positive number, 'auto', 'pair', 'backtracking' or 'exact', got 'half'",
-        ),
-        (lambda: JJOBCD(varsigma="exact"), "'auto', 'pair' or 'backtracking', got 'exact'"),  # type: ignore[arg-type]
-        (lambda: JJOBCD(varsigma=-1.0), "varsigma must be positive"),
-        (lambda: JJOBCD(theta=-1.0), "theta must be finite and not negative"),
-        (lambda: GSJOBCD(pairs=0), "pairs must be at least 1, got 0"),
-        (lambda: GSJOBCD(correction=-1), "correction must be at least 0"),
-        (lambda: VRJJOBCD(restart=1.5), "restart must be from 0 to 1, got 1.5"),
-        (lambda: VRJJOBCD(large_batch=0), "large_batch must be at least 1"),
-        (lambda: HyperbolicJacobi(tolerance=2.0), r"tolerance must be at least 0 and below 1"),
-    ],
-)
-def test_settings_are_checked(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 def test_exact_needs_a_trace_form() -> None:
     with pytest.raises(TypeError, match="GSJOBCD needs TraceForm of its problem; LogCosh has none"):
         solve(log_cosh(4), GSJOBCD(varsigma="exact"), x0=np.eye(4), iterations=1)

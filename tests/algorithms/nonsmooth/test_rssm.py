@@ -269,9 +269,7 @@ def test_a_gradient_tolerance_is_for_differentiable_problems() -> None:
     ("settings", "message"),
     [
         ({"blocks": 1}, "blocks must be at least 2, got 1"),
-        ({"block_partition": "halves"}, "block_partition must be one of auto, fixed or redraw, got 'halves'"),
         ({"step_size": "bb"}, "step_size must be .* 'geometric' or 'piecewise' for this method, got 'bb'"),
-        ({"reorthogonalize": 0}, "reorthogonalize must be at least 1, got 0"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], message: str) -> None:
