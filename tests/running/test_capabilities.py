@@ -25,7 +25,7 @@ SMALL: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("problem", "agents", "algorithm", "first"),
     [
-        ("pca", 1, "generalized_landing", ["landing", "pcal", "plam", "rgd"]),
+        ("pca", 1, "generalized_landing", ["rgd", "landing", "pcal", "plam"]),
         ("pca", 4, "j_jobcd", ["deepca", "destiny"]),
         ("gevp", 4, "destiny", ["drfgt", "dprgt", "drgta"]),
         ("gevp", 1, "deepca", ["conjugate_gradients", "generalized_landing", "landing"]),
