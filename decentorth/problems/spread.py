@@ -97,6 +97,7 @@ class SpreadProblem(AgentProblem[Any]):
 
             self._counts: Index = collective.fold(base.n_agents, add).astype(np.int64)
             self.n_samples = np.array([self._counts.sum(-1)], dtype=np.int64)
+        self.offered = frozenset(vars(self))
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
         """The methods that a mean may offer beside those of every problem: those of its blocks decide."""

@@ -47,6 +47,8 @@ class Product:
     rows: tuple[slice, ...]
     """The rows of each part in a point."""
     shape: tuple[int, ...]
+    offered: frozenset[str]
+    """The names of what this product has beyond its class: the methods of its parts."""
 
     def __init__(self, *parts: Any) -> None:
         if len(parts) < 2:
@@ -69,6 +71,7 @@ class Product:
         vars(self).update({name: method for name, method in self._methods().items() if name in common})
         if "solvable" in common:
             self.solvable = all(part.solvable for part in parts)
+        self.offered = frozenset(vars(self))
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
         """The methods that a product may offer: those of its parts decide."""

@@ -6,12 +6,15 @@ from typing import Protocol, runtime_checkable
 
 from ...protocols import Array, Retraction
 
-_known: dict[tuple[type, type], bool] = {}
+_known: dict[tuple[type, frozenset[str], type], bool] = {}
 
 
 def can(thing: object, capability: type) -> bool:
-    """``isinstance``, remembered for the class of ``thing``: for protocols it would take longer than a small product."""
-    key = type(thing), capability
+    """``isinstance``, remembered for the class of ``thing``: for protocols it would take longer than a small product.
+
+    Products of sets and spread problems of one class have different methods, whose names they have in ``offered``.
+    """
+    key = type(thing), getattr(thing, "offered", frozenset()), capability
     if key not in _known:
         _known[key] = isinstance(thing, capability)
     return _known[key]
