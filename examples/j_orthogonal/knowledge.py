@@ -90,7 +90,7 @@ BITS, BIAS, MANTISSA, ULP = INTEGER(23), INTEGER(127), INTEGER(0x7FFFFF), SINGLE
 
 def _compiled(function: Any) -> Any:
     """The function compiled by numba, with reordered sums so that its loops use vector registers."""
-    return numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function) if numba else function
+    return numba.njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function) if numba else function
 
 
 @_compiled
