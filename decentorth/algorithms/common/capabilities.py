@@ -14,7 +14,8 @@ def can(thing: object, capability: type) -> bool:
 
     Products of sets and spread problems of one class have different methods, whose names they have in ``offered``.
     """
-    key = type(thing), getattr(thing, "offered", frozenset()), capability
+    offered: frozenset[str] = getattr(thing, "offered", frozenset())
+    key = type(thing), offered, capability
     if key not in _known:
         _known[key] = isinstance(thing, capability)
     return _known[key]
