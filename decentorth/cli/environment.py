@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ PACKAGES = ("numpy", "scipy", "networkx", "mpi4py", "numba")
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages whose arithmetic or messages a run uses."""
+    from importlib import metadata
+
     found = {"python": platform.python_version(), "decentorth": __version__}
     for name in PACKAGES:
         try:

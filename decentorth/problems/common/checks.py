@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,11 @@ from ...protocols import Array
 
 LARGEST = 1e150
 """The largest allowed entry of data: sums of millions of its squares are finite."""
+
+
+def is_masked(value: object) -> bool:
+    """True for an array with masked entries; loads `numpy.ma` only where the caller has loaded it."""
+    return "numpy.ma" in sys.modules and np.ma.is_masked(value)
 
 
 def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
@@ -36,7 +42,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
         raise TypeError(f"{name} must be a list with one matrix for each agent, or a stack of them, got {values!r:.80}")
     for i, value in enumerate(values):
         agent = first_agent + i
-        if np.ma.is_masked(value):
+        if is_masked(value):
             raise TypeError(
                 f"{name} of agent {agent} has masked entries, which would count as numbers: fill them, or leave out their rows"
             )
