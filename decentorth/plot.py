@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cli.agents import AgentQuantity, plot_agents
-from .cli.config import config_bytes
 from .cli.figures import PANELS, Against, HistoryColumns, Scale, Width, plot_histories, save
 from .cli.flags import HELP, InputError, call, function_help, load
+from .cli.form import config_bytes
 from .cli.outputs import COMPARISON, CONFIG, FIGURE
 from .cli.report import write_report
 from .cli.saved_runs import read_history

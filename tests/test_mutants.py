@@ -29,7 +29,8 @@ import topologies
 from decentorth import DRFGT, CheckpointError, Checkpoints
 from decentorth.api import Options, Run, set_up
 from decentorth.cli import wiring
-from decentorth.cli.config import Command, config_bytes
+from decentorth.cli.config import Command
+from decentorth.cli.form import config_bytes
 from decentorth.cli.saved_runs import read_history, read_start, read_summary
 from decentorth.cli.settings import CaseSettings
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_triples

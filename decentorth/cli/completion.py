@@ -14,8 +14,9 @@ from topologies.typed import hint
 
 from .. import registry
 from ..settings import Setting, settings
-from .config import Command, Form
+from .config import Command
 from .flags import InputError, Parser, spelled
+from .form import Form
 from .listing import KINDS
 
 Load = Callable[[str], Any]

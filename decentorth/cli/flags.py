@@ -12,7 +12,7 @@ from typing import Any
 
 from topologies.flags import HELP, InputError, Parser, call, function_help, refuse, spelled, take, unknown
 from topologies.typed import read
-from topologies.words import shortened
+from topologies.words import shortened, suggestion
 
 __all__ = ["HELP", "InputError", "Parser", "call", "function_help", "refuse", "spelled", "take", "unknown"]
 
@@ -31,7 +31,8 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 def with_flags(text: str) -> str:
     """A message of the library with the flag behind the first of each name that only Python has."""
     for name, flag in (("x0", "--start"), ("n_agents", "--agents")):
-        text = text if flag in text else re.sub(rf"\b{name}\b(?![\[=.(])", f"{name} ({flag})", text, count=1)
+        if flag not in text:
+            text = re.sub(rf"\b{name}\b(?![\[=.(])", f"{name} ({flag})", text, count=1)
     return text
 
 
@@ -48,17 +49,21 @@ def specifications(words: Iterable[str]) -> list[str]:
     sign before any colon goes on with the name before it."""
     found: list[str] = []
     for word in ",".join(words).split(","):
-        if found and "=" in word.partition(":")[0]:
-            found[-1] += f"{',' if ':' in found[-1] or '=' in found[-1] else ':'}{word.strip()}"
-        else:
+        if not found or "=" not in word.partition(":")[0]:
             found.append(word.strip())
+        elif ":" in found[-1] or "=" in found[-1]:
+            found[-1] += f",{word.strip()}"
+        else:
+            found[-1] += f":{word.strip()}"
     return found
 
 
 def named_file(path: str) -> Path:
     """The file of a configuration, which may be the name of one of the package, such as paper004."""
-    bundled = Path(__file__).parent / "experiments" / f"{path}.toml"
-    return bundled if path.isidentifier() and bundled.is_file() else Path(path)
+    bundled = {place.stem: place for place in (Path(__file__).parent / "experiments").glob("*.toml")}
+    if path.isidentifier() and path not in bundled and not Path(path).exists():
+        raise InputError(f"there is no configuration {path}{suggestion(path, bundled) or '; name a file, or paper004'}")
+    return bundled.get(path, Path(path))
 
 
 def load(path: str, raw: bytes) -> dict[str, Any]:
@@ -67,10 +72,8 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
     it is one of YAML's words for true, false and null.
     """
-    import tomllib
-
     kind = named_file(path).suffix.lower().replace(".yml", ".yaml")
-    if kind not in (".yaml", ".toml"):
+    if kind not in _READERS:
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
     if len(raw) > CONFIG_BYTES:
         raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; leave out what is no setting")
@@ -78,7 +81,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
         text = raw.decode()
         if len(max(text.split("\n"), key=len)) > _LINE:
             raise InputError(f"{path}: a line of a configuration has at most {_LINE} characters; divide it")
-        given = list(tomllib.loads(text).items()) if kind == ".toml" else _yaml(path, text)
+        given = _READERS[kind](path, text)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
     except RecursionError:
@@ -98,8 +101,15 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     return found
 
 
+def _toml(path: str, text: str) -> list[tuple[str, Any]]:
+    """The keys and values of a TOML file."""
+    import tomllib
+
+    return list(tomllib.loads(text).items())
+
+
 def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
-    """The keys and values of a YAML file, from PyYAML's tree of nodes; PyYAML constructs nothing.
+    """The keys and values of a YAML file; PyYAML makes text and the words for true, false and null alone.
 
     Raises
     ------
@@ -108,28 +118,33 @@ def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
     """
     import yaml
 
+    class Loader(yaml.BaseLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
+            if event.anchor is not None:
+                raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")
+            if event.tag is not None:
+                written = event.tag.replace("tag:yaml.org,2002:", "!!")
+                raise InputError(f"{path}: tags ({written:.40}) are not read; write the value alone")
+            return super().compose_node(parent, index)
+
+        def construct_scalar(self, node: Any) -> Any:
+            if node.style is None:  # not quoted
+                return _YAML_WORDS.get(node.value.lower(), node.value)
+            return node.value
+
     try:
-        return _yaml_pairs(yaml, path, text)
+        loader = Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return []
+        if not isinstance(root, yaml.MappingNode):
+            got = shortened(loader.construct_object(root, deep=True))
+            raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {got}")
+        return list(loader.construct_pairs(root, deep=True))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
 
 
-def _yaml_pairs(yaml: Any, path: str, text: str) -> list[tuple[Any, Any]]:
-    for token in yaml.scan(text):
-        if isinstance(token, yaml.AnchorToken | yaml.AliasToken):
-            raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")
-        if isinstance(token, yaml.TagToken):
-            raise InputError(f"{path}: tags ({''.join(filter(None, token.value)):.40}) are not read; write the value alone")
-    root = yaml.compose(text, yaml.BaseLoader)
-    if not isinstance(root, yaml.MappingNode | None):
-        raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {shortened(_held(root))}")
-    return [] if root is None else [(_held(key), _held(value)) for key, value in root.value]
-
-
-def _held(node: Any) -> Any:
-    """The content of a node of a YAML file: text, unless it is a word for true, false or null that is not quoted."""
-    if node.id == "scalar":
-        return _YAML_WORDS.get(node.value.lower(), node.value) if node.style is None else node.value
-    if node.id == "sequence":
-        return [_held(item) for item in node.value]
-    return {key.value if key.id == "scalar" else shortened(_held(key)): _held(value) for key, value in node.value}
+_READERS = {".toml": _toml, ".yaml": _yaml}
+"""The reader of the keys and values of a file by the end of its name."""

@@ -141,7 +141,7 @@ def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
     """Print the help of a command and return the exit code 0."""
     path = early_flag(words, "config")
     try:
-        raw = b"" if path is None else config_bytes(path)
+        raw = config_bytes(path)
     except OSError as error:
         raise InputError(one_line(error)) from None
     return say(form(words, path, raw).help())

@@ -16,9 +16,10 @@ from topologies import DirectedWeights
 
 from .. import registry
 from ..cli import wiring
-from ..cli.config import Form, Saved, config_bytes, values
+from ..cli.config import values
 from ..cli.figures import check_matplotlib, check_metrics
 from ..cli.flags import InputError
+from ..cli.form import Form, Saved, config_bytes
 from ..cli.outputs import COMPARISON, refuse_unmarked, replacing
 from ..cli.progress import SettingUp, trial_progress
 from ..cli.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig

@@ -21,8 +21,9 @@ from scipy.sparse import csr_array
 from decentorth import registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
 from decentorth.cli import wiring
-from decentorth.cli.config import Command, Configuration, config_bytes, early_flag
+from decentorth.cli.config import Command, Configuration
 from decentorth.cli.flags import InputError, Parser, load, read_value, with_flags
+from decentorth.cli.form import config_bytes, early_flag
 from decentorth.cli.settings import RunSettings
 from decentorth.cli.shell import read_configuration
 from decentorth.compare.command import CompareForm
