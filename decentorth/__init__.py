@@ -71,7 +71,10 @@ def __getattr__(name: str) -> object:
         return getattr(import_module(".algorithms", __name__), name)
     from .settings import missing
 
-    return missing(__name__, () if name.startswith("_") else __dir__())(name)
+    known: list[str] = []
+    if not name.startswith("_"):
+        known = __dir__()
+    return missing(__name__, known)(name)
 
 
 def __dir__() -> list[str]:

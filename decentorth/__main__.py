@@ -64,12 +64,14 @@ def _discard_output() -> None:
 
 
 def _command(tokens: Sequence[str] | None) -> int:
-    words = list(sys.argv[1:] if tokens is None else tokens)
+    words = list(tokens or ())
+    if tokens is None:
+        words = sys.argv[1:]
     root = _mpienv.rank() == 0
     if not words or words[0] in ("--help", "-h"):
-        return _say(_help()) if root else 0
+        return _say(_help(), root)
     if words[0] == "--version":
-        return _say(f"decentorth {__version__}") if root else 0
+        return _say(f"decentorth {__version__}", root)
     if words[0] == _COMPLETE:
         from .cli.completion import answer
 
@@ -77,13 +79,16 @@ def _command(tokens: Sequence[str] | None) -> int:
     if words[0] == _COMPLETION:
         from .cli.completion import install
 
-        return install(words[1:]) if root else 0
+        if not root:
+            return 0
+        return install(words[1:])
     name = words[0]
     if name not in COMMANDS:
         from topologies.words import nearest
 
-        near = nearest(name, COMMANDS)
-        hint = f"did you mean {near}?" if near else f"there are {', '.join(COMMANDS)}"
+        hint = f"there are {', '.join(COMMANDS)}"
+        if near := nearest(name, COMMANDS):
+            hint = f"did you mean {near}?"
         hint = _SCRIPTS.get(name, hint)
         if root:
             sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
@@ -120,8 +125,9 @@ def _help() -> str:
     return "\n".join([*lines, "", "decentorth COMMAND --help says more of a command."])
 
 
-def _say(text: str) -> int:
-    sys.stdout.write(f"{text}\n")
+def _say(text: str, root: bool) -> int:
+    if root:
+        sys.stdout.write(f"{text}\n")
     return 0
 
 

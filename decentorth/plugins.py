@@ -59,10 +59,14 @@ def digest() -> bytes:
 
 def _line(error: BaseException, place: Path) -> str:
     """The last line of the file that was reached, in words; none if it is not known."""
-    number = error.lineno if isinstance(error, SyntaxError) else None
+    number = None
+    if isinstance(error, SyntaxError):
+        number = error.lineno
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(place):
             number = trace.tb_lineno
         trace = trace.tb_next
-    return "" if number is None else f", line {number}"
+    if number is None:
+        return ""
+    return f", line {number}"

@@ -63,10 +63,8 @@ class Registry:
         if key in self._entries:
             return self._entries[key]()
         hint = suggestion(key, self.names()) or "."
-        known = ", ".join(self.names())
-        raise ValueError(
-            f"unknown {self.kind} {name!r}{hint} Known: {known}; and your own, by --plugin FILE.py (in Python: register)"
-        )
+        known = f"{', '.join(self.names())}; and your own, by --plugin FILE.py (in Python: register)"
+        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known}")
 
     def defaults(self) -> dict[str, Any]:
         """Every entry that can be had with its default settings, by name."""
@@ -96,8 +94,11 @@ class Registry:
         try:
             entry = point.load()
         except Exception as error:
-            package = point.dist.name if point.dist is not None else point.value
-            raise ValueError(f"{self.kind} {key!r} of the installed package {package} cannot be imported: {error}") from error
+            package = point.value
+            if point.dist is not None:
+                package = point.dist.name
+            what = f"{self.kind} {key!r} of the installed package {package}"
+            raise ValueError(f"{what} cannot be imported: {error}") from error
         if key not in self._entries or self._entries[key]() is not entry:
             self.add(key, entry)
 
@@ -129,7 +130,7 @@ def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[t
     """
 
     def enter(entry: type[Any]) -> type[Any]:
-        (algorithms if kind == "algorithm" else problems).add(name, entry)
+        {"algorithm": algorithms, "problem": problems}[kind].add(name, entry)
         return entry
 
     return enter

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial, reduce
+from itertools import product
 from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
 from .cli.settings import CHECKPOINTS, RunSettings
-from .cli.shell import FAULT, INTERRUPTED, REFUSALS, complain, one_line, read_configuration, say, serve, together
+from .cli.shell import FAULT, INTERRUPTED, REFUSALS, by_root, complain, one_line, read_configuration, say, serve, together
 from .process.abort import patience
+from .protocols import Declared
 
 if TYPE_CHECKING:
     from .api import Result, Run
@@ -64,7 +66,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     with SettingUp(root and not settings.quiet):
         run, origin = made(configuration, communicator, sized)
     agreement = together(communicator, lambda: run.agreement(stopping_rule(settings), settings.resume is None))
-    lines = opening(configuration, run, origin, agreement) if root else []
+    lines = []
+    if root:
+        lines = opening(configuration, run, origin, agreement)
     if settings.check_gradient:
         try:
             lines.append(f"gradient    {run.check_gradient()!r}")
@@ -87,28 +91,31 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, output: Ru
     root = communicator.rank == 0
     resumed = None
     if settings.resume is not None:
-        together(communicator, lambda: output.hold() if root and settings.continues else None)
+        by_root(communicator, lambda: settings.continues and output.hold())
         try:
             with SettingUp(root and not settings.quiet):
                 resumed = run.resume(settings.resume)
         except CheckpointError as error:
             raise InputError(one_line(error)) from error
         if resumed.state.k > settings.iterations:
-            flag = "activations" if hasattr(configuration.algorithm, "activations") else "iterations"
-            raise InputError(f"{resumed.path} is beyond --{flag} {settings.iterations}: give more than {resumed.state.k}")
+            limit = f"--{Declared.of(configuration.algorithm).counts} {settings.iterations}"
+            raise InputError(f"{resumed.path} is beyond {limit}: give more than {resumed.state.k}")
         lines.append(f"goes on     from {resumed.path}")
         lines += [f"lost        {Loss(*loss)}" for loss in resumed.losses]
-    together(communicator, lambda: output.open(resumed) if root else None)
+    by_root(communicator, lambda: output.open(resumed))
     if root and not settings.quiet:
         say("\n".join(lines))
     try:
         return _solve(words, configuration, run, output, resumed)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*output.left()) from None
-    except (CheckpointError, LostError) as error:
-        if error.first if isinstance(error, LostError) else output.active:
+    except CheckpointError as error:
+        if output.active:
             complain(f"decentorth: {one_line(error)}")
-        return FAULT
+    except LostError as error:
+        if error.first:
+            complain(f"decentorth: {one_line(error)}")
+    return FAULT
 
 
 def made(configuration: Configuration, communicator: Communicator, sized: bool = False) -> tuple[Run, str]:
@@ -125,11 +132,13 @@ def made(configuration: Configuration, communicator: Communicator, sized: bool =
         check_data(problem, communicator)
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
-    made = together(communicator, lambda: wiring.make(settings) if communicator.rank == 0 else None)
+    made = by_root(communicator, lambda: wiring.make(settings))
     W, origin = wiring.share(settings, made, communicator)
     if sized and isinstance(problem, Deferred | Spread):
         problem = together(communicator, problem.stand_in)
-    x0 = together(communicator, lambda: None if settings.start is None else read_start(settings.start))
+    x0 = None
+    if settings.start is not None:
+        x0 = together(communicator, partial(read_start, settings.start))
     try:
         run = set_up(
             problem,
@@ -159,18 +168,23 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
         "algorithm": values(run.algorithm),
         "command": shlex.join(["python", "-m", "decentorth.run", *words]),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "resumed_from": None if resumed is None else str(resumed.path),
+        "resumed_from": None,
     }
-    steps = Steps(configuration.algorithm, output.prints, None if resumed is None else resumed.notes.get("steps"))
+    steps = Steps(configuration.algorithm, output.prints)
+    if resumed is not None:
+        facts["resumed_from"] = str(resumed.path)
+        steps = Steps(configuration.algorithm, output.prints, resumed.notes.get("steps"))
     checkpoints = _checkpoints(configuration, steps)
-    with contextlib.nullcontext() if checkpoints is None else checkpoints.signals:
+    with contextlib.ExitStack() as signals:
+        if checkpoints is not None:
+            signals.enter_context(checkpoints.signals)
         with contextlib.ExitStack() as stack:  # recorders are closed when the results are saved
             recorders = [stack.enter_context(SafeRecorder(place)) for place in settings.record]
             result = _iterated(configuration, run, output, resumed, steps, checkpoints, recorders)
             facts["steps"] = steps.ranges
             summary, code = _concluded(configuration, result, output, facts, checkpoints)
-        failures = [recorder.trouble for recorder in recorders if recorder.trouble]
-        failures += [result.unwritten] if result.unwritten else []
+        troubles = (*(recorder.trouble for recorder in recorders), result.unwritten)
+        failures = list(filter(None, troubles))
         if result.collective.decide(bool(failures)):
             output.restate({**summary, "failures": failures})
             return FAULT
@@ -193,17 +207,19 @@ def _iterated(
     settings = configuration.run
     with contextlib.ExitStack() as stack:
         output.begin(stack)
-        if run.collective.communicator.rank == 0:
-            for row in () if resumed is None else resumed.history.rows:
-                for one in recorders:
-                    one.record(row)
+        if run.collective.communicator.rank == 0 and resumed is not None:
+            for row, one in product(resumed.history.rows, recorders):
+                one.record(row)
+        metrics: list[Any] = [steps]
+        if settings.record_agents:
+            metrics.append(AgentErrors(run.problem.n_agents))
         options = Options(
             iterations=settings.iterations,
             stopping=stopping_rule(settings),
             rows=settings.history_rows,
             record_every=settings.record_every,
             recorders=[output, *recorders],
-            metrics=[steps, *([AgentErrors(run.problem.n_agents)] if settings.record_agents else [])],
+            metrics=metrics,
             safety_region=settings.safety_region,
             checkpoints=checkpoints,
             resume=resumed,
@@ -229,7 +245,9 @@ def _concluded(
             facts["certificate"] = certificate.plain()
         except ValueError as error:
             uncertain = one_line(error)
-    signals = PendingSignals() if checkpoints is None else checkpoints.signals
+    signals = PendingSignals()
+    if checkpoints is not None:
+        signals = checkpoints.signals
     with signals:  # whatever comes now waits until the files are whole on rank 0
         saved, summary = True, {}
         if settings.out is not None:
@@ -241,34 +259,42 @@ def _concluded(
                 say(f"certificate {certificate or f'none: {uncertain}'}")
         ended_by = int(result.collective.max(float(max(signals.seen & ENDINGS, default=0))))
         signals.take()
-    return summary, exit_code(result.status, result.converged, settings.require_converged, ended_by) if saved else FAULT
+    if not saved:
+        return summary, FAULT
+    return summary, exit_code(result.status, result.converged, settings.require_converged, ended_by)
 
 
 def exit_code(status: str, converged: bool, require_converged: bool, ended_by: int = 0) -> int:
-    """The exit code of a run that has ended; ``ended_by`` is the signal that has told it to, if any."""
+    """The exit code of a run that has ended; ``ended_by`` is the signal that ended it, 0 for none."""
     if status in ("diverged", "left_safe_region"):
         return RUNAWAY
     if ended_by:
-        return INTERRUPTED if ended_by == signal.SIGINT else TERMINATED
-    return NOT_CONVERGED if require_converged and not converged else 0
+        return {signal.SIGINT: INTERRUPTED}.get(ended_by, TERMINATED)
+    if require_converged and not converged:
+        return NOT_CONVERGED
+    return 0
 
 
 def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
     from .stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
-    tolerances = (
-        (GradientNorm, settings.gradient_tolerance),
-        (partial(GradientNorm, relative=True), settings.relative_gradient_tolerance),
-        (Consensus, settings.consensus_tolerance),
-        (Feasibility, settings.feasibility_tolerance),
-    )
+    tolerances = {
+        GradientNorm: settings.gradient_tolerance,
+        partial(GradientNorm, relative=True): settings.relative_gradient_tolerance,
+        Consensus: settings.consensus_tolerance,
+        Feasibility: settings.feasibility_tolerance,
+    }
     limits = {Time: settings.time_limit, ObjectiveBelow: settings.objective_below}
-    every: list[Rule] = [kind(value) for kind, value in tolerances if value is not None]
-    every += [] if settings.local_rule is None else [settings.local_rule]
-    some: list[Rule] = [reduce(and_, every)] if every else []
-    some += [kind(value) for kind, value in limits.items() if value is not None]
-    return reduce(or_, some) if some else None
+    rules: list[Rule] = [kind(value) for kind, value in tolerances.items() if value is not None]
+    if settings.local_rule is not None:
+        rules.append(settings.local_rule)
+    if rules:
+        rules = [reduce(and_, rules)]
+    rules += [kind(value) for kind, value in limits.items() if value is not None]
+    if not rules:
+        return None
+    return reduce(or_, rules)
 
 
 def _checkpoints(configuration: Configuration, steps: Steps) -> Checkpoints | None:
@@ -292,10 +318,8 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
 
     if settings.spread_samples is None:
         if settings.agents == 1 < communicator.size:
-            raise InputError(
-                f"{communicator.size} ranks for one agent: start one rank, or spread its samples over them with "
-                f"--spread-samples {communicator.size} or more"
-            )
+            remedy = f"spread its samples over them with --spread-samples {communicator.size} or more"
+            raise InputError(f"{communicator.size} ranks for one agent: start one rank, or {remedy}")
         even_bounds(settings.agents, communicator.size)
     if communicator.rank > 0:
         return
@@ -322,7 +346,8 @@ def _problem(configuration: Configuration) -> Any:
     blocks = settings.spread_samples
     if settings.split == "features":
         if not hasattr(made, "features"):
-            raise InputError(f"{settings.problem} cannot have its features split over agents: take --problem pca, lda or cca")
+            why = "cannot have its features split over agents: take --problem pca, lda or cca"
+            raise InputError(f"{settings.problem} {why}")
         return made.features(settings.agents, settings.seed)
     if blocks is None:
         return made.problem(settings.agents, settings.seed)

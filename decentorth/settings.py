@@ -105,8 +105,10 @@ class _Signature:
     """The signature of a class's constructor, which `Settings.__new__` would hide from `inspect.signature`."""
 
     def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature | None:
+        if instance is not None:
+            return None
         whole = inspect.signature(owner.__init__)
-        return whole.replace(parameters=list(whole.parameters.values())[1:]) if instance is None else None
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
 class Settings:

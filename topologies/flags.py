@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from shutil import get_terminal_size
@@ -29,6 +30,13 @@ class InputError(ValueError):
     """
 
 
+def arguments(tokens: Sequence[str] | None) -> list[str]:
+    """A command's words, those of this process for None."""
+    if tokens is None:
+        tokens = sys.argv[1:]
+    return list(tokens)
+
+
 def spelled(name: str) -> str:
     """The flag's spelling of a field, without the dashes in front."""
     return name.replace("_", "-")
@@ -37,9 +45,11 @@ def spelled(name: str) -> str:
 def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
     """The error for an unknown name: whose it is, or the nearest one that is known."""
     near = nearest(key, known)
-    named = "" if near is None else f"{dashes}{spelled(near) if dashes else near}"
-    hint = f"did you mean {named}?" if named else "see --help for all"
-    return InputError(f"{what}; {owner or hint}")
+    if near is None:
+        return InputError(f"{what}; {owner or 'see --help for all'}")
+    if dashes:
+        near = f"{dashes}{spelled(near)}"
+    return InputError(f"{what}; {owner or f'did you mean {near}?'}")
 
 
 class Once(argparse.Action):
@@ -48,8 +58,9 @@ class Once(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, flag: str | None = None) -> None:
         if self.dest in namespace:
             raise InputError(f"{flag} specified multiple times: give it once")
-        switched = not str(flag).startswith("--no-") or spelled(self.dest).startswith("no-")
-        setattr(namespace, self.dest, switched if self.nargs == 0 else values)
+        if self.nargs == 0:
+            values = not str(flag).startswith("--no-") or spelled(self.dest).startswith("no-")
+        setattr(namespace, self.dest, values)
 
 
 class Parser(argparse.ArgumentParser):
@@ -68,7 +79,10 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, groups: Groups, prog: str = "", summary: str = "", several: bool = False) -> None:
         super().__init__(prog, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
         self._negative_number_matcher = re.compile(r"-([0-9.]|inf|nan)")
-        self.groups, self.summary, self.several = groups, summary, several
+        self.groups, self.summary = groups, summary
+        self.listed: dict[str, Any] = {"action": "append"}
+        if several:
+            self.listed = {"action": "extend", "nargs": "+"}
         self.known: dict[str, Setting] = {}
         for group in groups.values():
             self.known |= group
@@ -86,8 +100,7 @@ class Parser(argparse.ArgumentParser):
         elif get_args(one.sequence)[1:] not in ((), (...,)):
             self.add_argument(*flags, dest=name, action=Once, nargs=len(get_args(one.sequence)))
         else:
-            how: dict[str, Any] = {"action": "extend", "nargs": "+"} if self.several else {"action": "append"}
-            self.add_argument(*flags, dest=name, **how)
+            self.add_argument(*flags, dest=name, **self.listed)
 
     def error(self, message: str) -> Any:
         """Raise an InputError, which begins with the flag."""
@@ -109,7 +122,9 @@ class Parser(argparse.ArgumentParser):
             return word
         if text.lower() not in ("true", "false"):
             raise InputError(f"{flag}: {flag[2:].replace('-', '_')} must be true or false, got {text!r}")
-        return flag if text.lower() == "true" else f"--no-{flag[2:]}"
+        if text.lower() == "false":
+            return f"--no-{flag[2:]}"
+        return flag
 
     def values(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         """The values of the flags, and the other words."""
@@ -130,9 +145,9 @@ class Parser(argparse.ArgumentParser):
         for heading, group in self.groups.items():
             lines += ["", heading]
             for name, setting in group.items():
-                switch = bool in hint(setting.hint).types
-                negative = f", --no-{spelled(name)}" if switch and setting.default else ""
-                flags = f"  --{spelled(name)}{negative}"
+                flags = f"  --{spelled(name)}"
+                if setting.default and bool in hint(setting.hint).types:
+                    flags += f", --no-{spelled(name)}"
                 if len(flags) > _COLUMN - 2:
                     lines.append(flags)
                     flags = ""
@@ -147,7 +162,10 @@ def facts(setting: Setting) -> Iterator[str]:
     if setting.help:
         yield setting.help
     if one.choices:
-        yield f"{'Or' if len(one.choices) == 1 else 'One of'}: {', '.join(map(str, one.choices))}."
+        words = "One of"
+        if len(one.choices) == 1:
+            words = "Or"
+        yield f"{words}: {', '.join(map(str, one.choices))}."
     if one.ranges:
         yield f"Must be {either([str(bounds) for bounds in one.ranges])}."
     if setting.required:
@@ -160,7 +178,9 @@ def _listed(value: Any) -> str:
     """A default as it is given."""
     if isinstance(value, tuple | list):
         return ",".join(map(_listed, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def refuse(words: Sequence[str], known: Collection[str], owner: Callable[[str], str] = lambda key: "") -> None:

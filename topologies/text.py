@@ -93,12 +93,21 @@ def read(where: str, name: str, entry: type[T], text: str) -> T:
 
 
 def shown(name: str, item: Any, defaults: bool = False) -> str:
-    """A dataclass as text that `read` takes, without ``defaults`` only the values that are others; a field's metadata can have a
-    function ``text`` for its value."""
+    """A dataclass as text that `read` takes, without ``defaults`` only the values that are others.
+
+    A field's metadata can have a function ``text`` for its value.
+    """
     given = []
     for field in fields(item):
         one = getattr(item, field.name)
         if defaults or one != field.default:
-            plain = str(one).lower() if isinstance(one, bool | None) else str(one)
-            given.append(f"{field.name}={field.metadata['text'](one) if 'text' in field.metadata else plain}")
-    return f"{name}:{','.join(given)}" if given else name
+            text = field.metadata.get("text", _written)
+            given.append(f"{field.name}={text(one)}")
+    return f"{name}:{','.join(given)}".rstrip(":")
+
+
+def _written(value: Any) -> str:
+    """A value as it is written."""
+    if isinstance(value, bool | None):
+        return str(value).lower()
+    return str(value)

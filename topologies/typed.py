@@ -16,6 +16,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from functools import cache
 from itertools import chain
@@ -36,7 +37,9 @@ _PYTHON = (int, float, str, bool, type(None))
 
 def plain(value: Any) -> Any:
     """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
-    return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+    if hasattr(value, "item") and not hasattr(value, "__len__"):
+        return value.item()
+    return value
 
 
 @dataclass(frozen=True)
@@ -52,19 +55,23 @@ class Range:
         if type(value) not in _PYTHON:
             value = plain(value)  # NumPy would round the bounds to the precision of its number
         # unlike inf, the largest float is also above whole numbers of any size
-        most = sys.float_info.max if self.most is None else self.most
+        most, least = self.most, self.least
+        if most is None:
+            most = sys.float_info.max
+        if least is None:
+            least = -most
         return bool(
-            (-most if self.least is None else self.least) <= value <= most
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
+            least <= value <= most and (self.above is None or value > self.above) and (self.below is None or value < self.below)
         )
 
     def __str__(self) -> str:
         """The bounds in words, after "must be"."""
         if self.least is not None and self.most is not None and math.isfinite(self.most):
             return f"from {self.least} to {self.most}"
-        if self.above == 0 and self.below is None and self.most in (None, math.inf):
-            return "positive and finite" if self.most is None else "positive"
+        if self.above == 0 and self.below is None and self.most is None:
+            return "positive and finite"
+        if self.above == 0 and self.below is None and self.most == math.inf:
+            return "positive"
         if isinstance(self.least, float) and self.least == 0.0 and self.below is None:
             return "finite and not negative"
         given = {"above": self.above, "at least": self.least, "below": self.below, "at most": self.most}
@@ -209,7 +216,9 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
         if one.form is not None or (one.sequence is not None and isinstance(value, list | tuple)):
             return value
     bounds: Range | None = None
-    known = _known(one) if written and isinstance(value, str) else one.kinds
+    known = one.kinds
+    if written and isinstance(value, str):
+        known = _known(one)
     for kind in known:
         if kind.values is not object and isinstance(value, bool) != (kind.type is bool):
             continue
@@ -218,7 +227,9 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
                 if value not in bounds:
                     break
             else:
-                return int(value) if kind.type is int else value  # NumPy's too, which JSON does not have
+                if kind.type is int:
+                    return int(value)  # NumPy's too, which JSON does not have
+                return value
     if isinstance(value, str | int) and value in one.choices:
         return value
     if one.sequence is not None and not written:
@@ -232,9 +243,13 @@ def _refusal(one: Hint, value: Any) -> ValueError | TypeError:
     """The error about a value of no type of an annotation."""
     choices = [str(word) for word in one.choices]
     others = [_in_words(kind) for kind in _known(one)]
-    words = either([*others, *map(repr, choices)]) if others else f"one of {either(choices)}"
-    kind = ValueError if choices and isinstance(value, str) else TypeError
-    return kind(f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}")
+    words = either([*others, *map(repr, choices)])
+    if not others:
+        words = f"one of {either(choices)}"
+    message = f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}"
+    if choices and isinstance(value, str):
+        return ValueError(message)
+    return TypeError(message)
 
 
 def _in_words(kind: Kind) -> str:
@@ -253,7 +268,7 @@ def _made(one: Hint, value: Any) -> Any:
         return value
     if isinstance(value, int) and abs(value) > LARGEST:
         raise ValueError(f"must be at most {LARGEST}, got a whole number of {value.bit_length()} bits")
-    types, text = one.types, value if isinstance(value, str) else repr(value)
+    types, text = one.types, str(value)
     for words in ({str(word): word for word in one.choices}, *(_NAMED.get(kind, {}) for kind in types)):
         if text in words or text.lower() in words:
             return words.get(text, words.get(text.lower()))
@@ -271,7 +286,9 @@ def _made(one: Hint, value: Any) -> Any:
         return number
     if str in types and text == "":
         raise ValueError("must be text, got ''")
-    return text if str in types or one.sequence is None else _items(one.sequence, [value])
+    if str in types or one.sequence is None:
+        return text
+    return _items(one.sequence, [value])
 
 
 def _count(value: int | float | str, powers: bool) -> int | None:
@@ -279,13 +296,14 @@ def _count(value: int | float | str, powers: bool) -> int | None:
     if powers and isinstance(value, float) and value.is_integer():
         return int(value)
     text = str(value)
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
-        try:
-            count = whole(text) if powers else None
-        except ValueError:
-            return None
-    else:
-        count = int(text) if len(text) <= _DIGITS else LARGEST + 1
+    count = None
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        count = LARGEST + 1
+        if len(text) <= _DIGITS:
+            count = int(text)
+    elif powers:
+        with suppress(ValueError):
+            count = whole(text)
     if count is not None and abs(count) > LARGEST:
         raise ValueError(f"must be at most {LARGEST}, got {shortened(value)}")
     return count
@@ -293,21 +311,26 @@ def _count(value: int | float | str, powers: bool) -> int | None:
 
 def _number(text: str, one: Hint) -> float | None:
     """The number in a text; one that is not finite only where there are bounds, which judge it."""
-    try:
+    with suppress(ValueError):
         number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) or one.ranges else None
+        if math.isfinite(number) or one.ranges:
+            return number
+    return None
 
 
 def _items(sequence: Any, given: Any) -> Any:
     """A list or tuple of values; text is cut at its commas."""
-    items = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
-    first, *more = get_args(sequence)
-    fixed = more and more != [...]
-    if fixed and len(items) != 1 + len(more):
-        raise ValueError(f"must be {1 + len(more)} values, got {len(items)}")
-    annotations = [first, *more] if fixed else [first] * len(items)
+    items: list[Any] = []
+    for value in given:
+        if isinstance(value, str):
+            items += value.split(",")
+        else:
+            items.append(value)
+    annotations = list(get_args(sequence))
+    if annotations[1:] in ([], [...]):
+        annotations = annotations[:1] * len(items)
+    if len(items) != len(annotations):
+        raise ValueError(f"must be {len(annotations)} values, got {len(items)}")
     return get_origin(sequence)(read(one, item, written=True) for one, item in zip(annotations, items, strict=True))
 
 
@@ -340,10 +363,14 @@ def _settings(entry: type[Any]) -> Mapping[str, Setting]:
     found = {}
     for name, annotation in declared(entry).items():
         field = entry.__dataclass_fields__[name]
-        default = field.default if field.default_factory is MISSING else field.default_factory()
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
         required = default is MISSING
+        if required:
+            default = None
         text = texts.get(name, hint(annotation).help)
-        found[name] = Setting(annotation, None if required else default, required, text)
+        found[name] = Setting(annotation, default, required, text)
     return found
 
 
@@ -356,7 +383,9 @@ def parameters(docstring: str) -> dict[str, str]:
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", text, re.M | re.S)
     entries = r"^(\S[^\n]*)\n((?:[ \t]+[^\n]*\n|\n)*)"
     texts: dict[str, str] = {}
-    for head, body in re.findall(entries, section.group(1) if section else "", re.M):
+    if section is None:
+        return texts
+    for head, body in re.findall(entries, section.group(1), re.M):
         described = re.sub(r"`+", "", " ".join(body.split()))
         texts |= dict.fromkeys(map(str.strip, head.split(":")[0].split(",")), described)
     return texts

@@ -40,7 +40,9 @@ def normal_name(word: str) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none is near."""
     near = nearest(word, known)
-    return "" if near is None else f"; did you mean {near!r}?"
+    if near is None:
+        return ""
+    return f"; did you mean {near!r}?"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -62,5 +64,4 @@ def either(words: Sequence[str]) -> str:
 
 def shortened(value: object) -> str:
     """``repr(value)`` as messages quote it: at most 80 characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
+    return re.sub(r"(?s)^(.{80}).+", r"\1...", repr(value))

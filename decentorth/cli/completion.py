@@ -68,8 +68,8 @@ VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
 
 def install(words: Sequence[str]) -> int:
     """Write the script of the shell that ``words`` name, by default of $SHELL: 0, or 2 with the reason."""
-    shell = words[0] if words else Path(os.environ.get("SHELL", "")).name
-    if len(words) > 1 or shell not in SCRIPTS:
+    shell, *others = words or [Path(os.environ.get("SHELL", "")).name]
+    if others or shell not in SCRIPTS:
         known = ", ".join(SCRIPTS)
         sys.stderr.write(f"decentorth: --install-completion takes one of {known}, or nothing for the shell in $SHELL\n")
         return 2
@@ -92,12 +92,15 @@ def answer(commands: Iterable[str], load: Load) -> int:
     """Print what the last word of $COMP_LINE may become, up to $COMP_POINT, one a line."""
     line = os.environ.get("COMP_LINE", "")
     point = os.environ.get("COMP_POINT", "")
-    line = line[: int(point)] if point.isdecimal() else line
+    if point.isdecimal():
+        line = line[: int(point)]
     try:
         words = shlex.split(line)[1:]
     except ValueError:  # an open quotation
         return 0
-    last = "" if not words or line.endswith(" ") else words.pop()
+    last = ""
+    if words and not line.endswith(" "):
+        last = words.pop()
     found = [word for word in candidates(words, last, commands, load) if word.startswith(last)]
     sys.stdout.write("".join(f"{word}\n" for word in sorted(found)))
     return 0
@@ -109,11 +112,13 @@ def candidates(before: Sequence[str], last: str, commands: Iterable[str], load: 
         return (*commands, "--help", "--version", "--install-completion")
     command, *given = before
     known = flags(command, given, load)
-    name = given[-1].removeprefix("--").replace("-", "_") if given else ""
-    if given and given[-1].startswith("--") and name in known:
+    flag = before[-1]
+    name = flag.removeprefix("--").replace("-", "_")
+    if flag.startswith("--") and name in known:
         one = hint(known[name].hint)
         if bool not in one.types:
-            return VALUES[name]() if name in VALUES else map(str, one.choices)
+            names = VALUES.get(name, lambda: map(str, one.choices))
+            return names()
     if command in ARGUMENTS and not given and not last.startswith("-"):
         return ARGUMENTS[command](load)
     return ["--help", *(f"--{spelled(name)}" for name in known)]

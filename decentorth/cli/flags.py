@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from topologies.flags import HELP, InputError, Parser, call, function_help, refuse, spelled, take, unknown
+from topologies.flags import HELP, InputError, Parser, arguments, call, function_help, refuse, spelled, take, unknown
 from topologies.typed import read
 from topologies.words import shortened, suggestion
 
-__all__ = ["HELP", "InputError", "Parser", "call", "function_help", "refuse", "spelled", "take", "unknown"]
+__all__ = ["HELP", "InputError", "Parser", "arguments", "call", "function_help", "refuse", "spelled", "take", "unknown"]
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""

@@ -9,21 +9,25 @@ from inspect import cleandoc
 from shutil import get_terminal_size
 from textwrap import wrap
 
-from .flags import unknown
+from .flags import HELP, arguments, unknown
 
 _COLUMN = 24
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Print the names of a kind, by default for this process's arguments: 0, or 2 with the reason on standard error."""
-    words = list(sys.argv[1:] if tokens is None else tokens)
-    if not words or {"--help", "-h"} & set(words):
+    words = arguments(tokens)
+    if not words or HELP & set(words):
         sys.stdout.write(f"Usage: decentorth list {'|'.join(KINDS)}\n\nPrint the names of a kind, each with a sentence.\n")
         return 0
-    kind = words[0].lower()
-    if kind not in KINDS or len(words) > 1:
-        wrong = words[1] if kind in KINDS else words[0]
-        error = unknown(f"unexpected {wrong!r:.80}", kind, KINDS, "give one kind" if kind in KINDS else "")
+    kind, *others = words
+    kind = kind.lower()
+    error = None
+    if kind not in KINDS:
+        error = unknown(f"unexpected {words[0]!r:.80}", kind, KINDS, "")
+    elif others:
+        error = unknown(f"unexpected {others[0]!r:.80}", kind, KINDS, "give one kind")
+    if error is not None:
         sys.stderr.write(f"decentorth list: {error} (kinds: {', '.join(KINDS)})\n")
         return 2
     width = max(60, min(get_terminal_size().columns, 120))

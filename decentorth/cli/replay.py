@@ -5,13 +5,12 @@ The log has the run's settings; its data are read again. Exit codes: 0 the same 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .config import Command
-from .flags import InputError
+from .flags import HELP, InputError, arguments
 from .shell import FAULT, REFUSALS, complain, one_line, say, serve, together
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ Repeat the run of an asynchronous method in one process, from the log that --log
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Do what the arguments say; the exit code."""
-    words = list(sys.argv[1:] if tokens is None else tokens)
-    if not words or {"--help", "-h"} & set(words):
+    words = arguments(tokens)
+    if not words or HELP & set(words):
         return say(USAGE)
     return serve(words, Command, _replay, name="decentorth")
 
@@ -38,7 +37,8 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     if path.startswith("-"):
         raise InputError("give the log first, as in: decentorth replay run.log --plugin FILE.py")
     if flags and not flags[0].startswith("--plugin"):
-        raise InputError(f"replay takes a log and --plugin alone, since the log has the run's settings, got {flags[0]!r:.80}")
+        why = "since the log has the run's settings"
+        raise InputError(f"replay takes a log and --plugin alone, {why}, got {flags[0]!r:.80}")
     header = together(communicator, lambda: _header(path))
     saved = {**header["settings"], "log": None, "schedule": path}
     configuration = together(communicator, partial(_resolved, path, flags, saved))

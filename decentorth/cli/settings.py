@@ -94,11 +94,9 @@ class CaseSettings(Drawn):
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""
-        return (
-            dict.fromkeys(("topology", "weights", "self_weight"), "weights_file holds the whole W")
-            if self.weights_file is not None
-            else {}
-        )
+        if self.weights_file is None:
+            return {}
+        return dict.fromkeys(("topology", "weights", "self_weight"), "weights_file holds the whole W")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -14,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from .._version import __version__
 from ..process import environment as _mpienv
 from ..process.abort import abort
-from .config import Form, config_bytes, early_flag
-from .flags import HELP, InputError, with_flags
+from .flags import HELP, InputError, arguments, with_flags
+from .form import Form, config_bytes, early_flag
 
 if TYPE_CHECKING:
     from ..network.transport.communicator import Communicator
-    from .config import Saved
+    from .form import Saved
 
 FAULT, BAD_INPUT = 1, 2
 INTERRUPTED, NO_READER = 130, 141
@@ -55,13 +56,13 @@ def serve(
         The first word of error messages.
     """
     _mpienv.prepare_command()
-    words = list(sys.argv[1:] if tokens is None else tokens)
+    words = arguments(tokens)
     root = _mpienv.rank() == 0
     try:
         if "--version" in words:
             return say(f"decentorth {__version__}", root)
         if HELP & set(words):
-            return show_help(form, [word for word in words if word not in HELP]) if root else 0
+            return show_help(form, [word for word in words if word not in HELP], root)
         from ..network.transport.communicator import connect
 
         try:
@@ -79,7 +80,8 @@ def serve(
         log.debug("where memory ended", exc_info=True)
         return _stopped(FAULT, f"{name}: {one_line(error)}")
     except KeyboardInterrupt as error:
-        return _stopped(INTERRUPTED, f"{name}: {'; '.join(('interrupted', *map(str, error.args)))}" if root else "")
+        told = "; ".join(("interrupted", *map(str, error.args)))
+        return _stopped(INTERRUPTED, f"{name}: {told}" * root)
     except BrokenPipeError:  # the reader of our output has closed it
         _discard(sys.stdout)
         return _stopped(NO_READER, "")
@@ -107,7 +109,7 @@ def alone(
     if _mpienv.rank() > 0:
         return 0
     try:
-        code = work(list(sys.argv[1:] if tokens is None else tokens))
+        code = work(arguments(tokens))
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has closed it
@@ -115,12 +117,10 @@ def alone(
         return NO_READER
     except refused as error:
         complain(f"{name}: {one_line(error)}")
-        unwritten = isinstance(error, OSError) and error.filename is None  # the output, not a file
-        return FAULT if unwritten else BAD_INPUT
-    except MemoryError as error:
-        complain(f"{name}: {one_line(error)}")
-        return FAULT
-    except failed as error:
+        if isinstance(error, OSError) and error.filename is None:  # the output, not a file
+            return FAULT
+        return BAD_INPUT
+    except (MemoryError, *failed) as error:
         complain(f"{name}: {one_line(error)}")
         return FAULT
     except KeyboardInterrupt:
@@ -137,14 +137,14 @@ def _stopped(code: int, words: str) -> int:
     return code
 
 
-def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
-    """Print the help of a command and return the exit code 0."""
+def show_help(form: type[Form[Any]], words: Sequence[str], speaks: bool = True) -> int:
+    """Print the help of a command if this rank ``speaks``, and return the exit code 0."""
     path = early_flag(words, "config")
     try:
         raw = config_bytes(path)
     except OSError as error:
         raise InputError(one_line(error)) from None
-    return say(form(words, path, raw).help())
+    return say(form(words, path, raw).help(), speaks)
 
 
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
@@ -160,9 +160,20 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
         asked = form.asked(words)
         return asked.resolve(), asked.shared()
 
-    first = together(communicator, lambda: read() if communicator.rank == 0 else None)
-    shared = communicator.bcast_bytes(b"" if first is None else first[1])
-    return together(communicator, lambda: form.received(shared).resolve() if first is None else first[0])
+    found, shared = by_root(communicator, read) or (None, b"")
+    shared = communicator.bcast_bytes(shared)
+    return together(communicator, lambda: found or form.received(shared).resolve())
+
+
+def by_root(communicator: Communicator, work: Callable[[], T]) -> T | None:
+    """The result of ``work`` on rank 0, None on the others; all raise its error."""
+
+    def on_root() -> T | None:
+        if communicator.rank > 0:
+            return None
+        return work()
+
+    return together(communicator, on_root)
 
 
 def together(communicator: Communicator, work: Callable[[], T]) -> T:
@@ -174,8 +185,10 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
         log.debug("where it was refused", exc_info=True)
         message = one_line(error)
     for rank, text in enumerate(communicator.allgather_bytes(message.encode())):
+        if text and rank > 0:
+            raise InputError(f"on rank {rank}: {text.decode()}")
         if text:
-            raise InputError(text.decode() if rank == 0 else f"on rank {rank}: {text.decode()}")
+            raise InputError(text.decode())
     return result
 
 
@@ -184,12 +197,15 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         text = f"cannot use {error.filename}: {error.strerror}"
     elif isinstance(error, MemoryError):
-        text = f"there is not enough memory for this: {error or 'it is used up'}; give smaller numbers, or more ranks on more hosts"
+        remedy = "give smaller numbers, or more ranks on more hosts"
+        text = f"there is not enough memory for this: {error or 'it is used up'}; {remedy}"
     else:
         text = with_flags(str(error) or repr(error))
-    words = text.encode(errors="backslashreplace").decode().split()
-    text = " ".join(word if len(word) <= LONGEST_WORD else f"{word[:80]}..." for word in words)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 3 :]}"
+    text = " ".join(text.encode(errors="backslashreplace").decode().split())
+    text = re.sub(rf"(\S{{80}})\S{{{LONGEST_WORD - 79},}}", r"\1...", text)
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 3 :]}"
+    return text
 
 
 def say(text: str, speaks: bool = True) -> int:

@@ -47,20 +47,23 @@ def make(settings: CaseSettings) -> Wiring:
         except ValueError as error:
             raise InputError(f"weights_file {settings.weights_file} cannot be used: {error}") from None
         if W.shape[0] != settings.agents:
-            raise InputError(f"{settings.weights_file} is for {W.shape[0]} agents: leave --agents out (now {settings.agents})")
+            where = f"{settings.weights_file} is for {W.shape[0]} agents"
+            raise InputError(f"{where}: leave --agents out (now {settings.agents})")
         return Wiring(W, f"weights of {settings.weights_file}")
     if topologies.is_sequence_name(settings.topology):
         return _sequence(settings)
     if topologies.is_digraph_name(settings.topology):
         if settings.weights != "auto" or settings.self_weight is not None:
-            given = "--weights" if settings.weights != "auto" else "--self-weight"
+            given = "--weights"
+            if settings.weights == "auto":
+                given = "--self-weight"
             raise InputError(f"{given} is for undirected graphs, and {settings.topology} is directed: leave it out")
         digraph = topologies.digraph_from_name(settings.topology, settings.agents, settings.seed)
         words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
         return Wiring(topologies.directed_weights(digraph), words)
     graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
-    own = SELF_WEIGHT if settings.self_weight is None else settings.self_weight
+    own = settings.self_weight or SELF_WEIGHT
     if rule.endswith("uniform"):
         words = f"{_graph(settings)}, {rule} weights (self weight {own:g})"
     elif settings.self_weight is None:
@@ -75,7 +78,9 @@ def _graph(settings: CaseSettings) -> str:
     from topologies.names import unread_in_file
 
     unread = ", ".join(unread_in_file(settings.topology))
-    return f"{settings.topology} ({unread} of the edges not read)" if unread else settings.topology
+    if unread:
+        return f"{settings.topology} ({unread} of the edges not read)"
+    return settings.topology
 
 
 def fixed_agents(settings: CaseSettings) -> int | None:
@@ -92,12 +97,13 @@ def _sequence(settings: CaseSettings) -> Wiring:
     import topologies
 
     if settings.self_weight is not None:
-        raise InputError(
-            f"--self-weight is for uniform weights of a graph, and {settings.topology} changes over time: leave it out"
-        )
-    rule = None if settings.weights == "auto" else settings.weights
+        why = f"is for uniform weights of a graph, and {settings.topology} changes over time"
+        raise InputError(f"--self-weight {why}: leave it out")
+    rule = {"auto": None}.get(settings.weights, settings.weights)
     sequence = topologies.sequence_from_name(settings.topology, settings.agents, settings.seed, rule)
-    period = "no period" if sequence.period is None else f"period {sequence.period}"
+    period = "no period"
+    if sequence.period is not None:
+        period = f"period {sequence.period}"
     return Wiring(sequence, f"{settings.topology} (time-varying, {period})")
 
 
@@ -105,23 +111,33 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
     """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
     parts = [b"", b"", b"", b"", b""]
     if wiring is not None:
-        from topologies import DirectedWeights
-
-        W: Any = wiring.W
-        push = np.zeros(0)
-        if isinstance(W, DirectedWeights):
-            W, push = W.A, W.B.data
-        rows = plain(W) if hasattr(W, "indptr") else None
-        parts[0] = json.dumps([rows is None, wiring.origin]).encode()
-        if rows is not None:
-            parts[1:] = [array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push)]
-    header, indptr, indices, data, pushed = [communicator.bcast_bytes(part) for part in parts]
+        parts = _parts(wiring)
+    header, indptr, indices, data, push = [communicator.bcast_bytes(part) for part in parts]
     changes, origin = json.loads(header)
     if changes:
         return Wiring(_sequence(settings).W, origin)
-    triple = (np.frombuffer(indptr, np.int64).copy(), np.frombuffer(indices, np.int64).copy(), np.frombuffer(data).copy())
-    n = len(triple[0]) - 1
-    return Wiring(Csr(n, n, *triple, np.frombuffer(pushed).copy() if pushed else None), origin)
+    places = [np.frombuffer(part, np.int64).copy() for part in (indptr, indices)]
+    values, pushed = [np.frombuffer(part).copy() for part in (data, push)]
+    n = len(places[0]) - 1
+    rows = Csr(n, n, *places, values)
+    if push:
+        rows = rows._replace(push=pushed)
+    return Wiring(rows, origin)
+
+
+def _parts(wiring: Wiring) -> list[bytes]:
+    """A wiring as bytes: whether it changes and its origin, then its arrays."""
+    from topologies import DirectedWeights, WeightSequence
+
+    W: Any = wiring.W
+    header = json.dumps([isinstance(W, WeightSequence), wiring.origin]).encode()
+    if isinstance(W, WeightSequence):
+        return [header, b"", b"", b"", b""]
+    push = np.zeros(0)
+    if isinstance(W, DirectedWeights):
+        W, push = W.A, W.B.data
+    rows = plain(W)
+    return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]
 
 
 def read_weights(path: str) -> Any:
