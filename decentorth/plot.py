@@ -199,7 +199,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
             return say(function_help(draw, "decentorth plot FOLDERS", summary))
         return say(call(draw, words))
 
-    return alone(tokens, work, name="decentorth.plot", refused=REFUSALS)
+    return alone(tokens, work, name="decentorth plot", refused=REFUSALS)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import math
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial, reduce
 from itertools import product
@@ -91,7 +91,12 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, output: Ru
     root = communicator.rank == 0
     resumed = None
     if settings.resume is not None:
-        by_root(communicator, lambda: settings.continues and output.hold())
+
+        def hold() -> None:
+            if settings.continues:
+                output.hold()
+
+        by_root(communicator, hold)
         try:
             with SettingUp(root and not settings.quiet):
                 resumed = run.resume(settings.resume)
@@ -268,8 +273,10 @@ def exit_code(status: str, converged: bool, require_converged: bool, ended_by: i
     """The exit code of a run that has ended; ``ended_by`` is the signal that ended it, 0 for none."""
     if status in ("diverged", "left_safe_region"):
         return RUNAWAY
+    if ended_by == signal.SIGINT:
+        return INTERRUPTED
     if ended_by:
-        return {signal.SIGINT: INTERRUPTED}.get(ended_by, TERMINATED)
+        return TERMINATED
     if require_converged and not converged:
         return NOT_CONVERGED
     return 0
@@ -279,13 +286,13 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
     from .stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
-    tolerances = {
+    tolerances: dict[Callable[[float], Rule], float | None] = {
         GradientNorm: settings.gradient_tolerance,
         partial(GradientNorm, relative=True): settings.relative_gradient_tolerance,
         Consensus: settings.consensus_tolerance,
         Feasibility: settings.feasibility_tolerance,
     }
-    limits = {Time: settings.time_limit, ObjectiveBelow: settings.objective_below}
+    limits: dict[Callable[[float], Rule], float | None] = {Time: settings.time_limit, ObjectiveBelow: settings.objective_below}
     rules: list[Rule] = [kind(value) for kind, value in tolerances.items() if value is not None]
     if settings.local_rule is not None:
         rules.append(settings.local_rule)

@@ -12,12 +12,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
-from .settings import Count, Finite, Natural, Positive, Settings, check, missing
+from .settings import Count, Finite, Natural, Positive, Range, Seconds, Settings, check, missing
 
 R = TypeVar("R", bound="Rule")
 
@@ -370,14 +370,14 @@ class ObjectiveBelow(Rule):
 
 @dataclass(frozen=True)
 class Time(Rule):
-    """A limit on the wall time of the iterations (without measuring), in seconds; at its end a row is recorded for this rule.
+    """A limit on the wall time of the iterations (without measuring), as 600 (seconds) or "10m"; a row is recorded at its end.
 
     A run that is resumed has the whole limit again: the seconds before are not counted.
 
     With several ranks, rank 0's clock is broadcast four times a second, or after each iteration where one takes longer.
     """
 
-    seconds: Positive
+    seconds: Annotated[Seconds, Range(above=0)]
 
     @property
     def end(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import sys
@@ -114,14 +115,17 @@ def command(tokens: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.write(f"error: cannot write to standard output ({error.strerror})\n")
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"decentorth graph: cannot write to standard output ({error.strerror})\n")
         return 1
     except MemoryError as error:
         return _refused(MemoryError(f"there is not enough memory for this: {error or 'it is used up'}"))
 
 
 def _say(lines: Iterable[str]) -> None:
+    if sys.stdout is None:  # it is closed
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
     sys.stdout.flush()
 
@@ -147,7 +151,7 @@ def _refused(error: Exception) -> int:
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None:
         text = f"cannot use {error.filename}: {error.strerror}"
-    sys.stderr.write(f"error: {' '.join(text.split())}\n")
+    sys.stderr.write(f"decentorth graph: {' '.join(text.split())}\n")
     return 2
 
 

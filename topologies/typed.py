@@ -211,6 +211,8 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
     if type(value) not in _PYTHON:
         value = plain(value)
     given = value
+    if one.time and isinstance(value, str) and not written:
+        value = seconds(value)
     if written:
         value = _made(one, value)
         if one.form is not None or (one.sequence is not None and isinstance(value, list | tuple)):

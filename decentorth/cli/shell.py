@@ -108,6 +108,7 @@ def alone(
     _mpienv.prepare_command()
     if _mpienv.rank() > 0:
         return 0
+    faults: tuple[type[Exception], ...] = (MemoryError, *failed)
     try:
         code = work(arguments(tokens))
         sys.stdout.flush()
@@ -120,7 +121,7 @@ def alone(
         if isinstance(error, OSError) and error.filename is None:  # the output, not a file
             return FAULT
         return BAD_INPUT
-    except (MemoryError, *failed) as error:
+    except faults as error:
         complain(f"{name}: {one_line(error)}")
         return FAULT
     except KeyboardInterrupt:

@@ -116,10 +116,10 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
     changes, origin = json.loads(header)
     if changes:
         return Wiring(_sequence(settings).W, origin)
-    places = [np.frombuffer(part, np.int64).copy() for part in (indptr, indices)]
+    starts, columns = [np.frombuffer(part, np.int64).copy() for part in (indptr, indices)]
     values, pushed = [np.frombuffer(part).copy() for part in (data, push)]
-    n = len(places[0]) - 1
-    rows = Csr(n, n, *places, values)
+    n = len(starts) - 1
+    rows = Csr(n, n, starts, columns, values)
     if push:
         rows = rows._replace(push=pushed)
     return Wiring(rows, origin)

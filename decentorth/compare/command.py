@@ -149,7 +149,7 @@ class CompareForm(Form[CompareConfiguration]):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Make the comparison that the arguments describe, by default those of this process, and return the exit code."""
-    return serve(tokens, CompareForm, _run, name="decentorth.compare")
+    return serve(tokens, CompareForm, _run, name="decentorth compare")
 
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:
@@ -178,7 +178,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         except KeyboardInterrupt:
             raise KeyboardInterrupt("with --out the same command goes on") from None
         except BrokenExecutor as error:
-            complain(f"decentorth.compare: {error}")
+            complain(f"decentorth compare: {error}")
             return FAULT
     together(communicator, lambda: _conclude(comparison, asked, root))
     return 0

@@ -56,7 +56,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
             found.setdefault(finding.what, finding)
     except InputError as error:
         if root:
-            complain(f"decentorth.doctor: {error}")
+            complain(f"decentorth doctor: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return alone(
         arguments,
         lambda words: say(USAGE if HELP & set(words) else _written(words)),
-        name="decentorth.scaffold",
+        name="decentorth new",
         refused=(InputError, OSError),
     )
 

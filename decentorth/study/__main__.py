@@ -46,7 +46,7 @@ class StudySettings(Settings):
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
     left = "; the same command goes on where it stopped"
-    return alone(tokens, _study, name="decentorth.study", failed=(RuntimeError, OSError), left=left)
+    return alone(tokens, _study, name="decentorth study", failed=(RuntimeError, OSError), left=left)
 
 
 def _study(words: Sequence[str]) -> int:

@@ -53,7 +53,7 @@ class TheoryForm(Command):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, or 2 with the reason on standard error."""
-    return alone(tokens, _print, name="decentorth.theory", refused=REFUSALS)
+    return alone(tokens, _print, name="decentorth theory", refused=REFUSALS)
 
 
 def _print(words: Sequence[str]) -> int:

@@ -280,7 +280,7 @@ def test_errors_of_the_command(
     assert main(tokens) == 2
     error = capsys.readouterr().err
     assert phrase in error
-    assert error.startswith("decentorth.plot: ")
+    assert error.startswith("decentorth plot: ")
 
 
 def test_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_a_kept_run_that_is_damaged_is_named(made: Path, capsys: pytest.CaptureF
         path.write_text(damage)
         assert main(["--config", str(made / "comparison.yaml"), "--out", str(copy), "--quiet"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"decentorth.compare: {path} is damaged (")
+        assert line.startswith(f"decentorth compare: {path} is damaged (")
         assert line.endswith("): remove it, and its run is made again")
 
 
@@ -189,7 +189,7 @@ def test_bad_input_is_one_line_before_anything_runs(words: str, phrase: str, cap
     assert main(words.split()) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
-    assert printed.err.startswith("decentorth.compare: ")
+    assert printed.err.startswith("decentorth compare: ")
     assert phrase in printed.err
 
 
@@ -221,7 +221,7 @@ def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
 def test_bad_input_on_ranks_is_printed_once() -> None:
     job = run_ranks(3, [*MODULE, "--algorithms", "drfgt,landing"])
     assert (job.returncode, job.stdout) == (2, ""), job.report()
-    assert len([line for line in job.stderr.splitlines() if line.startswith("decentorth.compare: ")]) == 1, job.report()
+    assert len([line for line in job.stderr.splitlines() if line.startswith("decentorth compare: ")]) == 1, job.report()
     assert "Traceback" not in job.stderr
 
 
@@ -247,7 +247,7 @@ def test_a_script_whose_worker_dies_ends_with_a_line(tmp_path: Path) -> None:
     )
     job = run_ranks(0, [str(tmp_path / "mine.py"), *SMALL[:-1], "2", "--algorithms", "averaging", "--quiet"])
     assert job.returncode == 1, job.report()
-    assert job.stderr.startswith("decentorth.compare: a worker process died (")
+    assert job.stderr.startswith("decentorth compare: a worker process died (")
     assert (job.stdout, job.stderr.count("\n")) == ("", 1), job.report()
 
 
@@ -264,7 +264,7 @@ def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert (process.returncode, said) == (130, "decentorth.compare: interrupted; with --out the same command goes on\n")
+    assert (process.returncode, said) == (130, "decentorth compare: interrupted; with --out the same command goes on\n")
     kept = {path: path.stat().st_mtime_ns for path in runs.glob("*.json")}
     assert 0 < len(kept) < 10
     assert main(words[3:]) == 0

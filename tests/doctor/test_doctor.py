@@ -136,7 +136,7 @@ def test_a_launcher_of_another_mpi_around_us() -> None:
 def test_bad_input(flags: list[str]) -> None:
     job = run_ranks(0, [*MODULE, *flags])
     assert (job.returncode, job.stdout) == (2, "")
-    assert job.stderr.startswith("decentorth.doctor: ")
+    assert job.stderr.startswith("decentorth doctor: ")
 
 
 def test_whose_an_mpi_is() -> None:

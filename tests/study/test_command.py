@@ -72,7 +72,7 @@ def test_a_missing_package_is_named_before_the_first_trial(
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
     assert main(["spectral", "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
-    assert capsys.readouterr() == ("", f"decentorth.study: {message}\n")
+    assert capsys.readouterr() == ("", f"decentorth study: {message}\n")
     assert not list(tmp_path.iterdir())
 
 

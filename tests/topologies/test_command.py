@@ -186,7 +186,7 @@ def test_a_figure_that_cannot_be_written_is_refused_without_a_table(tmp_path: Pa
 
 def test_a_file_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["file:no/such.txt"]) == 2
-    assert capsys.readouterr() == ("", "error: cannot use no/such.txt: No such file or directory\n")
+    assert capsys.readouterr() == ("", "decentorth graph: cannot use no/such.txt: No such file or directory\n")
 
 
 def test_missing_matplotlib_is_named_before_anything_is_computed(
@@ -194,7 +194,7 @@ def test_missing_matplotlib_is_named_before_anything_is_computed(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main("no_graph:6", plot=tmp_path / "x.png") == 2
-    said = 'error: figures need matplotlib: pip install "decentorth[plot]", or leave --plot out\n'
+    said = 'decentorth graph: figures need matplotlib: pip install "decentorth[plot]", or leave --plot out\n'
     assert capsys.readouterr() == ("", said)
     assert not list(tmp_path.iterdir())
 
@@ -212,7 +212,7 @@ def test_counts_are_whole_numbers(flag: str, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("words", [[], ["--weights", "uniform"]])
 def test_no_graph_is_answered_with_what_to_type(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert command(words) == 2
-    assert capsys.readouterr() == ("", "error: give a graph, as in: decentorth graph ring:10\n")
+    assert capsys.readouterr() == ("", "decentorth graph: give a graph, as in: decentorth graph ring:10\n")
 
 
 def test_mistakes_end_with_status_2() -> None:
@@ -221,7 +221,7 @@ def test_mistakes_end_with_status_2() -> None:
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("error: unknown graph 'rng'; did you mean 'ring'?")
+    assert done.stderr.startswith("decentorth graph: unknown graph 'rng'; did you mean 'ring'?")
     assert done.stderr.count("\n") == 1
 
 

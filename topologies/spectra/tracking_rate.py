@@ -51,7 +51,11 @@ class TrackingScore:
         """Iterations that reduce the error by ``reduction`` in (0, 1]: log(reduction) / log(rate); inf if rate >= 1."""
         if not 0 < reduction <= 1:
             raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
-        return float(np.log(reduction) / np.log(self.rate)) if self.rate < 1 else float("inf")
+        if self.rate >= 1:
+            return float("inf")
+        if self.rate == 0:
+            return 0.0
+        return float(np.log(reduction) / np.log(self.rate))
 
 
 def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> float:
