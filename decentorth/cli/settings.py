@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -54,6 +55,8 @@ NO_DEVICE: dict[str, object] = {
     **{"channel": (), "placement": "even", "split": "samples", "on_rank_loss": "abort"},
 }
 """Settings that a run on a device must leave at these defaults."""
+POINTS = ("spread_samples", "start", "local_tolerance", "record_agents")
+"""Settings for agents that each hold a point."""
 SELF_WEIGHT = 0.8
 ConfigFile = Annotated[
     str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml), or paper004; flags override it."
@@ -216,37 +219,38 @@ class RunSettings(CaseSettings, Place, Limits):
         super().__post_init__()
         if self.channel:
             object.__setattr__(self, "channel", tuple(specifications(self.channel)))
-            _ = self.bad_channel
-        elif self.tracker_correction:
-            raise ValueError(f"tracker_correction is for a bad channel: give channel, or drop it (now {self.tracker_correction})")
-        if self.record_agents and self.on_rank_loss == "shrink":
-            raise ValueError("record_agents needs all agents to the end: leave it or on_rank_loss=shrink out")
-        if self.on_rank_loss == "restart" and self.checkpoint_every is None:
-            raise ValueError("on_rank_loss=restart needs the agents' checkpoints: give checkpoint_every and out, or leave it out")
-        if self.spread_samples is not None and self.agents != 1:
-            raise ValueError(f"spread_samples is for a single agent, not {self.agents}: give --agents 1")
-        if self.device is not None:
-            given = [name for name in NO_DEVICE if getattr(self, name) != NO_DEVICE[name]]
-            if given:
-                raise ValueError(f"{given[0]} is not for a run on a device: leave it or device out")
-        if self.split == "features":
-            for name in ("spread_samples", "start", "local_tolerance"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name} is for agents that each hold a point: leave it out with split features")
-            if self.record_agents:
-                raise ValueError("record_agents is for agents that each hold a point: leave it out with split features")
-        if self.local_tolerance is not None:
-            _ = self.local_rule
-        elif given := [name for name in LOCAL if getattr(self, name) not in (None, ())]:
-            raise ValueError(f"{given[0]} needs local_tolerance: say what the agents' quantities are compared with")
-        if self.plot and self.out is None:
-            raise ValueError("plot needs a folder for the run: give --out FOLDER")
+        _ = self.bad_channel, self.local_rule
         if self.checkpoint_every is not None:
             from ..running.checkpoint import interval
 
             interval("checkpoint_every", self.checkpoint_every)
-            if self.out is None:
-                raise ValueError("checkpoint_every needs a folder for the run: give --out FOLDER")
+        defaults = {name: field.default for name, field in type(self).__dataclass_fields__.items()}
+        given = [name for name, default in defaults.items() if getattr(self, name) != default]
+        for names, why in self._refusals():
+            for name in names:
+                if name in given:
+                    raise ValueError(f"{name} {why}")
+
+    def _refusals(self) -> Iterator[tuple[Sequence[str], str]]:
+        """Settings that the others do not admit, and why."""
+        if not self.channel:
+            yield ["tracker_correction"], "is for a bad channel: give channel, or leave it out"
+        if self.on_rank_loss == "shrink":
+            yield ["record_agents"], "needs all agents to the end: leave it or on_rank_loss=shrink out"
+        if self.on_rank_loss == "restart" and self.checkpoint_every is None:
+            remedy = "give checkpoint_every and out, or leave it out"
+            yield ["on_rank_loss"], f"restart needs the agents' checkpoints: {remedy}"
+        if self.agents != 1:
+            yield ["spread_samples"], f"is for a single agent, not {self.agents}: give --agents 1"
+        if self.device is not None:
+            given = [name for name, default in NO_DEVICE.items() if getattr(self, name) != default]
+            yield given, "is not for a run on a device: leave it or device out"
+        if self.split == "features":
+            yield POINTS, "is for agents that each hold a point: leave it out with split features"
+        if self.local_tolerance is None:
+            yield LOCAL, "needs local_tolerance: say what the agents' quantities are compared with"
+        if self.out is None:
+            yield ["plot", "checkpoint_every"], "needs a folder for the run: give --out FOLDER"
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""
