@@ -225,9 +225,7 @@ FLAG_ERRORS = [
     ("--problem xyzzy", "--problem: unknown problem 'xyzzy'. Known: cca, "),
     ("--algorithm xyzzy", "vr_j_jobcd; and your own, by --plugin FILE.py"),
     ("--algorithm drgft", "--algorithm: unknown algorithm 'drgft'; did you mean 'drfgt'?"),
-    ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
-    ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
     ("--partition even", "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'odl', 'pca', 'rsr', 'sparse_pca', and"),
     (
         "--algorithm landing --agents 1 --order auto",
@@ -235,8 +233,6 @@ FLAG_ERRORS = [
     ),
     ("word", "unexpected 'word'; settings are flags, as --problem VALUE, and several values are joined by commas"),
     ("--agents", "--agents requires an argument"),
-    ("--agents 3 --agents 4", "--agents specified multiple times"),
-    ("--agnets 2", "unknown flag --agnets; did you mean --agents?"),
     ("--iterations 1.5e0", "--iterations: iterations must be a whole number, got '1.5e0'"),
     ("--iterations 1e30", "--iterations: iterations must be at most 9223372036854775807, got '1e30'"),
     ("--time-limit 10d", "--time-limit: time_limit must be a number of seconds, or a time such as 30s, 10m or 2h, got '10d'"),
@@ -244,7 +240,6 @@ FLAG_ERRORS = [
     ("--agents 2.5", "--agents: agents must be a whole number, got '2.5'"),
     ("--agents 0", "--agents: agents must be from 1 to 10000000, got 0"),
     ("--step-size -1", "--step-size: step_size must be positive"),
-    ("--step-size 0", "--step-size: step_size must be positive"),
     (
         "--step-size nan",
         "piecewise, bb, growing, 'auto', a positive number",
@@ -259,16 +254,9 @@ FLAG_ERRORS = [
     ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
     ("--rank-timeout 0.5", "--rank-timeout: rank_timeout must be at least 1 second, or 0 for no limit, got 0.5"),
     ("--compute-timeout -1", "--compute-timeout: compute_timeout must be at least 1 second, or 0 for no limit, got -1"),
-    ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
     ("--self-weight 1", "--self-weight: self_weight must be from 1e-12 to 0.999999999999, got 1.0"),
-    ("--self-weight 1e-320", "--self-weight: self_weight must be from 1e-12 to 0.999999999999, got 1e-320"),
-    ("--agents 99999999999999999999", "--agents: agents must be at most 9223372036854775807, got '99999999999999999999'"),
-    ("--agents 1000000000000", "--agents: agents must be from 1 to 10000000, got 1000000000000"),
-    (
-        "--iterations 9999999999999999999999",
-        "--iterations: iterations must be at most 9223372036854775807, got '9999999999999999999999'",
-    ),
     ("--plot", "plot needs a folder for the run: give --out FOLDER"),
+    ("--local-rounds 0", "--local-rounds: local_rounds needs local_tolerance"),
     ("--require-converged", "require_converged needs a tolerance"),
     (
         "--algorithm asynchronous_drfgt --require-converged",
@@ -379,15 +367,8 @@ FILE_ERRORS = [
     ("run.yaml", "agents: [1]", "run.yaml: agents: agents must be a whole number, got ['1']"),
     ("run.yaml", "agents: 190:20:30", "run.yaml: agents: agents must be a whole number, got '190:20:30'"),
     ("run.yaml", "agents: 0x10", "run.yaml: agents: agents must be a whole number, got '0x10'"),
-    ("run.yaml", "agents: 1000000000000", "run.yaml: agents: agents must be from 1 to 10000000, got 1000000000000"),
-    (
-        "run.yaml",
-        "iterations: 9999999999999999999999",
-        "iterations must be at most 9223372036854775807, got '9999999999999999999999'",
-    ),
     ("run.yaml", f"agents: {'9' * 4000}", f"agents must be at most 9223372036854775807, got '{'9' * 79}..."),
     ("run.yaml", f"agents: [{'x, ' * 5000}]", "run.yaml: a line of a configuration has at most 4096 characters; divide it"),
-    ("run.yaml", f"agents: {'x' * 4000}", f"agents must be a whole number, got '{'x' * 79}"),
     ("run.yaml", "a: 1\n" * 20000, "run.yaml: a configuration has at most 65536 bytes"),
     ("run.yaml", BOMB, "run.yaml: anchors and aliases (&name, *name) are not read; write the value in both places"),
     ("run.yaml", "agents: !!int ''", "run.yaml: tags (!!int) are not read; write the value alone"),
@@ -400,7 +381,6 @@ FILE_ERRORS = [
     ("run.yaml", "step-size: diminishing:power=2", "run.yaml: step_size: step_size 'diminishing:power=2': power must be above 0"),
     ("run.yaml", "step_size: {bb: 2}", "run.yaml: step_size: step_size must be one value, got a mapping"),
     ("run.yaml", "step_size: 1\nstep-size: 2", "run.yaml: step-size is given twice"),
-    ("run.yaml", "agents: 1\nagents: 2", "run.yaml: agents is given twice"),
     ("run.toml", "data = 2026-01-01", "run.toml: data: data must be text or None, got datetime.date(2026, 1, 1)"),
     ("run.yaml", "config: other.yaml", "run.yaml: a file cannot name another file"),
     ("run.yaml", "1: 2", "run.yaml: unknown key '1'"),
@@ -461,6 +441,11 @@ def test_a_configuration_of_gigabytes_is_not_read(tmp_path: Path) -> None:
 def test_bytes_that_are_not_text_are_refused() -> None:
     with pytest.raises(InputError, match=r"run.yaml: not a text file \(invalid start byte at byte 0\)"):
         load("run.yaml", b"\xff\xfe\x00")
+
+
+def test_a_published_experiment_that_there_is_not_is_named() -> None:
+    with pytest.raises(InputError, match="there is no configuration paper005; did you mean 'paper004'"):
+        config_bytes("paper005")
 
 
 def test_config_flag_is_read_among_others() -> None:

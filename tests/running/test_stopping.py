@@ -165,6 +165,7 @@ def test_iterations() -> None:
 
 
 def test_time() -> None:
+    assert Time("2m") == Time(120)  # type: ignore[arg-type]  # text is read
     assert Time(2.5)(row(seconds=2.0), ALONE) is None
     assert Time(2.0)(row(seconds=2.0), ALONE) == Stop("time_limit", False, "the time limit of 2 s is reached")
     with pytest.raises(ValueError, match="seconds must be positive and finite, got 0"):

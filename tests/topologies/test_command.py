@@ -225,4 +225,15 @@ def test_mistakes_end_with_status_2() -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_closed_output_is_one_line_and_a_graph_of_one_agent_none() -> None:
+    line = f"{sys.executable} -m topologies ring:1"
+    closed, whole = (
+        subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)})
+        for words in (f"{line} >&-", line)
+    )
+    assert closed.returncode == 1
+    assert closed.stderr == "decentorth graph: cannot write to standard output (Bad file descriptor)\n"
+    assert (whole.returncode, whole.stderr) == (0, "")
+
+
 ROOT = Path(topologies.__file__).parent.parent
