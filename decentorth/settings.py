@@ -13,15 +13,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, NoReturn, ParamSpec, Self, TypeVar, cast
 
-from topologies.typed import Form, Range, Seconds, Setting, declared, hint, read, settings
+from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, settings
 from topologies.words import suggestion
 
 from .display import table
 
-__all__ = ["Form", "Range", "Seconds", "Setting", "settings"]
+__all__ = ["Form", "Range", "Seconds", "Setting", "check", "settings"]
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -136,15 +136,8 @@ class Settings:
             field.
         """
         for name, annotation in declared(type(self)).items():
-            form = hint(annotation).form
-            value = getattr(self, name)
-            if form is not None:
-                object.__setattr__(self, name, form(value))
-                continue
-            try:
-                object.__setattr__(self, name, read(annotation, value))
-            except (ValueError, TypeError) as error:
-                raise type(error)(f"{name} {error}") from None
+            form = hint(annotation).form or partial(check, name, annotation)
+            object.__setattr__(self, name, form(getattr(self, name)))
         for name, why in self.idle().items():
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
                 raise ValueError(without_effect(name, why))
@@ -157,11 +150,3 @@ class Settings:
 def without_effect(name: str, why: str) -> str:
     """The message about a setting that was given and has no effect."""
     return f"{name} has no effect here, leave it out: {why}"
-
-
-def check(name: str, annotation: Any, value: Any) -> Any:
-    """The value, which must be of the annotated type; the message of the ValueError or TypeError has ``name``."""
-    try:
-        return read(annotation, value)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{name} {error}") from None

@@ -12,7 +12,7 @@ from shutil import get_terminal_size
 from textwrap import wrap as wrapped
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from topologies.typed import Hint, Setting, hint, parameters, read, settings
+from topologies.typed import Hint, Setting, check, hint, parameters, settings
 from topologies.words import either, nearest
 
 T = TypeVar("T")
@@ -131,9 +131,9 @@ class Parser(argparse.ArgumentParser):
         given, rest = self.divided(words)
         for name, text in given.items():
             try:
-                given[name] = read(self.known[name].hint, text, written=True)
+                given[name] = check(name, self.known[name].hint, text, written=True)
             except (ValueError, TypeError) as error:
-                raise InputError(f"--{spelled(name)}: {name} {error}") from None
+                raise InputError(f"--{spelled(name)}: {error}") from None
         return given, rest
 
     def format_help(self) -> str:

@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
-from topologies.typed import declared
-from topologies.typed import read as read_value
+from topologies.typed import check, declared
 from topologies.words import normal_name, suggestion
 
 T = TypeVar("T")
@@ -70,9 +69,9 @@ def values(where: str, name: str, hints: Hints, text: str) -> dict[str, Any]:
     found = {}
     for key, written in parameters(where, name, hints, text).items():
         try:
-            found[key] = read_value(hints[key], written, written=True)
+            found[key] = check(key, hints[key], written, written=True)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{where}: {key} {error}") from None
+            raise ValueError(f"{where}: {error}") from None
     return found
 
 

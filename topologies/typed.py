@@ -181,10 +181,8 @@ def _annotated(found: Hint, extra: tuple[Any, ...]) -> Hint:
     """The parts of an annotation with more facts about it."""
     for one in extra:
         if isinstance(one, Range):
-            kinds = []
-            for kind in found.kinds:
-                kinds.append(kind._replace(ranges=(*kind.ranges, one)))
-            found = found._replace(kinds=tuple(kinds))
+            kinds = tuple(kind._replace(ranges=(*kind.ranges, one)) for kind in found.kinds)
+            found = found._replace(kinds=kinds)
         elif isinstance(one, Form):
             found = found._replace(form=one.of)
         elif isinstance(one, str):
@@ -239,6 +237,14 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
     if bounds is not None:
         raise ValueError(f"must be {bounds}, got {value}")
     raise _refusal(one, given)
+
+
+def check(name: str, annotation: Any, value: Any, written: bool = False) -> Any:
+    """The value that `read` gives; the message of its ValueError or TypeError begins with ``name``."""
+    try:
+        return read(annotation, value, written)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name} {error}") from None
 
 
 def _refusal(one: Hint, value: Any) -> ValueError | TypeError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from topologies.flags import HELP, InputError, Parser, arguments, call, function_help, refuse, spelled, take, unknown
-from topologies.typed import read
+from topologies.typed import check
 from topologies.words import shortened, suggestion
 
 __all__ = ["HELP", "InputError", "Parser", "arguments", "call", "function_help", "refuse", "spelled", "take", "unknown"]
@@ -38,10 +38,7 @@ def with_flags(text: str) -> str:
 
 def read_value(name: str, annotation: Any, value: Any) -> Any:
     """The value of a setting from the text of a flag or the content of a file; errors have ``name``."""
-    try:
-        return read(annotation, value, written=True)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{name} {error}") from None
+    return check(name, annotation, value, written=True)
 
 
 def specifications(words: Iterable[str]) -> list[str]:
