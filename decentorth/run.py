@@ -330,9 +330,9 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
         even_bounds(settings.agents, communicator.size)
     if communicator.rank > 0:
         return
-    if settings.out is not None and not (settings.overwrite or settings.dry_run or settings.continues):
-        refuse_existing(settings.out)
     if settings.out is not None and not settings.dry_run:
+        if not (settings.overwrite or settings.continues):
+            refuse_existing(settings.out)
         refuse_foreign(settings.out)
     if settings.record:
         from .cli.run_output import check_recorder
@@ -353,8 +353,7 @@ def _problem(configuration: Configuration) -> Any:
     blocks = settings.spread_samples
     if settings.split == "features":
         if not hasattr(made, "features"):
-            why = "cannot have its features split over agents: take --problem pca, lda or cca"
-            raise InputError(f"{settings.problem} {why}")
+            raise InputError(f"{settings.problem} cannot split features: take --problem pca, lda or cca")
         return made.features(settings.agents, settings.seed)
     if blocks is None:
         return made.problem(settings.agents, settings.seed)
