@@ -1,4 +1,7 @@
-"""Packages whose names are imported when first used (PEP 562); their imports under ``if TYPE_CHECKING`` are the list of them."""
+"""Packages whose names are imported when first used (PEP 562).
+
+Their imports under ``if TYPE_CHECKING`` are the list of the names.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,13 @@ from importlib import import_module
 def exports(package: str) -> dict[str, str]:
     """The module of each name that the source of a package imports from its own modules."""
     loader = sys.modules[package].__loader__
-    source: str = loader.get_source(package)  # type: ignore[union-attr]  # every loader of source has it
-    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.level == 1]
-    return {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
+    source: str = loader.get_source(package)  # type: ignore[union-attr]
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            for alias in node.names:
+                found[alias.name] = f"{package}.{node.module}"
+    return found
 
 
 def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

@@ -1,4 +1,4 @@
-"""Short texts, and HTML for notebooks: a title, facts by name, and a small curve as an inline SVG."""
+"""Short texts, and HTML for notebooks: a title, facts by name, and a small curve as inline SVG."""
 
 from __future__ import annotations
 
@@ -18,27 +18,32 @@ def shape(sides: Iterable[int]) -> str:
 
 
 def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
-    """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale; nothing where there are fewer than two."""
+    """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale.
+
+    It is empty for fewer than two values.
+    """
     points = [(float(a), math.log10(b)) for a, b in zip(x, y, strict=True) if 0 < b < math.inf]
     if len(points) < 2:
         return ""
-    (left, low), (right, high) = map(min, zip(*points, strict=True)), map(max, zip(*points, strict=True))
+    columns = list(zip(*points, strict=True))
+    (left, low), (right, high) = map(min, columns), map(max, columns)
     across, up = (WIDTH - 4) / ((right - left) or 1), (HEIGHT - 4) / ((high - low) or 1)
-    path = " ".join(f"{2 + (a - left) * across:.1f},{HEIGHT - 2 - (b - low) * up:.1f}" for a, b in points)
+    places = [(2 + (a - left) * across, HEIGHT - 2 - (b - low) * up) for a, b in points]
+    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
+    box = f'width="{WIDTH}" height="{HEIGHT}" role="img"'
     caption = f"{name}: 10^{high:.1f} to 10^{low:.1f}, iterations {left:g} to {right:g}"
     return (
-        f'<figure style="margin:0"><svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{escape(caption)}">'
+        f'<figure style="margin:0"><svg {box} aria-label="{escape(caption)}">'
         f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="1.5"/></svg>'
         f"<figcaption><small>{escape(caption)}</small></figcaption></figure>"
     )
 
 
 def table(title: str, facts: Mapping[str, object], picture: str = "") -> str:
-    """A title, a table of facts by name, and a picture, as HTML without scripts, styles or files of its own."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(str(value))}</td></tr>'
-        for name, value in facts.items()
-    )
+    """A title, a table of facts by name, and a picture, as HTML without scripts or files."""
+    left = 'style="text-align:left"'
+    cells = [(escape(name), escape(str(value))) for name, value in facts.items()]
+    rows = "".join(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in cells)
     return f"<div><strong>{escape(title)}</strong><table>{rows}</table>{picture}</div>"
 
 
@@ -54,7 +59,8 @@ class Shown:
         return ""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self._facts().items())})"
+        facts = [f"{name}={value}" for name, value in self._facts().items()]
+        return f"{type(self).__name__}({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
         return table(type(self).__name__, self._facts(), self._picture())

@@ -1,7 +1,7 @@
-"""Plugins: Python files that their user names on the command line, and that register methods and problems when they are executed.
+"""Plugins: Python files, named on the command line, that register methods and problems.
 
-Nothing else executes a file that is named by a setting: a configuration or a checkpoint that names plugins is refused unless the
-command line names them too.
+Nothing else executes a file that a setting names: a configuration or a checkpoint that names
+plugins is refused unless the command line names them too.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ def load(path: str | os.PathLike[str]) -> ModuleType:
     if place in _LOADED:
         return _LOADED[place]
     if not place.is_file():
-        raise ValueError(f"there is no file {path}: name a plugin's file, or make one with decentorth new")
+        hint = "name a plugin's file, or make one with decentorth new"
+        raise ValueError(f"there is no file {path}: {hint}")
     if place.suffix != ".py":
-        raise ValueError(f"{path} is no Python file: a plugin is a file that ends in .py; make one with decentorth new")
-    name = f"decentorth_plugin_{re.sub('[^0-9A-Za-z_]', '_', place.stem)}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+        hint = "a plugin is a file that ends in .py; make one with decentorth new"
+        raise ValueError(f"{path} is no Python file: {hint}")
+    folder = hashlib.sha256(str(place).encode()).hexdigest()[:8]
+    name = f"decentorth_plugin_{re.sub('[^0-9A-Za-z_]', '_', place.stem)}_{folder}"
     spec = importlib.util.spec_from_file_location(name, place)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # annotations are looked up here, and other processes find its classes here
+    sys.modules[name] = module  # for annotations, and for classes in other processes
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -54,14 +57,13 @@ def loaded() -> tuple[str, ...]:
 
 def digest() -> bytes:
     """SHA-256 of the plugins of this process, for comparing ranks."""
-    return hashlib.sha256(b"".join(hashlib.sha256(place.read_bytes()).digest() for place in _LOADED)).digest()
+    files = [hashlib.sha256(place.read_bytes()).digest() for place in _LOADED]
+    return hashlib.sha256(b"".join(files)).digest()
 
 
 def _line(error: BaseException, place: Path) -> str:
     """The last line of the file that was reached, in words; none if it is not known."""
-    number = None
-    if isinstance(error, SyntaxError):
-        number = error.lineno
+    number = getattr(error, "lineno", None)  # of a SyntaxError
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(place):

@@ -1,16 +1,18 @@
-"""The registries of algorithms and problems by their names on the command line and in files; `register` adds a user's own.
+"""The registries of algorithms and problems by name; `register` adds a user's own.
 
-A method is entered by its import in ``algorithms/__init__.py``, the settings of a problem by theirs in ``problems/__init__.py``.
-Each is called as its file, without ``_settings`` behind. Installed packages enter theirs by entry points of the groups
-``decentorth.algorithms`` and ``decentorth.problems``, which are looked up only for help and for names that are not built in.
+The import in ``algorithms/__init__.py`` enters a method, that in ``problems/__init__.py`` the
+settings of a problem. Each has the name of its file, without ``_settings`` behind. Installed packages
+enter theirs by entry points of the groups ``decentorth.algorithms`` and ``decentorth.problems``,
+which are looked up only for help and for names that are not built in.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import cached_property, partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from topologies import text
@@ -23,19 +25,24 @@ from ._lazy import exports
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+Entry = type[Any]
+"""A dataclass: a method, or the settings of a problem."""
+Entries = dict[str, Callable[[], Entry]]
+"""Functions that import a dataclass, by its name."""
+
 
 class Registry:
     """A mapping of names to frozen dataclasses, of a ``kind`` that messages name.
 
-    ``load`` gives the built-in entries, each as a function that imports it, when the first one is needed.
+    ``load`` gives the built-in entries when the first one is needed.
     """
 
-    def __init__(self, kind: str, load: Callable[[], dict[str, Callable[[], type[Any]]]] = dict) -> None:
+    def __init__(self, kind: str, load: Callable[[], Entries] = dict) -> None:
         self.kind = kind
         self._load = load
 
     @cached_property
-    def _entries(self) -> dict[str, Callable[[], type[Any]]]:
+    def _entries(self) -> Entries:
         return self._load()
 
     @cached_property
@@ -49,13 +56,17 @@ class Registry:
         """All known names, sorted."""
         return tuple(sorted({*self._entries, *self._installed}))
 
-    def get(self, name: str) -> type[Any]:
+    def entries(self) -> dict[str, Entry]:
+        """Every dataclass by its name."""
+        return {name: self.get(name) for name in self.names()}
+
+    def get(self, name: str) -> Entry:
         """The dataclass called ``name`` (case and dashes do not matter).
 
         Raises
         ------
         ValueError
-            When the name is unknown, or its package cannot be imported; the message gives the nearest name and the list.
+            The name is unknown, or its package cannot be imported; the message has the nearest name.
         """
         key = _key(name)
         if key not in self._entries and key in self._installed:
@@ -63,40 +74,42 @@ class Registry:
         if key in self._entries:
             return self._entries[key]()
         hint = suggestion(key, self.names()) or "."
-        known = f"{', '.join(self.names())}; and your own, by --plugin FILE.py (in Python: register)"
-        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known}")
+        known = f"{', '.join(self.names())}; and your own, by --plugin FILE.py"
+        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known} (in Python: register)")
 
     def defaults(self) -> dict[str, Any]:
         """Every entry that can be had with its default settings, by name."""
         found = {}
         for name in self.names():
-            with suppress(TypeError, ValueError):  # it needs settings, or its package cannot be imported
+            with suppress(TypeError, ValueError):  # it needs settings, or its package is broken
                 found[name] = self.get(name)()
         return found
 
     def read(self, specification: str) -> Any:
-        """The object that text such as ``"drfgt:penalty=10"`` describes; a ValueError for a name or a parameter that is unknown."""
+        """The object that text such as ``"drfgt:penalty=10"`` describes.
+
+        Raises ValueError for an unknown name or parameter.
+        """
         word, _, written = specification.partition(":")
         return text.read(repr(specification), normal_name(word), self.get(word.strip()), written)
 
-    def add(self, name: str, entry: type[Any]) -> None:
+    def add(self, name: str, entry: Entry) -> None:
         """Add a user's own dataclass under a new name."""
         key = _key(name)
+        what = f"{self.kind} {name!r}"
         if not (dataclasses.is_dataclass(entry) and isinstance(entry, type)):
-            raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
+            raise TypeError(f"{what} must be a dataclass (its fields become flags), got {entry!r}")
         if key in self._entries:
-            raise ValueError(f"the {self.kind} {key!r} exists already: register yours under another name")
+            raise ValueError(f"the {what} exists already: register yours under another name")
         self._entries[key] = lambda: entry
 
     def _load_installed(self, key: str) -> None:
-        """Enter the dataclass of an installed package, which may have registered itself on import."""
+        """Enter the dataclass of an installed package, unless its import has registered it."""
         point = self._installed[key]
         try:
             entry = point.load()
         except Exception as error:
-            package = point.value
-            if point.dist is not None:
-                package = point.dist.name
+            package = getattr(point.dist, "name", point.value)
             what = f"{self.kind} {key!r} of the installed package {package}"
             raise ValueError(f"{what} cannot be imported: {error}") from error
         if key not in self._entries or self._entries[key]() is not entry:
@@ -108,29 +121,31 @@ def _key(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _algorithms() -> dict[str, Callable[[], type[Any]]]:
-    listed = exports(_methods.__name__).items()
-    return {module.rpartition(".")[2]: partial(getattr, _methods, one) for one, module in listed if one not in _methods.WRAPPERS}
+def _built_in(package: ModuleType, end: str = "", others: Collection[str] = ()) -> Entries:
+    """The classes of a package whose names have the ``end``, without ``others``, by their files."""
+    found: Entries = {}
+    for one, module in exports(package.__name__).items():
+        if one.endswith(end) and one not in others:
+            file = module.rpartition(".")[2].removesuffix("_settings")
+            found[file] = partial(getattr, package, one)
+    return found
 
 
-def _settings() -> dict[str, Callable[[], type[Any]]]:
-    listed = [(one, module.rpartition(".")[2]) for one, module in exports(_problems.__name__).items() if one.endswith("Settings")]
-    return {module.removesuffix("_settings"): partial(getattr, _problems, one) for one, module in listed}
+algorithms = Registry("algorithm", partial(_built_in, _methods, others=_methods.WRAPPERS))
+problems = Registry("problem", partial(_built_in, _problems, "Settings"))
 
 
-algorithms = Registry("algorithm", _algorithms)
-problems = Registry("problem", _settings)
+def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[Entry], Entry]:
+    """A class decorator that enters a dataclass under ``name``, for the command line and for files.
 
-
-def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:
-    """A class decorator that makes a dataclass available on the command line and in files under ``name``.
-
-    An algorithm is a frozen dataclass with ``init`` and ``step``; a problem is a frozen dataclass of settings with a
-    method ``problem(n_agents, seed)``. ``decentorth new algorithm NAME`` writes an example.
+    An algorithm is a frozen dataclass with ``init`` and ``step``. A problem is a frozen dataclass
+    of settings with a method ``problem(n_agents, seed)``. ``decentorth new algorithm NAME`` writes
+    an example.
     """
+    registry = {"algorithm": algorithms, "problem": problems}[kind]
 
-    def enter(entry: type[Any]) -> type[Any]:
-        {"algorithm": algorithms, "problem": problems}[kind].add(name, entry)
+    def enter(entry: Entry) -> Entry:
+        registry.add(name, entry)
         return entry
 
     return enter

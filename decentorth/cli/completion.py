@@ -1,10 +1,11 @@
-"""Shell completion of ``decentorth``: what the word under the cursor may become, asked of the command itself at every TAB."""
+"""Shell completion of ``decentorth``, which the shell asks at every TAB."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from .flags import InputError, Parser, spelled
 from .form import Form
 from .listing import KINDS
 
+Words = Sequence[str]
 Load = Callable[[str], Any]
 """A function that gives an object of the package by its place, "module:name"."""
 
@@ -67,28 +69,34 @@ VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
 
 
 def install(words: Sequence[str]) -> int:
-    """Write the script of the shell that ``words`` name, by default of $SHELL: 0, or 2 with the reason."""
-    shell, *others = words or [Path(os.environ.get("SHELL", "")).name]
-    if others or shell not in SCRIPTS:
-        known = ", ".join(SCRIPTS)
-        sys.stderr.write(f"decentorth: --install-completion takes one of {known}, or nothing for the shell in $SHELL\n")
-        return 2
+    """Write the script of the shell that ``words`` name, by default of $SHELL.
+
+    Return 0, or 2 with the reason.
+    """
+    shell, *more = words or [Path(os.environ.get("SHELL", "")).name]
+    if more or shell not in SCRIPTS:
+        known = f"one of {', '.join(SCRIPTS)}, or nothing for the shell in $SHELL"
+        return _refused(f"--install-completion takes {known}")
     if os.environ.get("HOME") == "":
-        sys.stderr.write("decentorth: --install-completion writes into your home folder, and HOME does not name one\n")
-        return 2
+        place = "your home folder, and HOME does not name one"
+        return _refused(f"--install-completion writes into {place}")
     place, text = SCRIPTS[shell]
     path = Path(place).expanduser()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        sys.stderr.write(f"decentorth: cannot write {path}: {error.strerror}\n")
-        return 2
+        return _refused(f"cannot write {path}: {error.strerror}")
     sys.stdout.write(f"{path}\n")
     return 0
 
 
-def answer(commands: Iterable[str], load: Load) -> int:
+def _refused(reason: str) -> int:
+    sys.stderr.write(f"decentorth: {reason}\n")
+    return 2
+
+
+def answer(commands: Words, load: Load) -> int:
     """Print what the last word of $COMP_LINE may become, up to $COMP_POINT, one a line."""
     line = os.environ.get("COMP_LINE", "")
     point = os.environ.get("COMP_POINT", "")
@@ -106,19 +114,20 @@ def answer(commands: Iterable[str], load: Load) -> int:
     return 0
 
 
-def candidates(before: Sequence[str], last: str, commands: Iterable[str], load: Load) -> Iterable[str]:
+def candidates(before: Words, last: str, commands: Words, load: Load) -> Iterable[str]:
     """The words that may follow ``before``; flags only where ``last`` begins one."""
     if not before:
         return (*commands, "--help", "--version", "--install-completion")
     command, *given = before
     known = flags(command, given, load)
-    flag = before[-1]
+    flag = "".join(given[-1:])
     name = flag.removeprefix("--").replace("-", "_")
     if flag.startswith("--") and name in known:
         one = hint(known[name].hint)
+        if name in VALUES:
+            return VALUES[name]()
         if bool not in one.types:
-            names = VALUES.get(name, lambda: map(str, one.choices))
-            return names()
+            return map(str, one.choices)
     if command in ARGUMENTS and not given and not last.startswith("-"):
         return ARGUMENTS[command](load)
     return ["--help", *(f"--{spelled(name)}" for name in known)]
@@ -138,5 +147,6 @@ def flags(command: str, given: Sequence[str], load: Load) -> Mapping[str, Settin
         named, _ = Parser({"": own}).divided([*given, ""])
     except InputError:
         named = {}
-    names = [f"--{kind}={name}" for kind, name in named.items() if name in found.entries[kind].names()]
-    return {name: one for group in found(names).groups.values() for name, one in group.items()}
+    entries = [(kind, name) for kind, name in named.items() if name in found.entries[kind].names()]
+    form = found([f"--{kind}={name}" for kind, name in entries])
+    return dict(ChainMap(*form.groups.values()))

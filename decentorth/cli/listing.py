@@ -1,4 +1,4 @@
-"""The command ``decentorth list``: the names that commands take, each with the first sentence of its documentation."""
+"""The command ``decentorth list``: the names that commands take, each with a sentence."""
 
 from __future__ import annotations
 
@@ -7,36 +7,43 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import cleandoc
 from shutil import get_terminal_size
-from textwrap import wrap
+from textwrap import TextWrapper
 
-from .flags import HELP, arguments, unknown
+from topologies.flags import HELP, unknown
+
+from .. import registry
 
 _COLUMN = 24
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Print the names of a kind, by default for this process's arguments: 0, or 2 with the reason on standard error."""
-    words = arguments(tokens)
-    if not words or HELP & set(words):
-        sys.stdout.write(f"Usage: decentorth list {'|'.join(KINDS)}\n\nPrint the names of a kind, each with a sentence.\n")
+    """Print the names of a kind: 0, or 2 with the reason on standard error.
+
+    The arguments are those of this process by default.
+    """
+    if tokens is None:
+        tokens = sys.argv[1:]
+    if not tokens or HELP & set(tokens):
+        usage = f"Usage: decentorth list {'|'.join(KINDS)}"
+        sys.stdout.write(f"{usage}\n\nPrint the names of a kind, each with a sentence.\n")
         return 0
-    kind, *others = words
+    kind, *more = tokens
     kind = kind.lower()
-    error = None
     if kind not in KINDS:
-        error = unknown(f"unexpected {words[0]!r:.80}", kind, KINDS, "")
-    elif others:
-        error = unknown(f"unexpected {others[0]!r:.80}", kind, KINDS, "give one kind")
-    if error is not None:
-        sys.stderr.write(f"decentorth list: {error} (kinds: {', '.join(KINDS)})\n")
-        return 2
+        return _refused(unknown(f"unexpected {tokens[0]!r:.80}", kind, KINDS, ""))
+    if more:
+        return _refused(f"unexpected {more[0]!r:.80}; give one kind")
     width = max(60, min(get_terminal_size().columns, 120))
+    wrapper = TextWrapper(width, break_on_hyphens=False, break_long_words=False)
+    wrapper.subsequent_indent = " " * _COLUMN
     for name, entry in sorted(KINDS[kind]().items()):
-        head = f"{name:<{_COLUMN}}"
-        text = head + sentence(entry)
-        lines = wrap(text, width, subsequent_indent=" " * _COLUMN, break_on_hyphens=False, break_long_words=False)
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write(wrapper.fill(f"{name:<{_COLUMN}}{sentence(entry)}") + "\n")
     return 0
+
+
+def _refused(reason: object) -> int:
+    sys.stderr.write(f"decentorth list: {reason} (kinds: {', '.join(KINDS)})\n")
+    return 2
 
 
 def sentence(entry: object) -> str:
@@ -44,18 +51,6 @@ def sentence(entry: object) -> str:
     paragraph = " ".join(cleandoc(entry.__doc__ or "").split("\n\n")[0].split())
     first = re.split(r"(?<=[^A-Z])\. (?=[A-Z])", paragraph)[0]
     return re.sub(r"`+", "", first).rstrip(".:") + "."
-
-
-def _problems() -> Mapping[str, object]:
-    from ..registry import problems
-
-    return {name: problems.get(name) for name in problems.names()}
-
-
-def _algorithms() -> Mapping[str, object]:
-    from ..registry import algorithms
-
-    return {name: algorithms.get(name) for name in algorithms.names()}
 
 
 def _graphs() -> Mapping[str, object]:
@@ -79,8 +74,8 @@ def _faults() -> Mapping[str, object]:
 
 
 KINDS: Mapping[str, Callable[[], Mapping[str, object]]] = {
-    "problems": _problems,
-    "algorithms": _algorithms,
+    "problems": registry.problems.entries,
+    "algorithms": registry.algorithms.entries,
     "graphs": _graphs,
     "weights": _weights,
     "faults": _faults,

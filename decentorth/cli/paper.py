@@ -9,7 +9,7 @@ import matplotlib.style
 from topologies.pictures import Picture
 
 STYLE = "decentorth.paper"
-"""The style sheet, the file ``paper.mplstyle`` of the package, by the name that matplotlib takes."""
+"""The style sheet of the package, ``paper.mplstyle``, by its name in matplotlib."""
 
 
 class PaperFigure(Picture):

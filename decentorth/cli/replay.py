@@ -1,16 +1,20 @@
-"""``decentorth replay FILE``: the run of an asynchronous log once more, in one process, to the same ``iterates_sha256``.
+"""``decentorth replay FILE`` repeats the run of an asynchronous log in one process.
 
-The log has the run's settings; its data are read again. Exit codes: 0 the same iterates, 1 others, 2 bad input, 130 interrupted.
+It ends with the same ``iterates_sha256``. The log has the run's settings; its data are read again.
+Exit codes: 0 the same iterates, 1 others, 2 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from topologies.flags import HELP
+
 from .config import Command
-from .flags import HELP, InputError, arguments
+from .flags import InputError
 from .shell import FAULT, REFUSALS, complain, one_line, say, serve, together
 
 if TYPE_CHECKING:
@@ -18,15 +22,17 @@ if TYPE_CHECKING:
 
 USAGE = """Usage: decentorth replay FILE [--plugin FILE]
 
-Repeat the run of an asynchronous method in one process, from the log that --log has written, and compare the iterates."""
+Repeat the run of an asynchronous method in one process, from the log that --log has written,
+and compare the iterates."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Do what the arguments say; the exit code."""
-    words = arguments(tokens)
-    if not words or HELP & set(words):
+    if tokens is None:
+        tokens = sys.argv[1:]
+    if not tokens or HELP & set(tokens):
         return say(USAGE)
-    return serve(words, Command, _replay, name="decentorth")
+    return serve(tokens, Command, _replay, name="decentorth")
 
 
 def _replay(words: Sequence[str], communicator: Communicator) -> int:
@@ -37,8 +43,8 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     if path.startswith("-"):
         raise InputError("give the log first, as in: decentorth replay run.log --plugin FILE.py")
     if flags and not flags[0].startswith("--plugin"):
-        why = "since the log has the run's settings"
-        raise InputError(f"replay takes a log and --plugin alone, {why}, got {flags[0]!r:.80}")
+        known = "a log and --plugin alone, since the log has the run's settings"
+        raise InputError(f"replay takes {known}, got {flags[0]!r:.80}")
     header = together(communicator, lambda: _header(path))
     saved = {**header["settings"], "log": None, "schedule": path}
     configuration = together(communicator, partial(_resolved, path, flags, saved))
@@ -49,14 +55,15 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
         result = run.solve(Options(rows=2))
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
-    if result.iterates_sha256 != header.get("iterates_sha256"):
-        complain(
-            f"decentorth: the iterates differ from those of {path}: iterates_sha256 is {result.iterates_sha256} here, and "
-            f"{header.get('iterates_sha256')!r:.80} there; give the same data, on the same type of machine"
-        )
+    here, there = result.iterates_sha256, header.get("iterates_sha256")
+    if here != there:
+        hashes = f"iterates_sha256 is {here} here, and {there!r:.80} there"
+        hint = "give the same data, on the same type of machine"
+        complain(f"decentorth: the iterates differ from those of {path}: {hashes}; {hint}")
         return FAULT
-    measured = ", ".join(f"{name} {result.row.values[name]:.3g}" for name in ("gradient_norm", "consensus_rms", "feasibility"))
-    return say(f"iterates_sha256 {result.iterates_sha256}, as in the log; {measured}")
+    names = ("gradient_norm", "consensus_rms", "feasibility")
+    measured = ", ".join(f"{name} {result.row.values[name]:.3g}" for name in names)
+    return say(f"iterates_sha256 {here}, as in the log; {measured}")
 
 
 def _header(path: str) -> Mapping[str, Any]:
@@ -64,9 +71,8 @@ def _header(path: str) -> Mapping[str, Any]:
 
     header = read(path).header
     if not isinstance(header.get("settings"), dict) or not header["settings"]:
-        raise ValueError(
-            f"{path} was written in Python, without settings: solve its problem with AsynchronousDRFGT(schedule={path!r})"
-        )
+        hint = f"solve its problem with AsynchronousDRFGT(schedule={path!r})"
+        raise ValueError(f"{path} was written in Python, without settings: {hint}")
     return header
 
 
