@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -149,4 +148,7 @@ def flags(command: str, given: Sequence[str], load: Load) -> Mapping[str, Settin
         named = {}
     entries = [(kind, name) for kind, name in named.items() if name in found.entries[kind].names()]
     form = found([f"--{kind}={name}" for kind, name in entries])
-    return dict(ChainMap(*form.groups.values()))
+    known: dict[str, Setting] = {}
+    for group in form.groups.values():
+        known |= group
+    return known
