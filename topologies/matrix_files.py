@@ -160,6 +160,8 @@ def npz_keys(path: Path) -> list[str]:
 def npz_array(path: Path, key: str) -> NDArray[Any]:
     """The array ``key`` in the archive at ``path``."""
     with reading(path), zipfile.ZipFile(path) as archive:
+        if f"{key}.npy" not in archive.namelist():
+            raise ValueError(f"it holds no array {key!r}")
         info = archive.getinfo(f"{key}.npy")
         require_unpacked(info.file_size, info.compress_size)
         with archive.open(info) as file:

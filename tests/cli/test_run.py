@@ -178,7 +178,7 @@ def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -
     np.save("small.npy", last[0, :2])
     for start, message in (
         ("missing", "cannot start from missing: missing does not exist"),
-        ("a", "a/final.npz holds no array 'x'; give a run's folder"),
+        ("a", "a/final.npz cannot be read: it holds no array 'x'; give a run's folder"),
         ("text.npy", "text.npy is not numeric (dtype <U1): save it as floating-point numbers or integers; give a run's folder or"),
         ("small.npy", "x0 (--start) must have the shape of one agent's point"),
     ):
