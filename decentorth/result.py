@@ -153,7 +153,8 @@ class Result(FinishedRun):
     @classmethod
     def of(cls, run: Any, outcome: Any) -> Self:
         """The result of a run that has ended so."""
-        state, stop, labels = outcome.state, outcome.stop, run.arguments.mixing[1]
+        state, stop = outcome.state, outcome.stop
+        labels = getattr(run.problem, "sites", ()) or run.arguments.mixing[1]
         return cls(
             x=state.x,
             **stop._asdict(),

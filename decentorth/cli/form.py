@@ -85,7 +85,7 @@ class Form(ABC, Generic[C]):
         if path is not None:
             self.file |= load(path, raw)
         self.file |= shared or {}
-        self.agents: int | None = None
+        self.fixed: dict[str, Any] = {}
         first = {kind: self.own[kind] for kind in ("plugin", *self.entries)}
         early, _ = Parser({"": first}).divided(self.tokens)
         self._load_plugins(early.get("plugin", ()))
@@ -99,7 +99,7 @@ class Form(ABC, Generic[C]):
         """The form of these arguments, with the file and the earlier run that they name."""
         path = early_flag(words, "config")
         made = cls(words, path, config_bytes(path), cls.earlier(words))
-        made.agents = made.fixed_agents()
+        made.fixed = made.fixed_settings()
         return made
 
     def shared(self) -> bytes:
@@ -196,10 +196,7 @@ class Form(ABC, Generic[C]):
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The given settings, from flags and file, and separately the text of the settings given by flag."""
         given, by_flag = self._read
-        given = given | self.names
-        if self.agents is not None:
-            given.setdefault("agents", self.agents)
-        return given, by_flag
+        return given | self.fixed | self.names, by_flag
 
     @cached_property
     def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -223,15 +220,38 @@ class Form(ABC, Generic[C]):
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
         return given, by_flag
 
-    def fixed_agents(self) -> int | None:
-        """The number of agents that the graph or the weights file fixes; None where it is given, or open.
+    def fixed_settings(self) -> dict[str, Any]:
+        """The number of agents that the files of sites, the graph or the weights file fix, and the sites' files one by one.
 
-        A ValueError for a graph or a file that cannot be used.
+        A ValueError says that they cannot be used, or differ from a given number.
         """
         given, by_flag = self.given()
-        if "agents" in given:
-            return None
-        return wiring.fixed_agents(self.build(CaseSettings, given, by_flag))
+        files = self._files(given)
+        if files and given.get("split", "samples") != "samples":
+            raise InputError("--split features divides the columns of one table: name one file in --data")
+        agents = given.get("agents")
+        if "agents" not in given:
+            agents = wiring.fixed_agents(self.build(CaseSettings, given, by_flag))
+        for name, paths in files.items():
+            count = len(paths)
+            if agents not in (None, count):
+                other = f"--agents is {agents}: leave it out" if "agents" in given else f"the graph has {agents}"
+                raise InputError(f"--{spelled(name)} names {count} files, so there are {count} agents, but {other}")
+            agents = count
+        fixed: dict[str, Any] = {name: ",".join(paths) for name, paths in files.items()}
+        return fixed if agents is None else {**fixed, "agents": agents}
+
+    def _files(self, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """The files of the sites, for each setting of the problem that names some."""
+        from ..problems.common.division import Divided
+
+        if not issubclass(self.types["problem"], Divided):
+            return {}
+        from ..data.sites import site_files
+
+        named = {name: given[name] for name in ("data", "data_y") if isinstance(given.get(name), str)}
+        files = {name: site_files(value, given.get("agents")) for name, value in named.items()}
+        return {name: paths for name, paths in files.items() if len(paths) > 1}
 
     def _where(self, name: str, by_flag: Mapping[str, Any]) -> str:
         if name in by_flag:

@@ -79,5 +79,5 @@ def _header(path: str) -> Mapping[str, Any]:
 def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, Any]) -> Any:
     form = Command(flags, None, b"", saved)
     form.path = path
-    form.agents = form.fixed_agents()
+    form.fixed = form.fixed_settings()
     return form.resolve()

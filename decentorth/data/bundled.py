@@ -83,7 +83,9 @@ def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  #
     """
     if spec in BUNDLED:
         if columns != Columns():
-            raise ValueError(f"the bundled {spec} has no names of columns: columns, label_column and drop_missing are for tables")
+            raise ValueError(
+                f"the bundled {spec} has no names of columns: columns, exclude, label_column and drop_missing are for tables"
+            )
         return Bundled(spec)
     path = Path(spec)
     looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower() or ".mat:" in spec.lower()

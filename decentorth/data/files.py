@@ -100,6 +100,14 @@ def _table(path: Path, columns: Columns) -> Table:
     return TextTable(path, columns)
 
 
+def table(spec: str) -> Table | None:
+    """The table in a file, of which nothing is read; None for a file without names of columns. Errors as for `MatrixFile`."""
+    reader = _reader(spec)
+    if extension(reader.path) not in (".parquet", *_TEXT):
+        return None
+    return _table(reader.path, Columns())
+
+
 class MatrixFile:
     """A matrix in a file: ``m`` samples (rows) of ``d`` features.
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decentorth.data.checks import LEAVE_OUT
+from decentorth.data.checks import DROP, LEAVE_OUT
+from decentorth.data.tables import Columns
 from decentorth.protocols import Array
 
 
@@ -42,15 +43,7 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
     for name in (by, *chosen):
         if name not in known:
             raise ValueError(f"the frame has no column {name!r}: its columns are {', '.join(map(str, known))}")
-    values = np.empty((len(frame), len(chosen)))
-    for place, name in enumerate(chosen):
-        column = frame[name].to_numpy()
-        if column.dtype.kind not in "fiubO":
-            raise TypeError(f"column {name!r} must hold real numbers, got dtype {column.dtype}: choose the columns of numbers")
-        try:
-            values[:, place] = np.where(_missing(column), np.nan, column) if column.dtype.kind == "O" else column
-        except (TypeError, ValueError):
-            raise TypeError(f"column {name!r} must hold real numbers: choose the columns of numbers") from None
+    values = _numbers(frame, chosen)
     agents = frame[by].to_numpy()
     missing = np.isnan(values).any(-1) | _missing(agents)
     if missing.any() and not drop_missing:
@@ -65,6 +58,42 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
     agents, values = agents[~missing], values[~missing]
     names, owner = np.unique(agents, return_inverse=True)
     return {name: np.ascontiguousarray(values[owner == number]) for number, name in enumerate(names.tolist())}
+
+
+def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
+    """``(m_i, d)``: the samples of a site in the columns of a frame; a ValueError or TypeError names site, row label and column."""
+    names = {str(name): name for name in frame.columns}
+    try:
+        values = _numbers(frame, [names[name] for name in columns.samples])
+    except TypeError as error:
+        raise TypeError(f"{site}: {error}, or leave this one out (exclude)") from None
+    labels = list(frame.index) if hasattr(frame, "index") else list(range(len(values)))
+    missing = np.isnan(values).any(-1)
+    if columns.label is not None:
+        missing |= _missing(frame[names[columns.label]].to_numpy())
+    if columns.drop_missing:
+        values, labels = values[~missing], [label for label, out in zip(labels, missing, strict=True) if not out]
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        row, column = bad[0].tolist()
+        raise ValueError(f"{site}: row {labels[row]}, column {columns.samples[column]!r} is {values[row, column]}. {DROP}")
+    if not len(values):
+        raise ValueError(f"{site} has no row{' without a missing value' * columns.drop_missing}")
+    return values
+
+
+def _numbers(frame: Any, names: Sequence[Any]) -> Array:
+    """``(m, len(names))``: columns as numbers, NaN where a value is missing; a TypeError names one of another kind."""
+    values = np.empty((len(frame), len(names)))
+    for place, name in enumerate(names):
+        column = frame[name].to_numpy()
+        if column.dtype.kind not in "fiubO":
+            raise TypeError(f"column {name!r} must hold real numbers, got dtype {column.dtype}: choose the columns of numbers")
+        try:
+            values[:, place] = np.where(_missing(column), np.nan, column) if column.dtype.kind == "O" else column
+        except (TypeError, ValueError):
+            raise TypeError(f"column {name!r} must hold real numbers: choose the columns of numbers") from None
+    return values
 
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:

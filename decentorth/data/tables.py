@@ -34,7 +34,7 @@ _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _BATCH = 1 << 12
 """Rows of Parquet that are held at a time, besides the wanted numbers."""
 _LISTED = 20
-_CHOOSE = "choose the columns of numbers (columns), or name this one as that of the labels (label_column)"
+_CHOOSE = "leave the column out (exclude), choose the columns of numbers (columns), or take it as that of the labels (label_column)"
 
 
 class Columns(NamedTuple):
@@ -46,6 +46,8 @@ class Columns(NamedTuple):
     """The name of the column of labels."""
     drop_missing: bool = False
     """Leave out the rows in which a cell of these columns is missing."""
+    exclude: tuple[str, ...] = ()
+    """The names of columns that are left out, where ``samples`` names none."""
 
 
 class Table(Reader):
@@ -109,21 +111,22 @@ class Table(Reader):
         return text_labels(texts, self.path)
 
     @cached_property
-    def _samples(self) -> tuple[str, ...]:
+    def samples(self) -> tuple[str, ...]:
         """The names of the columns of the matrix."""
-        found = self.columns.samples or tuple(name for name in self.names if name != self.columns.label)
-        for name in (*found, *filter(None, [self.columns.label])):
+        out = (*self.columns.exclude, self.columns.label)
+        found = self.columns.samples or tuple(name for name in self.names if name not in out)
+        for name in (*found, *filter(None, [self.columns.label]), *self.columns.exclude):
             self.number(name)
             if found.count(name) > 1:
                 raise ValueError(f"column {name!r} is named more than once in columns: leave one")
         if not found:
-            raise ValueError(f"{self.path} has no column beside that of the labels, {self.columns.label!r}")
+            raise ValueError(f"{self.path} has no column beside {', '.join(map(str, filter(None, out)))}: name fewer")
         return found
 
     @cached_property
     def _kept(self) -> Index:
         """The numbers of the rows that are read."""
-        places = [self.number(name) for name in (*self._samples, *filter(None, [self.columns.label]))]
+        places = [self.number(name) for name in (*self.samples, *filter(None, [self.columns.label]))]
         total = self.count()
         if not total:
             raise ValueError(f"{self.path} is empty: it has no row")
@@ -135,16 +138,16 @@ class Table(Reader):
         return kept
 
     def place(self, row: int, column: int) -> str:
-        return self.place_of(int(self._kept[row]), self._samples[column])
+        return self.place_of(int(self._kept[row]), self.samples[column])
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        return len(self._kept), len(self._samples)
+        return len(self._kept), len(self.samples)
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         needed = self._kept[slice(None) if wanted is None else wanted]
-        require(8.0 * len(needed) * len(self._samples), "the matrix")
-        block = self.numbers(self._samples, needed)
+        require(8.0 * len(needed) * len(self.samples), "the matrix")
+        block = self.numbers(self.samples, needed)
         if len(block) != len(needed):
             raise ValueError(f"{self.path} is truncated: {len(block)} of {len(needed)} rows are there")
         return block

@@ -66,6 +66,9 @@ class AgentProblem(Shown, ABC, Generic[C]):
         The feasible set; its ``shape`` is a point's shape.
     """
 
+    sites: tuple[str, ...] = ()
+    """The names of all agents' sites, if they have names."""
+
     def __init__(self, n_agents: int, agents: slice, constraint: C) -> None:
         self.n_agents = check("n_agents", int, n_agents)
         self.agents = agents
@@ -247,6 +250,8 @@ class Deferred(NamedTuple):
     """The sizes of the data, which are compared with the free memory before anything is built."""
     sizes: Outline | None = None
     """Of a problem of random samples, the sizes of the data for which they stand."""
+    sites: tuple[str, ...] = ()
+    """The names of all agents' sites, if they have names."""
 
     def stand_in(self, more: int = 0) -> Deferred:
         """The problem with `FEW` and ``more`` random rows for each agent, at most as many as it has; itself without an outline."""

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from ...protocols import Array, Index
+from ...protocols import Array, Collective, Index
 from ...settings import Count, Positive, Settings
+from ..base import Deferred, Outline
+from .pooled import HERE
 
 SampleFile = Annotated[
     str,
-    "A file with one sample per row (.npy, .npz, .csv, .parquet, .mat, svmlight, Matrix Market or idx), or the name of bundled "
-    "data (digits).",
+    "A file with one sample per row (.npy, .npz, .csv, .parquet, .mat, svmlight, Matrix Market or idx), the files of sites, one "
+    "for each agent (north.csv,south.csv, a folder, a pattern, site-{agent}.npy), or bundled data (digits).",
 ]
 AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
 Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
@@ -31,17 +33,25 @@ class Tabular(Settings):
         The names of the columns of the samples in a table (.csv, .parquet); by default all but that of the labels.
     label_column
         The name of the column of labels in a table.
+    exclude
+        The names of columns of a table that are left out, as an identifier; the others are the samples.
     drop_missing
         Leave out the rows of a table in which a cell of these columns is missing.
     """
 
     columns: tuple[str, ...] = ()
     label_column: str | None = None
+    exclude: tuple[str, ...] = ()
     drop_missing: bool = False
 
-    def selected(self) -> tuple[tuple[str, ...], str | None, bool]:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.columns and self.exclude:
+            raise ValueError("exclude is for all columns but some, and columns names those that are read: leave one of the two out")
+
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...]]:
         """The columns that are read, as `data.Columns` has them."""
-        return self.columns, self.label_column, self.drop_missing
+        return self.columns, self.label_column, self.drop_missing, self.exclude
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +86,7 @@ class Divided(Tabular):
         return {**found, "shuffle": "it is for an even partition"}
 
 
-TABULAR = ("columns", "label_column", "drop_missing")
+TABULAR = ("columns", "label_column", "exclude", "drop_missing")
 DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", *TABULAR)
 
 
@@ -98,9 +108,18 @@ class SampleSource(ABC):
     width: int
     """The number of columns of all views together."""
 
+    sites: tuple[str, ...] = ()
+    """The names of the sites, where each agent has files of its own."""
+
     @abstractmethod
-    def read(self, agents: slice) -> list[list[Array]]:
-        """The samples ``(m_i, d)`` of each agent in ``agents``, for each view."""
+    def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
+        """The samples ``(m_i, d)`` of each agent in ``agents``, for each view; called by all ranks, which fail together."""
+
+    def deferred(self, n_agents: int, build: Callable[[slice, Collective], Any], outline: Callable[[], Outline]) -> Deferred:
+        """The problem of these samples; that of sites has no outline, as nobody can open the files of all."""
+        if self.sites:
+            return Deferred(n_agents, build, sites=self.sites)
+        return Deferred(n_agents, build, outline)
 
     def numbers(self) -> int:
         """The number of entries of all samples."""
@@ -126,7 +145,7 @@ class Division(SampleSource):
         columns = Columns(*self.settings.selected())
         if len(self.data) > 1 and columns != Columns():
             raise ValueError(
-                "columns, label_column and drop_missing are for one table, and here each view has a file: leave them out"
+                "columns, exclude, label_column and drop_missing are for one table, and here each view has a file: leave them out"
             )
         views = [resolve(name, columns) for name in self.data]
         first = views[0]
@@ -164,8 +183,39 @@ class Division(SampleSource):
     def width(self) -> int:  # type: ignore[override]
         return sum(int(view.shape[1]) for view in self._views)
 
-    def read(self, agents: slice) -> list[list[Array]]:
-        return [[view.rows(index) for index in self._parts[agents]] for view in self._views]
+    @cached_property
+    def _files(self) -> list[tuple[str, ...]]:
+        """The files of the sites, for each view; empty for views whose rows are divided."""
+        from ...data import site_files
+
+        files = [site_files(name, self.n_agents) for name in self.data]
+        if not any(files):
+            return []
+        for name, view in zip(self.data, files, strict=True):
+            if len(view) != self.n_agents:
+                raise ValueError(
+                    f"data {name!r:.200} names {max(len(view), 1)} files, one for each agent, but n_agents is {self.n_agents}: "
+                    "the number of agents is that of the files, leave it out"
+                )
+        if self.settings.partition != "even":
+            raise ValueError(f"partition {self.settings.partition} divides one table, and here each site has its own: leave it out")
+        return files
+
+    @cached_property
+    def sites(self) -> tuple[str, ...]:  # type: ignore[override]
+        from ...data import site_names
+
+        return site_names(self._files[0]) if self._files else ()
+
+    def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
+        from ...data import Columns, read_sites
+
+        if self._files:
+            columns = Columns(*self.settings.selected())
+            given = [list(zip(self.sites, files, strict=True)) for files in self._files]
+            return [read_sites(view, columns, agents, collective) for view in given]
+        with collective.together():
+            return [[view.rows(index) for index in self._parts[agents]] for view in self._views]
 
 
 @dataclass
@@ -176,8 +226,9 @@ class Generated(SampleSource):
     width: int
     draw: Callable[[int], Sequence[Array]]
 
-    def read(self, agents: slice) -> list[list[Array]]:
-        drawn = [self.draw(agent) for agent in range(agents.start, agents.stop)]
+    def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
+        with collective.together():
+            drawn = [self.draw(agent) for agent in range(agents.start, agents.stop)]
         return [list(view) for view in zip(*drawn, strict=True)]
 
 

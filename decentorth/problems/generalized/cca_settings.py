@@ -92,21 +92,20 @@ class CCASettings(Divided):
         source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> CCA:
-            with collective.together():
-                views = self._views(source, agents)
+            views = self._views(source, agents, collective)
             first, second = [self._prepared(name, view, collective) for name, view in views.items()]
             return CCA(
                 first, second, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
             )
 
-        return Deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0))
+        return source.deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0))
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
         source = self._source(1, seed)
 
         def build() -> SplitCCA:
-            whole = [self._prepared(name, view, HERE)[0] for name, view in self._views(source, slice(0, 1)).items()]
+            whole = [self._prepared(name, view, HERE)[0] for name, view in self._views(source, slice(0, 1), HERE).items()]
             first, second = [self.ridge * float((view * view).mean()) for view in whole]
             left, right = [by_features(view, n_agents) for view in whole]
             return SplitCCA(left, right, self.rank, (first, second))
@@ -120,11 +119,12 @@ class CCASettings(Divided):
         files = [name for name in (self.data, self.data_y) if name is not None]
         return Division(files, self, n_agents, seed)
 
-    def _views(self, source: SampleSource, agents: slice) -> dict[str, list[Array]]:
+    def _views(self, source: SampleSource, agents: slice, collective: Collective) -> dict[str, list[Array]]:
         """The two views of the agents' samples, by name."""
-        views = source.read(agents)
-        if len(views) == 1:
-            views = _halves(views[0], self.width)
+        views = source.read(agents, collective)
+        with collective.together():
+            if len(views) == 1:
+                views = _halves(views[0], self.width)
         return dict(zip(("first", "second"), views, strict=True))
 
     def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:

@@ -68,8 +68,7 @@ class L1PCASettings(Divided):
         source = Division((self.data,), self, n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
-            with collective.together():
-                mine = source.read(agents)[0]
+            mine = source.read(agents, collective)[0]
             if self.center:
                 mine = centered(mine, collective)
             if self.normalize:
@@ -84,4 +83,4 @@ class L1PCASettings(Divided):
             d, copies = source.width, 2.0 if self.center or self.normalize else 1.0
             return Outline(source.counts, d, copies, lambda own: self._beside(own, d), made)
 
-        return Deferred(n_agents, build, outline)
+        return source.deferred(n_agents, build, outline)

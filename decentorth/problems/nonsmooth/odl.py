@@ -127,8 +127,7 @@ class ODLSettings(Divided):
         source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> OrthogonalDictionaryLearning:
-            with collective.together():
-                mine = source.read(agents)[0]
+            mine = source.read(agents, collective)[0]
             if self.data and self.normalize:
                 mine = normalized(mine, collective)
             return OrthogonalDictionaryLearning(
@@ -144,7 +143,7 @@ class ODLSettings(Divided):
 
             return Outline(source.counts, n, 2.0 if self.data and self.normalize else 1.0, made=made)
 
-        return Deferred(n_agents, build, outline)
+        return source.deferred(n_agents, build, outline)
 
     def _dictionary(self, seed: int) -> Array | None:
         """``(n, n)``: the dictionary of generated samples, the same on every rank."""

@@ -26,7 +26,7 @@ import numpy as np
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Range, check
-from ..base import Deferred, Loadable, Outline, on_each_rank, stream
+from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import agent_weights, samples
 from ..common.division import Divided, Division, SampleFile, even_counts, idle_data
 from ..common.pooled import with_spectrum
@@ -252,14 +252,14 @@ class RSRSettings(Divided):
             return self._generated(n_agents, seed)
         source = Division((self.data,), self, n_agents, seed)
 
-        def make(agents: slice) -> RobustSubspaceRecovery:
-            mine = source.read(agents)[0]
+        def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
+            mine = source.read(agents, collective)[0]
             if self.normalize:
                 mine = [on_sphere(a) for a in mine]
             return RobustSubspaceRecovery(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
 
         copies = 2.0 if self.normalize else 1.0
-        return on_each_rank(n_agents, make, lambda: self._outline(source.counts, source.width, copies))
+        return source.deferred(n_agents, build, lambda: self._outline(source.counts, source.width, copies))
 
     def _outline(self, counts: Sequence[int], d: int, copies: float, known: bool = False) -> Outline:
         def made(rows: list[Array], agents: slice) -> RobustSubspaceRecovery:

@@ -201,8 +201,7 @@ class ICASettings(Divided):
 
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
             mixing = self._mixing(seed)
-            with collective.together():
-                mine = source.read(agents)[0]
+            mine = source.read(agents, collective)[0]
             mine = centered(mine, collective)
             if not self.whiten:
                 with collective.together():
@@ -221,7 +220,7 @@ class ICASettings(Divided):
 
             return Outline(source.counts, n, 2.0, made=made if self.whiten and n <= d else None)
 
-        return Deferred(n_agents, build, outline)
+        return source.deferred(n_agents, build, outline)
 
     def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or mixed Laplace sources of unit variance, each agent's drawn from its own stream."""

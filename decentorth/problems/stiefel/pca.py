@@ -209,8 +209,7 @@ class PCASettings(Divided):
         source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> PCA:
-            with collective.together():
-                mine = source.read(agents)[0]
+            mine = source.read(agents, collective)[0]
             mine, m = self._prepared(mine, collective), None
             if self.weighting == "samples":
                 m = number_of_rows(mine, collective)
@@ -224,7 +223,7 @@ class PCASettings(Divided):
             changed = self.data == "synthetic" or self.center or self.scale != 1.0
             return Outline(source.counts, source.width, 1.0 + changed, lambda own: gram_numbers(own, source.width), made)
 
-        return Deferred(n_agents, build, outline)
+        return source.deferred(n_agents, build, outline)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""

@@ -114,12 +114,14 @@ class Run(Shown):
 
     def _own_problem(self, problem: Any) -> Problem[Any]:
         """The part of the problem that this process has."""
-        own: Problem[Any]
+        own: Any
         if isinstance(problem, Deferred):
             own = problem.build(self.network.agents, self.collective)
+            if problem.sites:
+                own.sites = problem.sites
         else:
             own = problem.restrict(self.network.agents)
-        return own
+        return own  # type: ignore[no-any-return]  # problems have one of two kinds
 
     def _check_problem(self, problem: Problem[Any]) -> None:
         """Raise a TypeError for a problem that this kind of run cannot have."""

@@ -1,0 +1,183 @@
+"""The samples of sites, one for each agent: their files, and tables whose columns are matched by name."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decentorth.data.bundled import BUNDLED
+from decentorth.data.files import MatrixFile, extension, table
+from decentorth.data.frames import frame_rows
+from decentorth.data.tables import Columns
+from decentorth.protocols import Array, Collective
+from topologies.words import suggestion
+
+PLACE = "{agent}"
+"""What stands for an agent's number in the name of a file."""
+_ARCHIVE = re.compile(r"(?i)(\.(?:npz|mat)):.*$")
+
+
+def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
+    """The files that ``spec`` names, one for each site; none where it names a single file or a bundled set.
+
+    Parameters
+    ----------
+    spec
+        Files with commas between them, in their order; or a folder, a pattern (``sites/*.csv``) or a name with ``{agent}``, in natural
+        order.
+    n_agents
+        With ``{agent}`` and fewer files in reach, the files of the agents 0 to ``n_agents - 1``.
+
+    Raises
+    ------
+    ValueError
+        There is no such file, or two have the same name without folder and ending.
+    """
+    path = Path(spec).expanduser()
+    if spec in BUNDLED:
+        return ()
+    if path.is_dir():
+        found = [str(file) for file in path.iterdir() if extension(file) and not file.name.startswith(".")]
+    elif path.exists():
+        return ()
+    elif "," in spec:
+        files = tuple(map(str.strip, spec.split(",")))
+        _check_names(files)
+        return files
+    elif PLACE in spec:
+        found = glob.glob("[0-9]*".join(map(glob.escape, str(path).split(PLACE))))
+        if len(found) < (n_agents or 0):
+            return tuple(str(path).replace(PLACE, str(agent)) for agent in range(n_agents or 0))
+    elif re.search(r"[*?\[]", spec):
+        found = glob.glob(str(path))
+    else:
+        return ()
+    if not found:
+        raise ValueError(
+            f"data {spec!r} names no file, seen from {Path.cwd()}: give the files of the sites, as north.csv,south.csv"
+        )
+    files = tuple(sorted(found, key=_natural))
+    _check_names(files)
+    return files
+
+
+def site_names(files: Sequence[str]) -> tuple[str, ...]:
+    """The names of the sites: those of their files, without folders and endings."""
+    paths = [Path(_ARCHIVE.sub(r"\1", file)) for file in files]
+    return tuple(path.name[: len(path.name) - len(extension(path))] for path in paths)
+
+
+def _check_names(files: Sequence[str]) -> None:
+    """Raise ValueError for files that give two sites the same name."""
+    names = site_names(files)
+    if "" in names:
+        raise ValueError(f"data {','.join(files)!r:.200} has an empty name: leave one comma between two files")
+    twice, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        same = " and ".join(file for file, name in zip(files, names, strict=True) if name == twice)
+        raise ValueError(f"{count} sites are named {twice!r}, after {same}: give each file a name of its own, or leave one out")
+
+
+def _natural(text: str) -> list[str | int]:
+    """The key that sorts ``site-2`` before ``site-10``."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", text)]
+
+
+class SiteTable(NamedTuple):
+    """The samples of a site before the columns of all sites are known to agree."""
+
+    site: str
+    """The site in words."""
+    known: tuple[str, ...] | None
+    """The names of all columns; None for samples without names."""
+    width: int
+    """The number of columns of samples without names."""
+    read: Callable[[Columns], Array]
+    """The samples ``(m_i, d)`` in these columns."""
+
+    @classmethod
+    def of(cls, name: str, samples: Any) -> SiteTable:
+        """The samples in a file, of which only the names or the header are read, in a frame or in an array."""
+        if isinstance(samples, str | os.PathLike):
+            file = os.fspath(samples)
+            words, found = f"site {name} ({file})", table(file)
+            if found is not None:
+                return cls(words, found.names, 0, lambda columns: MatrixFile(file, columns).matrix())
+            return cls(words, None, MatrixFile(file).shape[1], lambda columns: MatrixFile(file, columns).matrix())
+        if hasattr(samples, "columns"):
+            names = tuple(map(str, samples.columns))
+            return cls(f"site {name}", names, 0, lambda columns: frame_rows(f"site {name}", samples, columns))
+        width = np.shape(samples)[1] if np.ndim(samples) == 2 else 0  # others are refused by the problem
+        return cls(f"site {name}", None, width, lambda columns: samples)
+
+    def chosen(self, columns: Columns) -> tuple[str, ...]:
+        """The names of the columns of the samples, in their order here."""
+        out = (*columns.exclude, columns.label)
+        return columns.samples or tuple(name for name in self.known or () if name not in out)
+
+    def check(self, first: SiteTable, columns: Columns) -> None:
+        """Raise ValueError unless the columns are those of the first site, in any order."""
+        if self.known is None or first.known is None:
+            if self.known != first.known:
+                without, beside = (self, first) if self.known is None else (first, self)
+                raise ValueError(f"{without.site} has no names of columns, and {beside.site} has: give all sites a line of names")
+            if self.width != first.width:
+                raise ValueError(f"{self.site} has {self.width} columns, and {first.site} has {first.width}: give all the same")
+            return
+        wanted, own = first.chosen(columns), self.chosen(columns)
+        for name in filter(None, (*wanted, columns.label)):
+            if name not in self.known:
+                near = suggestion(name, [other for other in self.known if other not in wanted]) or ":"
+                leave = "name others (columns)" if columns.samples else f"leave it out (exclude {name})"
+                raise ValueError(f"{self.site} has no column {name!r}{near} add it, or {leave}")
+        more = [name for name in own if name not in wanted]
+        if more:
+            raise ValueError(
+                f"{self.site} has a column {more[0]!r}, and {first.site} has none: leave it out (exclude {more[0]}), or choose "
+                "the columns (columns)"
+            )
+
+
+def read_sites(given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective) -> list[Array]:
+    """The samples of the sites ``agents``, the columns in the order of those of the first site.
+
+    Parameters
+    ----------
+    given
+        For each of all sites its name, and its file, frame or array; only those of ``agents`` are opened.
+
+    Raises
+    ------
+    ValueError
+        On every rank: samples cannot be read, or their columns are others than those of the first site; names site and column.
+    """
+    with collective.together():
+        tables = [SiteTable.of(*given[agent]) for agent in range(agents.start, agents.stop)]
+    first = [tables[0].site, tables[0].known, tables[0].width] if agents.start == 0 else None
+    known = {name for one in tables for name in one.known or ()}
+    every = [json.loads(text) for text in collective.everyone(json.dumps([first, [*known.intersection(columns.exclude)]]).encode())]
+    site, names, width = next(head for head, _ in every if head)
+    leading = SiteTable(site, None if names is None else tuple(names), width, tables[0].read)
+    with collective.together():
+        if names is None and columns != Columns():
+            raise ValueError(f"{site} has no names of columns: columns, exclude, label_column and drop_missing are for tables")
+        _check_exclude(columns.exclude, {name for _, found in every for name in found}, leading)
+        for one in tables:
+            one.check(leading, columns)
+        alike = Columns() if names is None else columns._replace(samples=leading.chosen(columns), exclude=())
+        return [one.read(alike) for one in tables]
+
+
+def _check_exclude(exclude: Sequence[str], found: set[str], first: SiteTable) -> None:
+    """Raise ValueError for a column to be left out that no site has."""
+    for name in exclude:
+        if name not in found:
+            raise ValueError(f"no site has the column {name!r} to exclude{suggestion(name, first.known or ())}")
