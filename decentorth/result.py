@@ -28,6 +28,26 @@ _MAIN = ("gradient_norm", "subgradient_norm", "objective")
 _METRICS = ("objective", *_MAIN[:2], "consensus_rms", "feasibility", "error")
 
 
+class SitePoints(np.ndarray):
+    """Points of agents, ``(n_local, *shape)``, each of which also has the name of its site: ``x["north"]``."""
+
+    sites: tuple[str, ...] = ()
+
+    def __new__(cls, x: Array, sites: tuple[str, ...]) -> Self:
+        """A view of ``x``."""
+        self = x.view(cls)
+        self.sites = sites
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        """The points of a site, or what the array has there."""
+        if isinstance(key, str):
+            if key not in self.sites:
+                raise KeyError(f"no site {key!r} is here: there is {', '.join(self.sites) or 'none'}")
+            key = self.sites.index(key)
+        return np.asarray(self)[key]
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class FinishedRun(Shown):
     """The end of a run.
@@ -48,7 +68,7 @@ class FinishedRun(Shown):
     n_agents
         The number of agents over all ranks.
     labels
-        The names of all agents, where the network has them; else None.
+        The names of all agents, where the sites or the network have them; else None.
     """
 
     x: Array
@@ -60,6 +80,11 @@ class FinishedRun(Shown):
     seconds: Mapping[str, float]
     n_agents: int
     labels: tuple[str, ...] | None = None
+
+    @property
+    def sites(self) -> tuple[str, ...] | None:
+        """The names of the sites, in the order of the agents: `labels`."""
+        return self.labels
 
     @property
     def _own(self) -> slice:
@@ -154,9 +179,11 @@ class Result(FinishedRun):
     def of(cls, run: Any, outcome: Any) -> Self:
         """The result of a run that has ended so."""
         state, stop = outcome.state, outcome.stop
-        labels = getattr(run.problem, "sites", ()) or run.arguments.mixing[1]
+        sites = getattr(run.problem, "sites", ())
+        labels = sites or run.arguments.mixing[1]
+        here = tuple(labels[i] for i in run.numbers[run.problem.agents]) if sites else ()
         return cls(
-            x=state.x,
+            x=SitePoints(state.x, here) if here else state.x,
             **stop._asdict(),
             history=outcome.history,
             row=outcome.row,

@@ -84,7 +84,7 @@ def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  #
     if spec in BUNDLED:
         if columns != Columns():
             raise ValueError(
-                f"the bundled {spec} has no names of columns: columns, exclude, label_column and drop_missing are for tables"
+                f"the bundled {spec} has no columns by name: columns, exclude, label_column and drop_missing are for tables"
             )
         return Bundled(spec)
     path = Path(spec)

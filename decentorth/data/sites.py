@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from decentorth.protocols import Array, Collective
 from topologies.words import suggestion
 
 PLACE = "{agent}"
-"""What stands for an agent's number in the name of a file."""
+"""The place of an agent's number in the name of a file."""
 _ARCHIVE = re.compile(r"(?i)(\.(?:npz|mat)):.*$")
 
 
@@ -31,8 +32,8 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
     Parameters
     ----------
     spec
-        Files with commas between them, in their order; or a folder, a pattern (``sites/*.csv``) or a name with ``{agent}``, in natural
-        order.
+        Files with commas between them, in their order; or a folder, a pattern (``sites/*.csv``) or a name with ``{agent}``, in
+        natural order.
     n_agents
         With ``{agent}`` and fewer files in reach, the files of the agents 0 to ``n_agents - 1``.
 
@@ -61,9 +62,7 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
     else:
         return ()
     if not found:
-        raise ValueError(
-            f"data {spec!r} names no file, seen from {Path.cwd()}: give the files of the sites, as north.csv,south.csv"
-        )
+        raise ValueError(f"data {spec!r} names no file, seen from {Path.cwd()}: give those of the sites, as north.csv,south.csv")
     files = tuple(sorted(found, key=_natural))
     _check_names(files)
     return files
@@ -106,6 +105,8 @@ class SiteTable(NamedTuple):
     @classmethod
     def of(cls, name: str, samples: Any) -> SiteTable:
         """The samples in a file, of which only the names or the header are read, in a frame or in an array."""
+        if samples is None:
+            raise ValueError(f"site {name} belongs to this rank, and its samples are None here: give them, or their file")
         if isinstance(samples, str | os.PathLike):
             file = os.fspath(samples)
             words, found = f"site {name} ({file})", table(file)
@@ -144,6 +145,37 @@ class SiteTable(NamedTuple):
                 f"{self.site} has a column {more[0]!r}, and {first.site} has none: leave it out (exclude {more[0]}), or choose "
                 "the columns (columns)"
             )
+
+
+def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
+    """The name and the samples of each site, and the names where they have any, else none.
+
+    ``sites`` is a dictionary from names to samples, a list or generator of samples, or a text for `site_files`.
+    """
+    if isinstance(sites, str | os.PathLike):
+        sites = site_files(os.fspath(sites)) or (os.fspath(sites),)
+    if callable(sites):
+        raise TypeError("sites is a function: give it to from_loader, with the number of agents")
+    if hasattr(sites, "columns"):
+        raise TypeError("sites is one frame: give a dictionary of frames, as data.split_frame(frame, by=...) makes it")
+    if isinstance(sites, Mapping):
+        given = [(str(name), samples) for name, samples in sites.items()]
+        return given, tuple(name for name, _ in given)
+    every = list(sites)
+    if every and all(isinstance(one, str | os.PathLike) for one in every):
+        files = tuple(map(os.fspath, every))
+        _check_names(files)
+        return list(zip(site_names(files), files, strict=True)), site_names(files)
+    return [(str(number), samples) for number, samples in enumerate(every)], ()
+
+
+@contextlib.contextmanager
+def naming(names: Sequence[str]) -> Iterator[None]:
+    """Errors inside have the names of the sites in place of the numbers of the agents."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise type(error)(re.sub(r"\bagent (\d+)\b", lambda found: f"site {names[int(found[1])]}", str(error))) from None
 
 
 def read_sites(given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective) -> list[Array]:

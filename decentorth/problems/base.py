@@ -317,6 +317,51 @@ class Loadable:
         return Deferred(n_agents, build)
 
     @classmethod
+    def from_sites(cls, sites: Any, *settings: Any, columns: Any = None, **more: Any) -> Deferred:
+        """A problem of sites that each hold their own samples; a rank opens only those of its own agents.
+
+        Parameters
+        ----------
+        sites
+            A dictionary from the names of the sites to their samples, a list or generator of samples, or their files as one text:
+            ``"north.csv,south.csv"``, a folder or a pattern. Samples are an array, a frame of pandas or polars, a file, a function
+            without arguments that returns one of these, or, for a problem of several arrays, a tuple of them. None stands for the
+            samples of other ranks.
+        columns
+            A `data.Columns` of the tables, whose columns are matched by name; by default all columns.
+        settings, more
+            The settings of the class.
+
+        Raises
+        ------
+        ValueError, TypeError
+            On every rank, when the run begins: the samples of a site cannot be used; names site, row and column.
+        """
+        from ..data.sites import naming, read_sites, sites_of
+        from ..data.tables import Columns
+
+        problem: Any = cls
+        given, names = sites_of(sites)
+        every = [name for name, _ in given]
+
+        def view(samples: Any, number: int) -> Any:
+            return samples[number] if cls._arrays > 1 and samples is not None else samples
+
+        def build(agents: slice, collective: Collective) -> Any:
+            own: list[Any] = [None] * len(given)
+            with collective.together():
+                for agent in range(agents.start, agents.stop):
+                    samples = given[agent][1]
+                    own[agent] = samples() if callable(samples) else samples
+                views = [[(name, view(one, k)) for name, one in zip(every, own, strict=True)] for k in range(cls._arrays)]
+            lists = [read_sites(part, columns or Columns(), agents, collective) for part in views]
+            found = cls._of_all(lists[0], collective)
+            with collective.together(), naming(every):
+                return problem(*lists, *settings, n_agents=len(given), first_agent=agents.start, **found | more)
+
+        return Deferred(len(given), build, sites=names)
+
+    @classmethod
     def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
         """The arguments that need the data of all agents, of which ``data`` are those here."""
         return {}

@@ -19,7 +19,7 @@ C22_i + r2 I, whose means they are (`protocols.LocalProducts`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,7 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import GeneralizedStiefel, Product, SampleCovariance
 from ...sets.retractions import plus
-from ..base import AgentProblem, Deferred, Selection, selected
+from ..base import AgentProblem, Loadable, Selection, selected
 from ..common.checks import samples
 from ..common.pooled import HERE, Fold, here, root_inverse
 from ..common.rows import Runs
@@ -42,7 +42,7 @@ _LARGEST_FORMED = 2000
 """The number of columns in a view above which a single agent's covariance is not formed and the answer not computed."""
 
 
-class CCA(AgentProblem[Any]):
+class CCA(AgentProblem[Any], Loadable):
     """f_i(X, Y) = -tr(X^T C12_i Y) over St_{C11 + r1 I} x St_{C22 + r2 I}, a point being [X; Y].
 
     Parameters
@@ -70,6 +70,8 @@ class CCA(AgentProblem[Any]):
     ValueError
         When shapes do not fit, an entry is not finite, ``rank`` exceeds n1 or n2, or a covariance with its ridge is singular.
     """
+
+    _arrays = 2
 
     def __init__(
         self,
@@ -115,16 +117,9 @@ class CCA(AgentProblem[Any]):
         self.error_name = "" if self._pooled is None else "correlation_gap"
         super().__init__(n, slice(first_agent, first_agent + len(rows)), constraint)
 
-    @staticmethod
-    def from_loader(loader: Callable[[int], tuple[Array, Array]], n_agents: int, rank: int, *, ridge: float = 0.0) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> (A_i, B_i)``."""
-
-        def build(agents: slice, collective: Collective) -> CCA:
-            with collective.together():
-                first, second = map(list, zip(*[loader(agent) for agent in range(agents.start, agents.stop)], strict=True))
-            return CCA(first, second, rank, ridge=ridge, n_agents=n_agents, first_agent=agents.start, collective=collective)
-
-        return Deferred(n_agents, build)
+    @classmethod
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+        return {"collective": collective}
 
     def _form(self, a: Array, b: Array) -> tuple[Array, ...]:
         """An agent's samples, or its covariances where these take fewer flops to multiply with."""
