@@ -11,7 +11,6 @@ from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matr
 from decentorth.data.frames import split_frame
 from decentorth.data.labels import Labels
 from decentorth.data.partitions import KINDS, by_column, by_label, dirichlet, even, partition
-from decentorth.data.sites import read_sites, site_files, site_names
 from decentorth.data.tables import Columns
 from decentorth.data.triples import Triples, load_triples
 from decentorth.settings import missing
@@ -33,10 +32,7 @@ __all__ = [
     "load_matrix",
     "load_triples",
     "partition",
-    "read_sites",
     "resolve",
-    "site_files",
-    "site_names",
     "split_frame",
 ]
 

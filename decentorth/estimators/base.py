@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -22,6 +24,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from .. import registry
 from ..api import Result, solve
 from ..certificate import Certificate, certify
+from ..data.sites import naming, sites_of
+from ..network import connect, even_bounds
+from ..network.collective import AgentCollective
 from ..problems import Deferred
 from ..problems.common.checks import matrices, same_columns, same_names
 from ..problems.features.split import SplitPencil
@@ -156,15 +161,38 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         split: Any = result.problem
         return split.joined(result.x, result.collective), self.certificate_
 
-    def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
-        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
-        for agent, samples in enumerate(agents):
-            if issparse(samples):
-                raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
-        checked = matrices(name, agents)
-        same_columns(name, checked)
-        same_names(name, agents)
-        validate_data(self, agents[0], skip_check_array=True)
+    def _agents(self, name: str, agents: Any) -> list[Any]:
+        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``.
+
+        Where a rank gives None for the agents of others, all are checked by their ranks, and None stays in the list. Also sets
+        ``_counts``, the number of samples of each agent, and ``sites_``, the names of the sites, for a dictionary.
+        """
+        given, self.sites_ = sites_of(agents)
+        every, samples = [site for site, _ in given], [one for _, one in given]
+        communicator = connect()
+        collective = AgentCollective(communicator, even_bounds(len(given), communicator.size))
+        own, partial = slice(0, len(given)), any(one is None for one in samples)
+        if any(flag == b"1" for flag in collective.everyone(b"1" if partial else b"0")):
+            own = collective.own
+        mine = samples[own]
+        checked: list[Any] = [None] * len(given)
+        with collective.together(), naming(every) if self.sites_ else nullcontext():
+            for agent, one in enumerate(mine, own.start):
+                if one is None:
+                    raise ValueError(f"{name} of agent {agent} is None on rank {collective.rank}, which holds it: give it there")
+                if issparse(one):
+                    raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
+            checked[own] = matrices(name, mine, own.start)
+            same_columns(name, checked[own], own.start)
+            same_names(name, mine, own.start)
+            validate_data(self, mine[0], skip_check_array=True)
+        names = [*map(str, getattr(self, "feature_names_in_", ()))]
+        collective.same(f"the columns of {name}", repr((self.n_features_in_, names)).encode())
+        counts = [len(one) for one in checked[own]]
+        if len(counts) < len(given):
+            every_part = collective.everyone(json.dumps(counts).encode())
+            counts = [count for part in every_part for count in json.loads(part)]
+        self._counts: list[int] = counts
         return checked
 
     def _coordinates(self, X: Any) -> Array:
@@ -196,6 +224,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
         samples = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=self._least_features)
+        self._counts = [len(samples)]
         return self._fit([samples], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
@@ -207,7 +236,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent.
+            X_i, ``(m_i, d)``, of each agent: a list, or a dictionary from the names of sites (then ``sites_``). PCA and ICA also
+            take None for the agents of other ranks.
         W
             ``(n, n)``: mixing matrix, symmetric and doubly stochastic, a networkx graph, or the name of one: as for `solve`.
 

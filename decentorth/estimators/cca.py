@@ -20,6 +20,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import problems
+from ..data.sites import sites_of
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
@@ -148,12 +149,17 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent; with ``split="features"``
         each agent's features of both views, ``(m, a_i)`` and ``(m, b_i)``, of the same samples: one of the two may have no column.
         """
+        given, names = sites_of(agents)
+        agents = [pair for _, pair in given]
         for i, pair in enumerate(agents):
+            if pair is None:
+                raise TypeError(f"CCA needs the pair of every agent, got None of agent {i}: problems.CCA.from_sites takes own ones")
             if len(pair) != 2:
                 raise ValueError(f"each agent holds a pair (X_i, y_i) of views, got {len(pair)} arrays of agent {i}")
         if by_features(split):
             return self._fit_features([np.asarray(x) for x, _ in agents], [np.asarray(y) for _, y in agents], W)
         firsts = self._agents("X", [first for first, _ in agents])
+        self.sites_ = names
         targets = [np.asarray(second) for _, second in agents]
         self._predict_1d = all(second.ndim == 1 for second in targets)
         seconds = matrices("y", [second[:, None] if second.ndim == 1 else second for second in targets])

@@ -72,9 +72,9 @@ class ICA(ComponentEstimator):
     n_components: int | None = None
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
-        n, counts = len(agents), np.array([len(x) for x in agents], dtype=np.float64)
+        n, counts = len(agents), np.array(self._counts, dtype=np.float64)
         rank = self.n_components
-        check_components(rank, min(int(counts.sum()), agents[0].shape[1]), "the fewer of samples and features")
+        check_components(rank, min(int(counts.sum()), self.n_features_in_), "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> problems.ICA:
             mean = pooled.mean(agents[own], collective)

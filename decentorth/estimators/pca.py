@@ -123,6 +123,7 @@ class PCA(ComponentEstimator):
         X = X.astype(np.float64, copy=False)
         if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT):
             return self._fit_directly(X)
+        self._counts = [len(X)]
         return self._fit([X], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
@@ -192,8 +193,8 @@ class PCA(ComponentEstimator):
     def _fit(self, agents: list[Array], W: Any) -> Self:
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
-        n, count = len(agents), sum([len(x) for x in agents])
-        rank = check_components(self.n_components, min(count, agents[0].shape[1]), "the fewer of samples and features")
+        n, count = len(agents), sum(self._counts)
+        rank = check_components(self.n_components, min(count, self.n_features_in_), "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> Components:
             mean = pooled.mean(agents[own], collective)

@@ -35,9 +35,9 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
             f"{'one matrix' if split else 'an array'} of shape {shape}{split}"
         )
     if isinstance(values, Mapping):
-        raise TypeError(
-            f"{name} must be a list, got a mapping of {', '.join(map(str, values)):.80}: give list(values.values()), or from_sites(values, ...), which keeps the names"
-        )
+        listed = ", ".join(map(str, values))[:80]
+        cure = "give list(values.values()), or the mapping to from_sites, which keeps the names"
+        raise TypeError(f"{name} must be a list, got a mapping of {listed}: {cure}")
     if isinstance(values, Iterator):
         raise TypeError(f"{name} must be a list with one matrix for each agent, got {type(values).__name__}: give list(...) of it")
     if values is None or np.isscalar(values):

@@ -186,7 +186,7 @@ class Division(SampleSource):
     @cached_property
     def _files(self) -> list[tuple[str, ...]]:
         """The files of the sites, for each view; empty for views whose rows are divided."""
-        from ...data import site_files
+        from ...data.sites import site_files
 
         files = [site_files(name, self.n_agents) for name in self.data]
         if not any(files):
@@ -203,12 +203,13 @@ class Division(SampleSource):
 
     @cached_property
     def sites(self) -> tuple[str, ...]:  # type: ignore[override]
-        from ...data import site_names
+        from ...data.sites import site_names
 
         return site_names(self._files[0]) if self._files else ()
 
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
-        from ...data import Columns, read_sites
+        from ...data import Columns
+        from ...data.sites import read_sites
 
         if self._files:
             columns = Columns(*self.settings.selected())
