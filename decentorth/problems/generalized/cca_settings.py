@@ -31,6 +31,8 @@ class CCASettings(Divided):
         (idx and others). With data_y the first view itself. Or synthetic: Gaussian views with shared factors.
     data_y
         A file with the second view, row for row the samples of data.
+    columns_y
+        The names of the columns of the second view, in the table whose columns make the first.
     rank
         How many pairs of canonical directions.
     ridge
@@ -55,6 +57,7 @@ class CCASettings(Divided):
 
     data: str = "digits"
     data_y: str | None = None
+    columns_y: tuple[str, ...] = ()
     rank: Count = 5
     ridge: NotNegative = 0.01
     width: Annotated[int, Range(least=2)] | None = None
@@ -75,16 +78,24 @@ class CCASettings(Divided):
             raise ValueError(
                 "data_y goes with a file in data, whose rows are then the first view: not with synthetic data, nor width"
             )
+        if self.columns_y and (not self.columns or self.data_y is not None or self.width is not None):
+            raise ValueError(
+                "columns_y are the second view in the table of the first: give columns too, and neither data_y nor width"
+            )
         if self.data == "synthetic" and self.rank > min(self.dimension, self.dimension_y):
             raise ValueError(
                 f"rank must be at most dimension and dimension_y, {self.dimension} and {self.dimension_y}, got {self.rank}"
             )
 
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...]]:
+        columns, *rest = super().selected()
+        return (*columns, *self.columns_y), *rest
+
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(
             self.data != "synthetic",
             ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
-            DIVIDED,
+            (*DIVIDED, "columns_y"),
             "data synthetic",
         )
 
@@ -123,7 +134,10 @@ class CCASettings(Divided):
         """The two views of the agents' samples, by name."""
         views = source.read(agents, collective)
         with collective.together():
-            if len(views) == 1:
+            if self.columns_y:
+                own = len(self.columns)
+                views = [[np.ascontiguousarray(a[:, part]) for a in views[0]] for part in (slice(own), slice(own, None))]
+            elif len(views) == 1:
                 views = _halves(views[0], self.width)
         return dict(zip(("first", "second"), views, strict=True))
 

@@ -1,0 +1,187 @@
+"""One file for each agent: the answer of all rows in one place, whoever opens which file, and errors that name site and column."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import decentorth as do
+from decentorth.data import Columns
+from decentorth.data.sites import site_files, site_names
+from decentorth.run import main
+from tests.support.mpi import run_ranks
+
+NAMES = ("age", "pulse", "weight", "glucose")
+ORDERS = {"north": (0, 1, 2, 3), "south": (3, 1, 0, 2), "west": (0, 2, 1, 3)}
+FILES = "north.csv,south.csv,west.csv"
+CHOSEN = ("--exclude", "id,name", "--drop-missing")
+Sites = dict[str, Any]
+
+
+def rows(site: str) -> Any:
+    """The complete samples of a site, their columns in the order of `NAMES`."""
+    number = sorted(ORDERS).index(site)
+    X = np.random.default_rng(number).standard_normal((20 + 10 * number, 4)) * (3.0, 2.0, 1.0, 0.5)
+    return np.delete(X, 7, axis=0) if site == "west" else X
+
+
+def text(site: str) -> str:
+    """The table of a site, with an identifier, a name, its columns in an order of its own, and in the west a missing cell."""
+    header, order = ["id", "name"], list(ORDERS[site])
+    lines = [[f"{site}-{i}", "Ann", *map(repr, row[order].tolist())] for i, row in enumerate(rows(site))]
+    if site == "west":
+        lines.insert(7, ["west-x", "Ann", "1.5", "", "2.5", "0.5"])
+    return "\n".join(map(",".join, [header + [NAMES[j] for j in order], *lines])) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for site in ORDERS:
+        (tmp_path / f"{site}.csv").write_text(text(site), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str, problem: str = "pca") -> int:
+    rank = ("--rank", "2") if problem == "pca" else ()
+    return main(["--problem", problem, *rank, "--iterations", "2000", "--quiet", *words])
+
+
+def summary(out: Path) -> Any:
+    return json.loads((out / "summary.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("data", [FILES, ".", "*.csv"])
+def test_components_are_those_of_all_rows(folder: Path, data: str) -> None:
+    assert run("--data", data, *CHOSEN, "--gradient-tolerance", "1e-10", "--out", "out") == 0
+    points = np.load(folder / "out" / "final.npz")["x"]
+    _, _, directions = np.linalg.svd(np.concatenate([rows(site) for site in ORDERS]))
+    answer = directions[:2].T
+    for x in points:
+        np.testing.assert_allclose(x @ x.T, answer @ answer.T, atol=1e-8)
+    found = summary(folder / "out")
+    assert (found["agents"], found["labels"]) == (3, list(ORDERS))
+    assert do.load(folder / "out").sites == tuple(ORDERS)
+
+
+def test_correlations_are_those_of_all_rows(folder: Path) -> None:
+    views = ("--columns", "age,pulse", "--columns-y", "weight,glucose", "--drop-missing", "--ridge", "0")
+    words = ("--algorithm", "cdadt", "--rank", "1", "--gradient-tolerance", "1e-9", "--out", "out")
+    assert run("--data", FILES, *views, *words, problem="cca") == 0
+    X = np.concatenate([rows(site) for site in ORDERS])
+    X = X - X.mean(axis=0)
+    first, second = [np.linalg.qr(view)[0] for view in (X[:, :2], X[:, 2:])]
+    expected = -np.linalg.svd(first.T @ second, compute_uv=False)[0]
+    assert summary(folder / "out")["metrics"]["objective"] == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.ranks
+@pytest.mark.parametrize("problem", ["pca", "ica"])
+def test_a_rank_opens_only_its_own_file(folder: Path, problem: str) -> None:
+    assert run("--data", FILES, *CHOSEN, "--out", "alone", problem=problem) == 0
+    for rank, site in enumerate(ORDERS):
+        (folder / str(rank)).mkdir()
+        (folder / f"{site}.csv").rename(folder / str(rank) / f"{site}.csv")
+    rank = ("--rank", "2") if problem == "pca" else ()
+    words = ["--problem", problem, *rank, "--iterations", "2000", *CHOSEN, "--out", str(folder / "out"), "--data"]
+    job = run_ranks(3, ["-m", "tests.mpi.own_files", str(folder), *words, FILES])
+    assert job.returncode == 0, job.report()
+    assert summary(folder / "out")["iterates_sha256"] == summary(folder / "alone")["iterates_sha256"]
+    job = run_ranks(3, ["-m", "tests.mpi.own_files", str(folder), "--overwrite", *words, "north.csv,east.csv,west.csv"])
+    assert job.returncode == 2, job.report()
+    assert job.stderr.startswith("decentorth: on rank 1: ")
+    assert "no such file: east.csv" in job.stderr
+
+
+def test_files_are_in_natural_order_and_give_the_names(tmp_path: Path) -> None:
+    for number in (10, 9, 1):
+        np.save(tmp_path / f"site-{number}.npy", np.eye(3))
+    for spec in (str(tmp_path), f"{tmp_path}/*.npy", f"{tmp_path}/site-{{agent}}.npy"):
+        assert site_names(site_files(spec)) == ("site-1", "site-9", "site-10")
+    assert site_names(site_files(f"{tmp_path}/site-{{agent}}.npy", 4)) == ("site-0", "site-1", "site-2", "site-3")
+    assert site_files(f"{tmp_path}/site-1.npy") == site_files("digits") == ()
+    assert site_names(["a/b.mtx.gz", "c.npz:key", "train-images-ubyte.gz"]) == ("b", "c", "train-images")
+
+
+WRONG = [
+    (("--agents", "5"), "--data names 3 files, so there are 3 agents, but --agents is 5: leave it out"),
+    (("--topology", "grid:2x2"), "--data names 3 files, so there are 3 agents, but the graph has 4"),
+    (("--data", "north.csv,old/north.csv"), "2 sites are named 'north', after north.csv and old/north.csv"),
+    (("--data", "north.csv,,west.csv"), "leave one comma between two files"),
+    (("--data", "none/*.csv"), "names no file"),
+    (("--exclude", "id"), "north.csv: line 2, column 'name': 'Ann' is not a number; leave the column out (exclude)"),
+    (("--exclude", "id,nme"), "no site has the column 'nme' to exclude; did you mean 'name'?"),
+    (("--columns", "age,gluc", "--exclude", ""), "site north (north.csv) has no column 'gluc'; did you mean 'glucose'?"),
+    (("--data", "north.csv,short.csv"), "site short (short.csv) has no column 'weight': add it, or leave it out (exclude weight)"),
+    (("--data", "short.csv,north.csv"), "site north (north.csv) has a column 'weight', and site short (short.csv) has none"),
+    (("--data", "north.csv,empty.csv"), "empty.csv is empty: it has no row"),
+    (("--data", "north.csv,bare.npy"), "site bare (bare.npy) has no names of columns, and site north (north.csv) has"),
+    (("--drop-missing", ""), "the first is nan at line 9, column 'weight'"),
+    (("--partition", "by-label"), "partition by-label divides one table"),
+    (("--split", "features"), "--split features divides the columns of one table"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
+def test_errors_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
+    lines = text("north").splitlines()
+    (folder / "short.csv").write_text("\n".join(",".join(line.split(",")[:4]) for line in lines), encoding="utf-8")
+    (folder / "empty.csv").write_text(lines[0], encoding="utf-8")
+    np.save(folder / "bare.npy", np.eye(4))
+    given = {"--data": FILES, "--exclude": "id,name", **dict(zip(words[::2], words[1::2], strict=True))}
+    every = [word for pair in given.items() if pair[1] for word in pair]
+    assert run(*every, *["--drop-missing"] * ("--drop-missing" not in given)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def frames() -> Sites:
+    pd = pytest.importorskip("pandas")
+    return {site: pd.read_csv(f"{site}.csv") for site in ORDERS}
+
+
+def test_python_takes_the_same_sites(folder: Path) -> None:
+    columns = Columns(exclude=("id", "name"), drop_missing=True)
+
+    def solved(sites: Any, chosen: Columns | None = columns) -> do.Result:
+        return do.solve(do.problems.PCA.from_sites(sites, 2, columns=chosen), do.DRFGT(), "ring", iterations=50, seed=0)
+
+    expected = do.solve(do.problems.PCA([rows(site) for site in ORDERS], 2), do.DRFGT(), "ring", iterations=50, seed=0)
+    arrays = {site: rows(site) for site in ORDERS}
+    loaders = {site: (lambda site=site: rows(site)) for site in ORDERS}
+    for result in (solved("*.csv"), solved(frames()), solved(arrays, None), solved(loaders, None)):
+        assert result.sites == tuple(ORDERS)
+        assert result.iterates_sha256 == expected.iterates_sha256
+        np.testing.assert_array_equal(result.x["west"], expected.x[2])
+    unnamed = solved((rows(site) for site in ORDERS), None)
+    assert unnamed.sites is None
+    assert unnamed.iterates_sha256 == expected.iterates_sha256
+    with pytest.raises(KeyError, match="no site 'east' is here: there is north, south, west"):
+        solved(arrays, None).x["east"]
+
+
+def test_python_names_site_row_and_column(folder: Path) -> None:
+    labelled = {site: frame.set_index("id").drop(columns="name") for site, frame in frames().items()}
+    spoilt = {site: rows(site) for site in ORDERS}
+    spoilt["south"][3, 1] = np.inf
+    for sites, message in (
+        (labelled, "site west: row west-x, column 'weight' is nan. .*drop_missing"),
+        (frames(), "site north: column '(id|name)' must hold real numbers: .* leave this one out"),
+        (spoilt, r"A of site south must be finite; entry \[3, 1\] is inf"),
+        ({"north": rows("north"), "south": None}, "site south belongs to this rank, and its samples are None"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            do.solve(do.problems.PCA.from_sites(sites, 2), do.DRFGT(), None if len(sites) == 1 else "path", iterations=1)
+
+
+@pytest.mark.slow
+@pytest.mark.ranks
+def test_estimators_take_a_ranks_own_samples() -> None:
+    job = run_ranks(3, ["-m", "tests.estimators.own_samples"])
+    assert job.returncode == 0, job.report()
