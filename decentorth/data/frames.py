@@ -68,7 +68,7 @@ def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
     except TypeError as error:
         raise TypeError(f"{site}: {error}, or leave this one out (exclude)") from None
     labels = list(frame.index) if hasattr(frame, "index") else list(range(len(values)))
-    missing = np.isnan(values).any(-1)
+    missing = np.array(np.isnan(values).any(-1))
     if columns.label is not None:
         missing |= _missing(frame[names[columns.label]].to_numpy())
     if columns.drop_missing:

@@ -78,7 +78,9 @@ LAYERS = {
         "numpy scipy networkx yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(
-        ("decentorth.estimators",), "api certificate registry running problems sets protocols numerics", "numpy scipy sklearn"
+        ("decentorth.estimators",),
+        "api certificate registry running network data problems sets protocols numerics",
+        "numpy scipy sklearn",
     ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies memory", "numpy"),
     "studies": Layer(

@@ -88,8 +88,8 @@ class CCASettings(Divided):
             )
 
     def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...]]:
-        columns, *rest = super().selected()
-        return (*columns, *self.columns_y), *rest
+        columns, label, drop_missing, exclude = super().selected()
+        return (*columns, *self.columns_y), label, drop_missing, exclude
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(
