@@ -109,14 +109,18 @@ class SiteTable(NamedTuple):
             raise ValueError(f"site {name} belongs to this rank, and its samples are None here: give them, or their file")
         if isinstance(samples, str | os.PathLike):
             file = os.fspath(samples)
-            words, found = f"site {name} ({file})", table(file)
+            found, known, width = table(file), None, 0
             if found is not None:
-                return cls(words, found.names, 0, lambda columns: MatrixFile(file, columns).matrix())
-            return cls(words, None, MatrixFile(file).shape[1], lambda columns: MatrixFile(file, columns).matrix())
+                known = found.names
+            else:
+                width = MatrixFile(file).shape[1]
+            return cls(f"site {name} ({file})", known, width, lambda columns: MatrixFile(file, columns).matrix())
         if hasattr(samples, "columns"):
             names = tuple(map(str, samples.columns))
             return cls(f"site {name}", names, 0, lambda columns: frame_rows(f"site {name}", samples, columns))
-        width = np.shape(samples)[1] if np.ndim(samples) == 2 else 0  # others are refused by the problem
+        width = 0
+        if np.ndim(samples) == 2:  # others are refused by the problem
+            width = np.shape(samples)[1]
         return cls(f"site {name}", None, width, lambda columns: samples)
 
     def chosen(self, columns: Columns) -> tuple[str, ...]:
@@ -175,7 +179,8 @@ def naming(names: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise type(error)(re.sub(r"\bagent (\d+)\b", lambda found: f"site {names[int(found[1])]}", str(error))) from None
+        text = re.sub(r"\bagent (\d+)\b", lambda found: f"site {names[int(found[1])]}", str(error))
+        raise type(error)(text) from None
 
 
 def read_sites(given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective) -> list[Array]:
@@ -195,7 +200,8 @@ def read_sites(given: Sequence[tuple[str, Any]], columns: Columns, agents: slice
         tables = [SiteTable.of(*given[agent]) for agent in range(agents.start, agents.stop)]
     first = [tables[0].site, tables[0].known, tables[0].width] if agents.start == 0 else None
     known = {name for one in tables for name in one.known or ()}
-    every = [json.loads(text) for text in collective.everyone(json.dumps([first, [*known.intersection(columns.exclude)]]).encode())]
+    told = json.dumps([first, sorted(known.intersection(columns.exclude))]).encode()
+    every = [json.loads(text) for text in collective.everyone(told)]
     site, names, width = next(head for head, _ in every if head)
     leading = SiteTable(site, None if names is None else tuple(names), width, tables[0].read)
     with collective.together():
