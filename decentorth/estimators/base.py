@@ -73,6 +73,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     """The metric to which ``tol`` applies."""
     _metrics: ClassVar[tuple[Metric, ...]] = ()
     """The metrics beside the standard ones."""
+    _own_samples: ClassVar[bool] = False
+    """True if a rank may give None for the samples of other ranks' agents."""
 
     algorithm: Any = "auto"
     step_size: Any = "auto"
@@ -173,6 +175,9 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         collective = AgentCollective(communicator, even_bounds(len(given), communicator.size))
         own, partial = slice(0, len(given)), any(one is None for one in samples)
         if any(flag == b"1" for flag in collective.everyone(b"1" if partial else b"0")):
+            if not self._own_samples:
+                name_of = type(self).__name__
+                raise TypeError(f"{name_of} needs the samples of every agent, and some are None: PCA and ICA take a rank's own")
             own = collective.own
         mine = samples[own]
         checked: list[Any] = [None] * len(given)

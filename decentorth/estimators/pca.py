@@ -98,6 +98,7 @@ class PCA(ComponentEstimator):
     """
 
     _together = "deepca"
+    _own_samples = True
 
     n_components: int | float | None = None
     _: KW_ONLY

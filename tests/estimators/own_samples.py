@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from decentorth.estimators import ICA, PCA
+from decentorth.estimators import ICA, PCA, RobustSubspace
 
 if __name__ == "__main__":
     sites = {name: np.random.default_rng(i).laplace(size=(40 + i, 3)) * (1, 2, 3) for i, name in enumerate("abc")}
@@ -18,6 +18,10 @@ if __name__ == "__main__":
         whole = estimator.fit_agents(sites, "ring").components_
         assert estimator.sites_ == ("a", "b", "c")
         np.testing.assert_array_equal(estimator.fit_agents(own, "ring").components_, whole)
+    try:
+        RobustSubspace(1, random_state=0).fit_agents(own, "ring")
+    except TypeError as error:
+        assert "RobustSubspace needs the samples of every agent" in str(error)
     for wrong in (None, own[rank][:, :2], own[rank] * np.nan):
         try:
             PCA(2, random_state=0).fit_agents([wrong if i == rank == 1 else one for i, one in enumerate(own)], "ring")
