@@ -1,19 +1,21 @@
 """Independent component analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
 
-The samples are whitened by the covariance of all of them, and a method of the package minimises the mean of sum_k log cosh(s_k)
-over the rotations s of the whitened samples (`problems.ICA`). That finds sources with heavier tails than Gaussian ones, while
-FastICA, whose contrast has the same stationary points, also finds sources with lighter tails.
+The samples are whitened by the covariance of all of them, and a method of the package minimises the mean of
+sum_k c_k log cosh(s_k) over the rotations s of the whitened samples (`problems.ICA`). The sign c_k of each component is chosen from
+the samples as in extended Infomax: 1 for tails heavier than Gaussian ones, -1 for lighter ones. A run starts at the basis at which
+`problems.ICA` chooses them. If the signs at the answer differ, another run continues from there with the new ones.
 
 In batches the covariance B of the samples seen is kept, as large as the rotation, and each piece of 10 d samples makes one step of
 Riemannian gradient descent in the natural metric of {x : x^T B x = I}: the online method of paper 003 (Vary, Ablin, Gao, Absil,
 ICML 2024) with a rolling covariance, as landing would save no memory here, where x is as large as B. There B^{-1} = x x^T, and the
 gradient is x skew(x^T G). After n samples the step is 4 (1 + n / (100 d))^{-1/2}; the points are averaged, each with three times
-the weight of its piece, which favours the last ones
+the weight of its piece, which favours the last ones, and so are the moments that give the signs
 (Polyak & Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and Optimization 1992).
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +24,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import problems
+from ..numerics.threads import one_thread
 from ..problems.common import pooled
+from ..problems.stiefel.ica import kinds, moments, switching
 from ..protocols import Array, Collective
 from .base import ComponentEstimator, RunningCovariance, check_components, signs
 
@@ -32,21 +36,40 @@ STEP, DECAY = 4.0, 100
 """The first step, and the number of samples for each feature after which steps are shorter by the root of two."""
 AVERAGED = 3.0
 """The weight of a piece's point in the average, relative to the piece's share of the samples."""
+TRIES = 5
+"""The most runs with different signs."""
+NEARLY = 0.01
+"""The switching moment below which a component is nearly Gaussian; that of a logistic source is 0.06, of a uniform one -0.13."""
+NOISE = 1.5
+"""Three standard deviations of the running switching moment after n Gaussian samples, times the root of n."""
+
+
+class Sources(problems.ICA):
+    """The problem with its start: a given point, or the basis at which the signs were chosen."""
+
+    point: Array | None = None
+
+    def start(self, seed: int) -> Array:
+        start = self.basis if self.point is None else self.point
+        return super().start(seed) if start is None else start
 
 
 class Stream(NamedTuple):
-    """The state of a stream of batches: the samples seen, the last point and the average of the last ones."""
+    """The state of a stream of batches: the samples seen, the last point, the average of the last ones, and their moments."""
 
     seen: RunningCovariance
     point: Array
     average: Array
+    moments: Array
+    """``(3, n)``: the means of `decentorth.problems.stiefel.ica.moments`."""
 
 
 @dataclass(eq=False, repr=False)
 class ICA(ComponentEstimator):
-    """Independent component analysis of sources with heavy tails.
+    """Independent component analysis of sources with heavier or lighter tails than Gaussian ones.
 
-    Agents' samples are whitened in advance, which takes the sum of their second moments over all agents.
+    A Gaussian component, or a nearly Gaussian one, is named in a warning, as its direction is not determined. Agents' samples are
+    whitened in advance, which takes the sum of their second moments over all agents, and their signs that of their fourth moments.
 
     Parameters
     ----------
@@ -63,6 +86,8 @@ class ICA(ComponentEstimator):
         ``(n_components, d)``: from centred samples to sources of variance 1, those that explain most of the samples first.
     mixing_
         ``(d, n_components)``: its pseudo-inverse, from sources to centred samples; the largest entry of each column is positive.
+    signs_
+        ``(n_components,)``: 1 for a source with heavier tails than Gaussian ones, -1 for lighter ones.
     mean_
         ``(d,)``.
     n_samples_seen_
@@ -78,23 +103,50 @@ class ICA(ComponentEstimator):
         rank = self.n_components
         check_components(rank, min(int(counts.sum()), self.n_features_in_), "the fewer of samples and features")
 
-        def build(own: slice, collective: Collective) -> problems.ICA:
+        start: Array | None = None
+        signs: Any = "data"
+
+        def build(own: slice, collective: Collective) -> Sources:
             mean = pooled.mean(agents[own], collective)
             mine = [x - mean for x in agents[own]]
             whiten = pooled.whitening(mine, rank, collective)
             self.mean_, self._whiten = mean, whiten
             white, weights = [x @ whiten for x in mine], (counts / counts.mean())[own]
-            return problems.ICA(white, weights=weights, n_agents=n, first_agent=own.start)
+            problem = Sources(white, weights=weights, n_agents=n, first_agent=own.start, signs=signs)
+            problem.point = start
+            return problem
 
-        point, _ = self._solve(n, build, W)
-        self._keep(int(counts.sum()), self.mean_, self._whiten @ point)
+        iterations, sent = 0, dict.fromkeys(("rounds", "messages", "bytes"), 0)
+        for _ in range(TRIES):
+            start, result = self._solve(n, build, W)
+            iterations += self.n_iter_
+            sent = {name: sent[name] + self.communication_[name] for name in sent}
+            with one_thread():
+                found = result.problem.moments(start, result.collective)
+            signs = kinds(switching(found))
+            if not result.converged or (signs == result.problem.signs).all():
+                break
+        self.n_iter_, self.communication_ = iterations, sent
+        self._keep(int(counts.sum()), self.mean_, self._whiten @ start, found)
+        self._name_gaussian(level=4)
         return self
+
+    def _name_gaussian(self, level: int) -> None:
+        """Warn of the components whose switching moment is that of a Gaussian one, or nearly so, from the caller at ``level``."""
+        least = max(NEARLY, NOISE / np.sqrt(self.n_samples_seen_))
+        found = np.flatnonzero(np.abs(switching(self._stream.moments)) < least).tolist()
+        if found:
+            names = ", ".join(f"ica{k}" for k in found)
+            warnings.warn(
+                f"ICA cannot separate nearly Gaussian sources: treat {names} as noise, or give more samples",
+                stacklevel=level,
+            )
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Update the fit with a batch of samples, ``(m, d)``, also after `fit`; there are as many sources as features.
 
         No samples are kept, only their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
-        directions.
+        directions. Nearly Gaussian components are named once 22,500 samples are seen.
         """
         first = "components_" not in vars(self)
         X = validate_data(self, X, dtype=np.float64, reset=first)
@@ -106,18 +158,20 @@ class ICA(ComponentEstimator):
             )
         if first:
             start = check_random_state(self.random_state).standard_normal((d, d))
-            self._stream, self.n_iter_ = Stream(RunningCovariance.empty(d), start, start), 0
+            self._stream, self.n_iter_ = Stream(RunningCovariance.empty(d), start, start, np.zeros((3, d))), 0
         stream = self._stream
         for rows in np.array_split(X, max(1, len(X) // (PIECE * d))):
             stream = _taken_in(stream, rows)
         seen = stream.seen
-        self._keep(seen.samples, seen.mean, _projected(stream.average, seen.covariance))
+        self._keep(seen.samples, seen.mean, _projected(stream.average, seen.covariance), stream.moments)
+        if np.sqrt(seen.samples) * NEARLY >= NOISE:
+            self._name_gaussian(level=3)
         self._stream = stream
         self.n_iter_ += 1
         return self
 
-    def _keep(self, samples: int, mean: Array, unmixing: Array) -> None:
-        """Sort the columns of the unmixing matrix, ``(d, n_components)``, choose their signs, and set the attributes."""
+    def _keep(self, samples: int, mean: Array, unmixing: Array, found: Array) -> None:
+        """Sort the columns of the unmixing matrix, ``(d, n_components)``, and their moments, and set the attributes."""
         mixing = np.linalg.pinv(unmixing.T)
         order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
         flip = signs(mixing.T)[order]
@@ -125,8 +179,10 @@ class ICA(ComponentEstimator):
         self.mixing_ = mixing[:, order] * flip
         self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)
         self.n_components_ = len(self.components_)
+        found = found[:, order]
+        self.signs_ = kinds(switching(found))
         seen = RunningCovariance(samples, mean, self.mixing_ @ self.mixing_.T)
-        self._stream = Stream(seen, self.components_.T, self.components_.T)
+        self._stream = Stream(seen, self.components_.T, self.components_.T, found)
 
     @property
     def _axes(self) -> Array:
@@ -140,11 +196,13 @@ def _taken_in(stream: Stream, rows: Array) -> Stream:
     if before == 0:
         pooled.root_inverse(seen.covariance, d)  # refused here where it is singular
     x, centred = _projected(stream.point, seen.covariance), rows - seen.mean
-    along = x.T @ (centred.T @ np.tanh(centred @ x)) / len(rows)
+    y = centred @ x
+    weight = min(1.0, AVERAGED * len(rows) / seen.samples)
+    found = stream.moments + weight * (moments(y) - stream.moments)
+    along = x.T @ (centred.T @ (np.tanh(y) * kinds(switching(found)))) / len(rows)
     step = STEP * (1.0 + before / (DECAY * d)) ** -0.5
     point = _projected(x - x @ (0.5 * step * (along - along.T)), seen.covariance)
-    weight = min(1.0, AVERAGED * len(rows) / seen.samples)
-    return Stream(seen, point, stream.average + weight * (point - stream.average))
+    return Stream(seen, point, stream.average + weight * (point - stream.average), found)
 
 
 def _projected(x: Array, covariance: Array) -> Array:

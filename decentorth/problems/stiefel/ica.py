@@ -8,6 +8,13 @@ samples the identity, they are an orthogonal mixture. Over O(n) = St(n, n)
 is minimised by super-Gaussian sources (Hyvarinen, "Fast and robust fixed-point algorithms for independent component analysis",
 IEEE Transactions on Neural Networks 1999, has log cosh as a contrast). As sech^2 <= 1, L_i = lambda_max(Z_i^T Z_i / N_i).
 
+Sub-Gaussian sources maximise log cosh. With signs from the data each column k has a sign c_k, and f_i sums c_k log cosh, as in
+extended Infomax (Lee, Girolami, Sejnowski, "Independent component analysis using an extended infomax algorithm", Neural Computation
+1999): c_k is the sign of the switching moment E[sech^2 y] E[y^2] - E[y tanh y], which is 0 for a Gaussian y. With these signs a
+separated point is a local minimum. They are computed over all agents' samples at the eigenvectors of E[|z|^2 z z^T] (Cardoso,
+"Source separation using higher order moments", ICASSP 1989), which separate sources of different kurtosis, so that no column there
+mixes sources of both kinds.
+
 Samples A that are not whitened have the same minimisers, up to T, over {x : x^T B x = I}, B = A^T A / N: `GeneralizedICA`,
 Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where objective and constraint are both means over samples.
 """
@@ -15,11 +22,12 @@ Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where objective and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
@@ -28,8 +36,10 @@ from ...settings import Count, Range
 from ..base import C, Deferred, Loadable, Outline, stream
 from ..common.checks import agent_weights, matrices, samples
 from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, SampleSource, idle_data
-from ..common.pooled import centered, whitening
+from ..common.pooled import centered, total, whitening
 from ..common.rows import SeparableLosses
+
+Signs = Literal["super", "data"]
 
 
 def log_cosh(t: Array) -> Array:
@@ -50,6 +60,23 @@ def amari_distance(product: Array) -> float:
     size = np.abs(product)
     excess = [excess for lines in (size, size.T) for excess in (lines.sum(-1) / lines.max(-1) - 1.0).tolist()]
     return float(sum(excess) / (2 * n * (n - 1)))
+
+
+def moments(y: Array) -> Array:
+    """``(3, n)``: the means of sech^2 y, y^2 and y tanh y over the rows of ``y``, ``(N, n)``."""
+    bent = np.tanh(y)
+    return np.ones(len(y)) @ np.stack((1.0 - bent * bent, y * y, y * bent)) / len(y)
+
+
+def switching(moments: Array) -> Array:
+    """``(n,)``: E[sech^2 y] E[y^2] - E[y tanh y]: positive for heavy tails, 0 for a Gaussian, from the `moments`."""
+    bend, square, product = moments
+    return bend * square - product
+
+
+def kinds(values: Array) -> Array:
+    """``(n,)``: 1 for super-Gaussian components, -1 for sub-Gaussian ones."""
+    return np.where(values < 0.0, -1.0, 1.0)
 
 
 class LogCosh(SeparableLosses[C]):
@@ -94,7 +121,7 @@ class LogCosh(SeparableLosses[C]):
 
 
 class ICA(LogCosh[Stiefel], Loadable):
-    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over O(n).
+    """f_i(x) = (w_i/N_i) sum_{jk} c_k log cosh([Z_i x]_jk) over O(n).
 
     Parameters
     ----------
@@ -104,7 +131,20 @@ class ICA(LogCosh[Stiefel], Loadable):
         ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
     weights
         ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample, not every agent, has the same weight.
+    signs
+        The signs c_k: ``"super"``, by default, 1 for all columns, for sources with heavy tails; ``"data"``, chosen by `prepare`
+        from the samples of all agents; or ``(n,)``, each 1 (super-Gaussian) or -1 (sub-Gaussian).
+
+    Attributes
+    ----------
+    signs
+        ``(n,)``, or None before `prepare` has chosen them.
+    basis
+        ``(n, n)``: the eigenvectors at which `prepare` has chosen them.
     """
+
+    signs: Array | None
+    basis: Array | None = None
 
     def __init__(
         self,
@@ -114,9 +154,76 @@ class ICA(LogCosh[Stiefel], Loadable):
         weights: Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
+        signs: Signs | ArrayLike = "super",
     ):
         rows, n = samples("Z", Z, first_agent)
         super().__init__(rows, agent_weights(weights, len(rows)), Stiefel(n, n), n_agents, first_agent, mixing)
+        self._choose, self._plain = False, False
+        if isinstance(signs, str) and signs in get_args(Signs):
+            self._choose, self._plain = signs == "data", signs == "super"
+            self.signs = np.ones(n) if self._plain else None
+            return
+        given = np.asarray(signs)
+        if given.shape != (n,) or not np.isin(given, (-1, 1)).all():
+            raise ValueError(f"signs must be 'super', 'data' or {n} numbers, each 1 or -1, got {signs!r}")
+        self.signs = given.astype(np.float64)
+
+    def prepare(self, collective: Collective) -> None:
+        """Choose the signs, if the data have them, from sums over the samples of all agents."""
+        if not self._choose:
+            return
+        n = self.shape[0]
+
+        def fourth(item: tuple[float, Array]) -> Array:
+            weight, z = item
+            return (weight * (z * (z * z).sum(axis=1)[:, None]).T @ z).reshape(-1)
+
+        _, vectors = np.linalg.eigh(total(self._weighted(), n * n, fourth, collective.fold).reshape(n, n))
+        self.basis = np.ascontiguousarray(vectors[:, ::-1])
+        self.signs = kinds(switching(self.moments(self.basis, collective)))
+
+    def moments(self, x: Array, collective: Collective) -> Array:
+        """``(3, n)``: the `moments` of the columns of ``x``, ``(n, n)``, over the samples of all agents."""
+
+        def weighted(item: tuple[float, Array]) -> Array:
+            weight, z = item
+            return weight * len(z) * np.append(moments(z @ x), 1.0)
+
+        found = total(self._weighted(), 3 * len(x) + 1, weighted, collective.fold)
+        return (found[:-1] / found[-1]).reshape(3, -1)
+
+    def _weighted(self) -> Iterator[tuple[float, Array]]:
+        """The weight and the samples of each agent."""
+        for local, (stack,) in self._rows:
+            yield from zip(self._weights[local].tolist(), stack, strict=True)
+
+    def _chosen(self) -> Array:
+        """The signs; a ValueError before `prepare`."""
+        if self.signs is None:
+            raise ValueError("the signs are not known yet: prepare() chooses them from all agents (solve() calls it)")
+        return self.signs
+
+    def losses(self, products: Array) -> Array:  # type: ignore[override]  # these depend on the signs
+        """The signed log cosh of every entry."""
+        found = log_cosh(products)
+        if not self._plain:
+            found *= self._chosen()
+        return found
+
+    def gradient(self, x: Array) -> Array:
+        return self._signed(super().gradient(x), slice(None))
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        return self._signed(super().gradient_on(x, batch), slice(None))
+
+    def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
+        return self._signed(super().gradient(x.take(columns, -1)), columns)
+
+    def _signed(self, gradient: Array, columns: Index | slice) -> Array:
+        """The gradient of the signed contrast, from the columns of the plain one."""
+        if not self._plain:
+            gradient *= self._chosen()[columns]
+        return gradient
 
 
 class GeneralizedICA(LogCosh[GeneralizedStiefel]):
@@ -175,6 +282,9 @@ class ICASettings(Divided):
         Most over fewest samples of an agent; agents have them in geometric progression around samples (generated data).
     mixing
         The mixing matrix: orthogonal, or general with standard Gaussian entries (generated data).
+    signs
+        super for sources with heavy tails; data to choose from the samples, for each component, whether its tails are heavier or
+        lighter than Gaussian ones (whitened samples).
     data
         A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data. With fewer
         sources than columns, the principal components.
@@ -185,10 +295,12 @@ class ICASettings(Divided):
     whiten: bool = True
     imbalance: Annotated[float, Range(least=1)] = 1.0
     mixing: Literal["orthogonal", "general"] = "orthogonal"
+    signs: Signs = "super"
     data: str | None = None
 
     def idle(self) -> dict[str, str]:
-        return super().idle() | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
+        found = {} if self.whiten else {"signs": "it is for whitened samples (whiten)"}
+        return super().idle() | found | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if not self.whiten and n_agents > 1:
@@ -209,14 +321,15 @@ class ICASettings(Divided):
             whiten = whitening(mine, self.sources or mine[0].shape[1], collective)
             if mixing is not None:
                 mixing = whiten.T @ mixing
-            return ICA([a @ whiten for a in mine], mixing=mixing, n_agents=n_agents, first_agent=agents.start)
+            white = [a @ whiten for a in mine]
+            return ICA(white, mixing=mixing, n_agents=n_agents, first_agent=agents.start, signs=self.signs)
 
         def outline() -> Outline:
             n, d = self.sources or source.width, source.width
 
             def made(rows: list[Array], agents: slice) -> ICA:
                 known = None if self.data else np.eye(n)
-                return ICA(rows, mixing=known, n_agents=n_agents, first_agent=agents.start)
+                return ICA(rows, mixing=known, n_agents=n_agents, first_agent=agents.start, signs=self.signs)
 
             return Outline(source.counts, n, 2.0, made=made if self.whiten and n <= d else None)
 
