@@ -115,7 +115,12 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return ""
 
     def _solve(
-        self, n_agents: int, build: Callable[[slice, Collective], Any], W: Any, features: bool = False
+        self,
+        n_agents: int,
+        build: Callable[[slice, Collective], Any],
+        W: Any,
+        features: bool = False,
+        start: Array | None = None,
     ) -> tuple[Array, Result]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
@@ -129,6 +134,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             Deferred(n_agents, build),
             self._method(n_agents, features),
             W,
+            x0=start,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
             record_every=5 if alone else None,  # measuring costs as much as a few iterations

@@ -70,7 +70,7 @@ class PCA(ComponentEstimator):
     ----------
     n_components
         The number of components; by default the smaller of the numbers of samples and features. A number between 0 and 1 is the
-        least share of the variance that they explain, for data in one place with at most 1000 samples or features.
+        least share of the variance that they explain; for agents' samples it takes the sum of their second moments.
     whiten
         True for coordinates of variance 1.
     weights
@@ -127,7 +127,14 @@ class PCA(ComponentEstimator):
         self._counts = [len(X)]
         return self._fit([X], None)
 
-    def fit_agents(self, agents: Sequence[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
+    def fit_agents(
+        self,
+        agents: Sequence[Any],
+        W: Any,
+        split: Literal["samples", "features"] = "samples",
+        *,
+        warm_start: bool = False,
+    ) -> Self:
         """Find the components of the samples that agents hold, by exchanges between neighbours.
 
         Parameters
@@ -140,6 +147,8 @@ class PCA(ComponentEstimator):
         split
             What is divided over the agents. For features the method is LOBPCG, and ``certificate_`` says how good the answer is
             (`decentorth.Certificate`).
+        warm_start
+            Start from the components of the last fit, for samples that have changed little; with samples divided.
 
         Raises
         ------
@@ -147,7 +156,10 @@ class PCA(ComponentEstimator):
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
         if not by_features(split):
-            return super().fit_agents(agents, W)
+            checked = self._agents("X", agents)
+            return self._fit(checked, W, self._last(checked[0].shape[1]) if warm_start else None)
+        if warm_start:
+            raise ValueError("warm_start is for agents that hold samples, but split is 'features': leave it out")
         if self.weights != "samples":
             raise ValueError(f"agents that hold features have the same samples, so weights must be 'samples', got {self.weights!r}")
         if isinstance(self.n_components, float):
@@ -166,6 +178,19 @@ class PCA(ComponentEstimator):
         self.n_features_in_ = d
         self._keep(Variation(np.concatenate(means), m, squares), whole.T, np.sqrt(np.maximum(certificate.values, 0.0) * squares))
         return self
+
+    def _last(self, features: int) -> Array:
+        """``(d, n_components)``: the components of the last fit, to start from; ValueError if they do not fit."""
+        check_is_fitted(self)
+        rank, d = self.components_.shape
+        if d != features:
+            raise ValueError(f"warm_start needs samples of {d} features, as in the last fit, got {features}: leave it out")
+        if self.n_components != rank and not (self.n_components is None and rank == d):
+            raise ValueError(
+                f"warm_start continues from {rank} components, but n_components is {self.n_components}: set n_components={rank}, "
+                "or leave warm_start out"
+            )
+        return np.ascontiguousarray(self.components_.T)
 
     def _fit_directly(self, X: Any) -> Self:
         """Fit to the samples, dense or sparse, by scikit-learn's eigenvalues of the covariance or singular values."""
@@ -191,11 +216,13 @@ class PCA(ComponentEstimator):
         """True if n_components is a share of the variance."""
         return isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
 
-    def _fit(self, agents: list[Array], W: Any) -> Self:
+    def _fit(self, agents: list[Array], W: Any, start: Array | None = None) -> Self:
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
         n, count = len(agents), sum(self._counts)
-        rank = check_components(self.n_components, min(count, self.n_features_in_), "the fewer of samples and features")
+        share = self.n_components if self._share else None
+        most = min(count, self.n_features_in_)
+        fixed = None if share else check_components(self.n_components, most, "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> Components:
             mean = pooled.mean(agents[own], collective)
@@ -207,9 +234,10 @@ class PCA(ComponentEstimator):
             for x in mine:
                 x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that they weigh the same, and have the total variance 1
             self._moments = Variation(mean, count, squares)
+            rank = _explaining(share, mine, most, collective) if fixed is None else fixed
             return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start)
 
-        point, result = self._solve(n, build, W)
+        point, result = self._solve(n, build, W, start=start)
         with one_thread():
             (gradient,) = result.collective.sum(result.problem.gradient(np.repeat(point[None], result.problem.n_local, axis=0)))
             values, vectors = np.linalg.eigh(-point.T @ gradient / n)
@@ -287,6 +315,13 @@ class PCA(ComponentEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of `score_samples`; y is ignored."""
         return float(self.score_samples(X).mean())
+
+
+def _explaining(share: float, scaled: Sequence[Array], most: int, collective: Collective) -> int:
+    """The least number of components that explain more than this share of the variance of all agents' samples."""
+    weighted = [x / np.sqrt(len(x)) for x in scaled]
+    values = np.maximum(np.linalg.eigvalsh(pooled.gram(weighted, collective))[::-1], 0.0).cumsum()
+    return min(int(np.searchsorted(values, share * values[-1], side="right")) + 1, most)
 
 
 def _squares(X: Any, mean: Array, sparse: bool) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.linalg
 import sklearn.decomposition
 from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
@@ -333,3 +334,44 @@ def test_without_scikit_learn_it_is_said_what_to_install(monkeypatch: pytest.Mon
         ModuleNotFoundError, match=r'decentorth.estimators needs scikit-learn \(.*\): pip install "decentorth\[data\]"'
     ):
         import decentorth.estimators  # noqa: F401
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
+def test_a_share_of_the_variance_over_agents_is_scikit_learns(share: float) -> None:
+    """As many components as of the pooled samples, and the same."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((1000, 8)) * 0.7 ** np.arange(8) @ np.linalg.qr(rng.standard_normal((8, 8)))[0] + 5.0
+    ours = PCA(share, random_state=0).fit_agents(np.split(X, [50, 300, 800]), tp.metropolis_weights(tp.ring(4)))
+    theirs = sklearn.decomposition.PCA(share, svd_solver="full").fit(X)
+    assert ours.n_components_ == theirs.n_components_
+    np.testing.assert_allclose(ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_warm_start_on_a_drifting_stream_takes_a_third_of_the_rounds() -> None:
+    """Over ten windows, to a tolerance of 1e-4; the answers are those of a run from a random start."""
+    rng, W = np.random.default_rng(7), tp.metropolis_weights(tp.ring(10))
+    Z = rng.standard_normal((5000, 12)) * 0.7 ** np.arange(12)
+    turn = rng.standard_normal((12, 12))
+    warm, rounds = PCA(3, tol=1e-4, random_state=0), np.zeros(2)
+    for window in range(11):
+        agents = np.array_split(Z @ scipy.linalg.expm(0.01 * window * (turn - turn.T)), 10)
+        warm.fit_agents(agents, W, warm_start=window > 0)
+        cold = PCA(3, tol=1e-4, random_state=0).fit_agents(agents, W)
+        np.testing.assert_allclose(warm.components_, cold.components_, atol=1e-3)
+        if window > 0:
+            rounds += warm.communication_["rounds"], cold.communication_["rounds"]
+    assert rounds[0] <= rounds[1] / 3
+
+
+def test_warm_starts_that_do_not_fit_are_refused() -> None:
+    rng, W = np.random.default_rng(0), np.full((2, 2), 0.5)
+    agents = list(rng.standard_normal((2, 50, 4)))
+    found = PCA(2, random_state=0).fit_agents(agents, W)
+    with pytest.raises(ValueError, match="warm_start needs samples of 4 features, as in the last fit, got 3: leave it out"):
+        found.fit_agents([x[:, :3] for x in agents], W, warm_start=True)
+    found = PCA(2, random_state=0).fit_agents(agents, W).set_params(n_components=3)
+    with pytest.raises(ValueError, match="warm_start continues from 2 components, but n_components is 3: set n_components=2"):
+        found.fit_agents(agents, W, warm_start=True)
+    with pytest.raises(ValueError, match="warm_start is for agents that hold samples"):
+        PCA(2).fit_agents(agents, W, split="features", warm_start=True)

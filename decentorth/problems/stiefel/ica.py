@@ -164,7 +164,7 @@ class ICA(LogCosh[Stiefel], Loadable):
             self.signs = np.ones(n) if self._plain else None
             return
         given = np.asarray(signs)
-        if given.shape != (n,) or not np.isin(given, (-1, 1)).all():
+        if given.shape != (n,) or not {*given.tolist()} <= {-1, 1}:
             raise ValueError(f"signs must be 'super', 'data' or {n} numbers, each 1 or -1, got {signs!r}")
         self.signs = given.astype(np.float64)
 

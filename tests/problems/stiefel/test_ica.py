@@ -326,6 +326,9 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: GeneralizedICA(np.random.default_rng(0).standard_normal((9, 3)) @ np.diag([1.0, 1.0, 0.0])),
         "B must be positive definite",
     ),
+    "signs": (lambda: ICA([np.ones((3, 2))], signs=[1, 0]), "signs must be 'super', 'data' or 2 numbers, each 1 or -1, got [1, 0]"),
+    "unknown signs": (lambda: ICA([np.ones((3, 2))], signs="sub"), "signs must be 'super', 'data' or 2 numbers"),
+    "signs before all agents are asked": (lambda: ICA([np.eye(2)], signs="data").value(np.eye(2)[None]), "prepare() chooses them"),
     "imbalance": (lambda: ICASettings(imbalance=0.5), "imbalance must be at least 1, got 0.5"),
     "alpha": (lambda: ICASettings(dirichlet_alpha=-1.0), "dirichlet_alpha must be positive and finite, got -1.0"),
     "too few samples": (
@@ -340,3 +343,24 @@ def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
     build, words = BAD[name]
     with pytest.raises(ValueError, match=re.escape(words)):
         build()
+
+
+def test_signs_are_those_of_the_sources() -> None:
+    """Of all agents' samples; the gradients are those of the signed objective, and their columns too."""
+    rng = np.random.default_rng(0)
+    S = np.concatenate((rng.laplace(size=(6000, 2)), rng.uniform(-1, 1, (6000, 2))), axis=1)
+    S -= S.mean(axis=0)
+    white = S @ np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    white = white @ whitening([white], 4, collective(1))
+    problem = ICA(np.split(white, 3), signs="data")
+    problem.prepare(collective(3))
+    assert problem.signs is not None
+    assert sorted(problem.signs) == [-1, -1, 1, 1]
+    assert problem.check_gradient().right
+    given = ICA(np.split(white, 3), signs=problem.signs)
+    x = np.linalg.qr(rng.standard_normal((3, 4, 4)))[0]
+    gradient = given.gradient(x)
+    plain = ICA(np.split(white, 3)).gradient(x)
+    np.testing.assert_array_equal(gradient, plain * problem.signs)
+    columns = np.array([2, 0])
+    np.testing.assert_allclose(given.partial_gradient(x, columns, given.cache(x)), gradient[:, :, columns], rtol=1e-12)
