@@ -103,7 +103,7 @@ class ICA(ComponentEstimator):
         rank = self.n_components
         check_components(rank, min(int(counts.sum()), self.n_features_in_), "the fewer of samples and features")
 
-        start: Array | None = None
+        start: Any = None
         signs: Any = "data"
 
         def build(own: slice, collective: Collective) -> Sources:

@@ -220,7 +220,7 @@ class PCA(ComponentEstimator):
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
         n, count = len(agents), sum(self._counts)
-        share = self.n_components if self._share else None
+        share: Any = self.n_components if self._share else None
         most = min(count, self.n_features_in_)
         fixed = None if share else check_components(self.n_components, most, "the fewer of samples and features")
 
