@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,10 @@ class Study:
         if not path.exists():
             return {}
         try:
-            rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, on_bad_lines="error")
-        except (OSError, ValueError) as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # pandas warns of lines that are longer than the names
+                rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, on_bad_lines="error")
+        except (OSError, ValueError, Warning) as error:
             raise InputError(f"cannot read {path}: {error}; choose another --out, or remove it") from None
         if tuple(rows.columns) != self.columns or (rows[list(self.key)] == "").any(axis=None):
             raise InputError(f"{path} has other columns than this study, or is damaged: choose another --out, or remove it")

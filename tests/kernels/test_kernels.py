@@ -157,6 +157,7 @@ import numpy as np
 from decentorth import GSJOBCD, JJOBCD, HyperbolicJacobi, solve
 from tests.support.j_orthogonal import hevp, log_cosh
 warnings.simplefilter("error", RuntimeWarning)
+warnings.filterwarnings("ignore", "diverged")
 for problem, method in ((hevp(9), GSJOBCD(pairs=40)), (log_cosh(6), JJOBCD()), (hevp(9), HyperbolicJacobi())):
     print(solve(problem, method, x0=np.eye(problem.shape[0]), iterations=5).x[0].tolist())
 far = log_cosh(8)
