@@ -163,6 +163,7 @@ class StandardMetrics:
         if "tracking_error" in self.columns:
             first["gap"] = state.tracker - state.field
         sums: dict[str, Any] = dict(zip(first, collective.sum(*first.values()), strict=True))
+        del first  # it holds an array of the state's size
         mean = hat = sums["x"][None] / n
         if self._projects:
             hat = problem.constraint.project(mean)
