@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from benchmarks.auto_steps import GRAPHS, METHODS
 from benchmarks.report import sizes
 from benchmarks.report.decentralized import PROBLEMS
 from benchmarks.report.floors import KERNELS
-from benchmarks.report.peers import FOLDER, INTERPRETERS, environment, versions
+from benchmarks.report.peers import INTERPRETERS
 from benchmarks.report.rows import Case, Failure, Measured, Unmeasured, output, printed
 from benchmarks.report.written import COLUMNS, earlier, key, machine, markdown
 from tests.support.mpi import HUNG, ROOT, run_ranks
@@ -106,26 +105,11 @@ def test_all_problems_and_all_cells_have_rows() -> None:
     assert len(PROBLEMS) == 3
 
 
-def test_a_peer_without_its_interpreter_is_named_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert environment("decent-bench", tmp_path) == f"there is no {INTERPRETERS['decent-bench']} here"
-
-
-@pytest.mark.parametrize("name", INTERPRETERS)
-def test_every_requirement_of_a_peer_is_pinned(name: str) -> None:
-    lines = (FOLDER / f"{name}.txt").read_text().splitlines()
-    assert lines
-    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line) for line in lines)
-    assert name in versions(name)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--rows", "flors"], "'flors'"),
-        (["--peers", "none", "geoopt"], "--peers none stands alone"),
         (["--out", __file__], "name another folder"),
-        (["--fast"], "--fast"),
     ],
 )
 def test_bad_flags_are_one_line_and_exit_code_2(words: list[str], said: str) -> None:
@@ -176,13 +160,6 @@ def test_ctrl_c_keeps_the_rows_that_are_measured(tmp_path: Path) -> None:
     row = kept["rows"][0]
     assert first.startswith(f"  {row['case']}: {row['ours']} / {row['other']}")
     assert "Ended by Ctrl-C: further rows were not measured." in (folder(tmp_path) / "report.md").read_text()
-
-
-def test_damaged_numbers_of_an_earlier_run_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "1.json").write_text('{"rows": [')
-    (tmp_path / "2.json").write_text('{"rows": [{"section": "floors"}], "commit": "a"}')
-    (tmp_path / "3.json").write_text("[1, 2]")
-    assert earlier(tmp_path) == {}
 
 
 def test_a_run_holds_the_start_three_arrays_of_its_state_and_those_of_a_step() -> None:

@@ -1,6 +1,6 @@
 """Damaged files: every reader refuses them in a line, or reads them, and never ends, waits or fills the memory.
 
-``python -m tests.test_mutants`` prints what became of the mutants of every reader.
+``python -m tests.test_mutants`` prints what became of the mutants of every reader, as JSON.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -460,21 +459,19 @@ def readers() -> dict[str, Reader]:
     }
 
 
-def all_counts() -> dict[str, tuple[Counts, float]]:
-    """What becomes of the mutants of every reader, and the seconds that they took."""
+def all_counts() -> dict[str, Counts]:
+    """What becomes of the mutants of every reader."""
     found = {}
     for number, (name, reader) in enumerate(readers().items()):
-        begun = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            count = OF_A_CHILD if name.endswith(".mat") else MUTANTS
-            found[name] = tried(reader, count, (number,), Path(folder)), time.perf_counter() - begun
+            found[name] = tried(reader, OF_A_CHILD if name.endswith(".mat") else MUTANTS, (number,), Path(folder))
     return found
 
 
 @pytest.mark.slow
 def test_every_mutant_is_refused_in_a_line_or_read() -> None:
     """They are read by processes that one with a single thread forks."""
-    command = [sys.executable, "-W", "error", "-m", "tests.test_mutants", "--json"]
+    command = [sys.executable, "-W", "error", "-m", "tests.test_mutants"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counts = {name: Counts(*found) for name, found in json.loads(done.stdout).items()}
@@ -484,18 +481,5 @@ def test_every_mutant_is_refused_in_a_line_or_read() -> None:
         assert refused > 0
 
 
-def main(words: Sequence[str]) -> None:
-    """Print the counts as a table, or as JSON."""
-    found = all_counts()
-    if "--json" in words:
-        sys.stdout.write(json.dumps({name: counts for name, (counts, _) in found.items()}))
-        return
-    sys.stdout.write(f"{'reader':20} mutants  refused  accepted  failed  seconds\n")
-    for name, (counts, seconds) in found.items():
-        mutants, refused, accepted, failures = counts
-        sys.stdout.write(f"{name:20} {mutants:7}  {refused:7}  {accepted:8}  {len(failures):6}  {seconds:7.1f}\n")
-        sys.stdout.write("".join(f"    {failure}\n" for failure in failures))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.stdout.write(json.dumps(all_counts()))

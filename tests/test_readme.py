@@ -128,19 +128,14 @@ def test_ranks_say_what_one_process_says(say: Callable[[str], str]) -> None:
     assert "the published experiment" in one
 
 
-@pytest.mark.parametrize("command", marked("--topology star"))
-def test_auto_by_label_on_a_star_converges(command: str, say: Callable[[str], str]) -> None:
-    assert say(command).splitlines()[-1].startswith("Converged")
-
-
 @pytest.mark.parametrize("command", marked("--local-tolerance"))
 def test_agents_agree_when_to_stop(command: str, say: Callable[[str], str]) -> None:
     assert say(command).splitlines()[-1].startswith("Converged")
     assert "max-consensus" in say(command).splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", marked("--chebyshev"))
-def test_several_rounds_converge(command: str, say: Callable[[str], str]) -> None:
+@pytest.mark.parametrize("command", [*marked("--topology star"), *marked("--chebyshev")])
+def test_automatic_steps_converge_on_a_star_and_in_several_rounds(command: str, say: Callable[[str], str]) -> None:
     assert say(command).splitlines()[-1].startswith("Converged")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from decentorth.cli.agents import agent_quantity, plot_agents
+from decentorth.cli.agents import plot_agents
 from decentorth.cli.flags import InputError
 from decentorth.plot import main, read_configuration
 from decentorth.run import main as run
@@ -31,12 +30,6 @@ def test_colours_are_the_errors_of_the_final_points(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "agents.png").stat().st_size > 5000
 
 
-def test_quantities_by_hand() -> None:
-    x = np.array([[[1.0], [0.0]], [[0.0], [2.0]]])
-    np.testing.assert_allclose(agent_quantity(x, "consensus"), [np.sqrt(1.25), np.sqrt(1.25)], rtol=1e-15)
-    np.testing.assert_allclose(agent_quantity(x, "feasibility"), [0.0, 3.0], rtol=1e-15)
-
-
 def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "b")
     flags = "--topology one_peer_exponential --agents 8 --step-size 1e-3 --penalty 10 --iterations 2 --quiet"
@@ -45,11 +38,3 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
         plot_agents(folder, read_configuration(folder), "consensus")
     assert main([folder, folder, "--agents", "consensus"]) == 2
     assert "one run at a time" in capsys.readouterr().err
-
-
-def test_missing_matplotlib_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(tmp_path / "c")
-    assert run(["--out", folder, "--iterations", "2", "--quiet", "--agents", "3"]) == 0
-    monkeypatch.setitem(sys.modules, "matplotlib.style", None)
-    assert main([folder, "--agents", "consensus"]) == 2
-    assert 'pip install "decentorth[plot]"' in capsys.readouterr().err

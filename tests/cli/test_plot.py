@@ -197,13 +197,6 @@ def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path, ending: str)
         assert b'id="DejaVuSans' not in raw  # the outline of a letter
 
 
-def test_a_figure_of_histories_has_the_labels_that_are_given() -> None:
-    drawn = figure([history(1.0), history(2.0)], ["DRFGT", "DRGTA"], metrics=["gradient_norm"])
-    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["DRFGT", "DRGTA"]
-    with pytest.raises(InputError, match="give one label for each run, all different, 2 in all; got a, a"):
-        figure([history(1.0), history(2.0)], ["a", "a"])
-
-
 def test_panels_follow_the_metrics_that_are_there() -> None:
     assert [list(curves(axes)) for axes in plot_histories({"a": history(1.0, keys=("objective",))}).axes] == [["objective"]]
     chosen = plot_histories({"a": history(1.0)}, metrics=["distance_to_manifold", "gradient_norm"])
@@ -260,12 +253,8 @@ def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ([], "give the folder of at least one run"),
         (["a", "b"], "several runs go into one figure: say where with --out"),
         (["a", "--agents", "consensus", "--guide"], "--guide has no effect with --agents"),
-        (["a", "--html", "r.html", "--x", "log"], "--x has no effect with --html"),
-        (["a", "--html", "r.txt"], "r.txt: a report must end in .html"),
-        (["a", "--folder", "x"], "unknown flag --folder; see --help for all"),
         (["a", "--labels", "x,y"], "give one label for each run, all different, 1 in all; got x, y"),
         (["a", "--guide"], "give --x log"),
-        (["a", "--agents", "consensus", "--against", "bytes"], "--against has no effect with --agents"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], "did you mean 'bytes'?"),
         (["a", "--out", "f.jpg"], "f.jpg: a figure must end in .png, .svg or .pdf"),

@@ -100,7 +100,6 @@ def test_a_file_that_is_read_executes_nothing() -> None:
         ("x = 1\ny = x +\n", r"bad\.py, line 2: SyntaxError"),
         ("\n\nimport nothing_like_it\n", r"bad\.py, line 3: ModuleNotFoundError: No module named 'nothing_like_it'"),
         ("def f():\n    raise ValueError('no')\nf()\n", r"bad\.py, line 2: ValueError: no"),
-        ("raise SystemExit(3)\n", r"bad\.py, line 1: SystemExit: 3"),
         (None, r"there is no file .*bad\.py: name a plugin's file, or make one with decentorth new"),
     ],
 )
@@ -170,12 +169,8 @@ def test_entry_points_of_installed_packages_are_found_by_name(folder: Path, monk
     ("words", "message"),
     [
         ("algorithm 3x", "NAME must be a Python name in lower case, as heavy_ball, got '3x'"),
-        ("algorithm \uff41", "NAME must be a Python name in lower case"),
         ("algorithm test_x", "pytest takes test_x.py for tests"),
-        ("algorithm class", "NAME must be a Python name in lower case"),
-        ("problem ../x", "NAME must be a Python name in lower case"),
         ("algorithm drfgt", "the algorithm 'drfgt' exists already"),
-        ("problem pca", "the problem 'pca' exists already"),
         ("algorithm numpy", "numpy.py would hide it"),
         ("algorithm taken", "test_taken.py is there already, and nothing is overwritten"),
         ("graph x", "say what is to be written"),

@@ -112,28 +112,18 @@ def test_a_number_of_agents_that_the_files_do_not_hold(capsys: pytest.CaptureFix
 
 
 REFUSED = [
-    (
-        "--resume a --step-size 0.5",
-        "--step-size is auto in the run that is to go on, and 0.5 here; only --iterations,",
-    ),
-    ("--resume a --seed 4", "--seed is 0 in the run that is to go on, and 4 here"),
-    ("--resume a --agents 5", "--agents is 10 in the run that is to go on, and 5 here"),
+    ("--resume a --step-size 0.5", "--step-size is auto in the run that is to go on, and 0.5 here; only --iterations,"),
     ("--resume a --problem pca", "--problem is procrustes in the run that is to go on, and pca here"),
-    ("--resume a --algorithm drgta", "--algorithm is drfgt in the run that is to go on, and drgta here"),
-    ("--resume a --topology star", "--topology is ring in the run that is to go on, and star here"),
     ("--resume a --config other.yaml", "--self-weight is not given in the run that is to go on, and 0.7 here"),
     ("--resume a --iterations 20", "a/checkpoints/000000060 is beyond --iterations 20: give more than 60"),
     ("--resume late --activations 20", "late/checkpoints/000000060 is beyond --activations 20: give more than 60"),
     ("--resume a --out held", "held already holds a run"),
     ("--resume a/checkpoints/000000060", "checkpoint_every needs a folder for the run: give --out FOLDER"),
-    ("--resume nowhere", "cannot resume: nowhere is not a folder"),
     ("--resume plain", "plain holds no checkpoint: was the run given checkpoint_every"),
     ("--resume python", "the checkpoints in python were not written by this command: resume them in Python"),
     ("--config resume.yaml", "resume.yaml: what to go on with is not a setting of a run; give --resume a"),
     ("--checkpoint-every 5", "--checkpoint-every: checkpoint_every needs a folder for the run: give --out FOLDER"),
     ("--checkpoint-every 5d --out b", "checkpoint_every must be a number of iterations (100) or a time (30s, 10m, 2h), got '5d'"),
-    ("--checkpoint-every 0 --out b", "checkpoint_every must be a number of iterations (100) or a time (30s, 10m, 2h), got 0"),
-    ("--keep-checkpoints 0", "--keep-checkpoints: keep_checkpoints must be at least 1, got 0"),
 ]
 
 
@@ -169,10 +159,8 @@ def test_what_is_refused_says_why_and_touches_nothing(capsys: pytest.CaptureFixt
 def test_the_data_of_a_file_are_compared_too(capsys: pytest.CaptureFixture[str]) -> None:
     data = np.random.default_rng(1).standard_normal((40, 6))
     np.save("my.npy", data)
-    assert (
-        run("--problem", "pca", "--data", "my.npy", "--rank", "2", "--iterations", "20", "--checkpoint-every", "20", "--out", "a")
-        == 0
-    )
+    words = "--problem pca --data my.npy --rank 2 --iterations 20 --checkpoint-every 20 --out a"
+    assert run(*words.split()) == 0
     data[3] *= 1.01
     np.save("my.npy", data)
     assert run("--resume", "a", "--iterations", "30") == 2

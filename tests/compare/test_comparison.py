@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
-from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,16 +132,6 @@ def test_modelled_seconds_are_those_of_the_model(found: Comparison) -> None:
             assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
 
 
-@pytest.mark.slow
-def test_parallel_processes_find_the_same(found: Comparison) -> None:
-    again = small(algorithms=(CTA, ATC, WILD), workers=2)
-    for one, other in zip(found.entries, again.entries, strict=True):
-        for trace, twin in zip(one.traces, other.traces, strict=True):
-            assert (trace.status, trace.digest, trace.steps) == (twin.status, twin.digest, twin.steps)
-            for name in trace.history:
-                assert name == "seconds" or np.array_equal(trace.history[name], twin.history[name])
-
-
 def test_parallel_processes_take_functions_of_any_kind() -> None:
     """Those without a name at the top of a module too, and what they hold."""
     data = np.random.default_rng(3).standard_normal((AGENTS, 9, 6))
@@ -154,18 +142,6 @@ def test_parallel_processes_take_functions_of_any_kind() -> None:
         return [line.counts[name] for line in found.lines for name in COUNTED]
 
     assert counts(2) == counts(1)
-
-
-def test_a_worker_that_dies_is_reported() -> None:
-    parent = os.getpid()
-
-    def deadly(seed: int) -> Any:
-        return procrustes(seed) if os.getpid() == parent else os._exit(3)
-
-    with pytest.raises(
-        BrokenExecutor, match=r"a worker process died \(.*\) in the trial with .* seed 0 step auto or one beside it"
-    ):
-        compare(deadly, CTA, graph, RULES, workers=2)
 
 
 def test_several_workers_need_joblib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,16 +188,6 @@ def test_a_time_varying_network_needs_given_steps() -> None:
         compare(procrustes, "drfgt", sequence, rules)
     found = compare(procrustes, "drfgt:step_size=0.004,penalty=10", sequence, rules)
     assert found.shown
-
-
-def test_what_cannot_be_compared_is_refused_before_anything_runs() -> None:
-    def never(seed: int) -> Any:
-        raise AssertionError("built")
-
-    with pytest.raises(InputError, match="unknown network 'wam'"):
-        compare(never, "drfgt", graph, networks="wam")
-    with pytest.raises(ValueError, match="Landing is a centralized method for one agent"):
-        compare(procrustes, "drfgt,landing", graph, RULES)
 
 
 def test_networks_by_name() -> None:

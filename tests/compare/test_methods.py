@@ -20,15 +20,6 @@ NAMED: list[tuple[Any, dict[str, Any]]] = [
         {"drfgt:order=adapt-then-combine,penalty=10": DRFGT(order="adapt-then-combine", penalty=10.0)}
         | {"landing:safe=true,eps=0.25": Landing(safe=True, eps=0.25)},
     ),
-    (
-        "drfgt:step-size=diminishing:initial=0.5,power=1,batch_size=4,landing",
-        {
-            "drfgt:step-size=diminishing:initial=0.5,power=1,batch_size=4": DRFGT(
-                step_size=Diminishing(initial=0.5, power=1.0), batch_size=4
-            ),
-            "landing": Landing(),
-        },
-    ),
     ("landing:step_size=bb:cap=3", {"landing:step_size=bb:cap=3": Landing(step_size=BarzilaiBorwein(cap=3.0))}),
     ([DRFGT(penalty=2.0), "landing"], {"drfgt:penalty=2.0": DRFGT(penalty=2.0), "landing": Landing()}),
     ({"ours": DRFGT(), "theirs": Landing()}, {"ours": DRFGT(), "theirs": Landing()}),
@@ -52,20 +43,8 @@ def test_a_label_names_its_own_method() -> None:
     [
         ((), "algorithms must name at least one method, as drfgt,drgta"),
         ("drfg", "algorithms: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
-        ("drfgt,", "algorithms: unknown algorithm ''"),
-        ("order=auto", "algorithms: unknown algorithm 'order=auto'"),
-        (
-            "drfgt:ordr=auto",
-            "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: ",
-        ),
-        ("drfgt:penalty", "algorithms: 'drfgt:penalty': penalty needs a value; write penalty=..."),
-        (
-            "drfgt:order=fast",
-            "algorithms: 'drfgt:order=fast': order must be one of combine-then-adapt, adapt-then-combine or auto, got 'fast'",
-        ),
+        ("drfgt:ordr=auto", "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: "),
         ("drfgt:penalty=-1", "algorithms: 'drfgt:penalty=-1': penalty must be positive"),
-        ("drfgt:penalty=1,penalty=2", "algorithms: 'drfgt:penalty=1,penalty=2': penalty is given twice"),
-        ("drfgt:step_size=diminishing:initial=1,powr=2", "diminishing has no parameter 'powr'; did you mean 'power'?"),
         ("drfgt,asynchronous_drfgt:delay=1", "asynchronous_drfgt:delay=1 has activations of single agents, not iterations: use"),
         ("lobpcg", "lobpcg is for features split over agents: use decentorth run --split features"),
         ("drfgt,landing,drfgt", "algorithms: drfgt is named twice: give it other parameters"),

@@ -211,19 +211,6 @@ def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
     assert [sum(line.get_gid() == "median" for line in axes.lines) for axes in row] == [1] * 4
 
 
-@pytest.mark.slow
-def test_many_methods_are_told_apart() -> None:
-    many = small(
-        algorithms=[f"drfgt:step_size={step}" for step in np.linspace(1e-3, 4e-3, 9)],
-        rules=replace(RULES, trials=1, iterations=100),
-    )
-    lines = [line for line in figure(many).axes[0].lines if line.get_gid() == "median"]
-    looks = {(line.get_color(), str(line._dash_pattern)) for line in lines}  # type: ignore[attr-defined]
-    assert len(looks) == len(lines) == 9
-    placed = boxes(figure(many))
-    assert not any(box.overlaps(other) for i, box in enumerate(placed) for other in placed[i + 1 :])
-
-
 def test_the_curves_in_the_folder_are_medians_and_ranges_of_the_runs(found: Comparison, tmp_path: Path) -> None:
     save(found, tmp_path, plot=False)
     rows = list(csv.DictReader((tmp_path / "curves.csv").read_text().splitlines()))

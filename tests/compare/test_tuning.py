@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from decentorth.compare import Rules
 from decentorth.compare.comparison import Comparison
 from decentorth.compare.trials import Trace
 from decentorth.compare.tuning import Candidate, at_edge, best, candidates, merit
-from decentorth.scaffold.algorithm import Template
 from tests.compare.cases import ATC, CTA, graph, procrustes, small
 
 TUNED = Rules(trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
@@ -169,9 +167,3 @@ def test_a_step_that_is_not_told_must_be_given() -> None:
     hidden = run.__class__(**{**run.__dict__, "state": run.state._replace(step_size=None)})
     with pytest.raises(ValueError, match=r"own does not say which step it starts with: give one, as own:step_size=0.01"):
         candidates("own", DRFGT(), DRFGT(), hidden, TUNED)
-
-
-@pytest.mark.slow
-def test_any_method_of_the_registry_kind_is_tuned() -> None:
-    found = small(algorithms={"template": Template(), "damped": Template(step_size=1e-3)}, rules=replace(TUNED, iterations=50))
-    assert all(len(entry.tried) == TUNED.grid for entry in found.entries)

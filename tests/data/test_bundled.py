@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -61,11 +60,3 @@ def test_what_is_neither_name_nor_file_is_refused(tmp_path: Path, monkeypatch: p
     for spec in ("digits.npy", "./digits", "x.npz:key"):
         with pytest.raises(FileNotFoundError, match="no such file"):
             resolve(spec)
-
-
-def test_without_scikit_learn_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ModuleNotFoundError, match=r"'digits' needs scikit-learn .*pip install \"decentorth\[data\]\""):
-        digits()

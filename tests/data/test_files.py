@@ -354,19 +354,11 @@ BAD_LABELS: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]]
     ("not finite", write("y.txt", "1\nnan\n"), ValueError, r"label 1 \(counted from 0\) is nan"),
     ("blank line", write("y.txt", "1\n\n2\n"), ValueError, "line 2 is blank"),
     ("two columns", write("y.csv", "1\n2,3\n"), ValueError, r"line 2 must hold one label, but holds 2: '2,3'"),
-    ("numbers in columns", write("y.txt", "1 2 3\n"), ValueError, "line 1 must hold one label, but holds 3"),
-    ("empty", write("y.txt", "\n"), ValueError, "is empty: it has no label"),
     ("a matrix", save("y.npy", A), ValueError, r"must have 1 dimension.*shape \(7, 5\)"),
-    ("no label", save("y.npy", A[:0, 0]), ValueError, "is empty"),
-    ("complex", save("y.npy", A[0] * 1j), TypeError, "integers or strings.*complex128"),
     ("too large", save("y.npy", np.array([2**63], dtype=np.uint64)), ValueError, "64-bit signed.*9223372036854775808"),
     ("matrix market", write("y.mtx", coordinate(A)), ValueError, "a matrix, not labels"),
-    ("idx images", write("y.idx", idx(np.zeros((4, 2, 2)), 8)), ValueError, r"must have 1 dimension.*shape \(4, 4\)"),
-    ("idx of no label", write("y.idx", idx(np.zeros(0), 8)), ValueError, r"is empty: shape \(0,\)"),
     ("sparse", save_sparse("csr"), ValueError, "holds a matrix, not labels"),
-    ("labels of no letters", write("y.npy", npy_header("<U0", (10**12,))), ValueError, "promises 0 bytes of data"),
     ("labels in other letters", save("y.npy", np.array([b"\xff"])), ValueError, "y.npy must be integers or strings in UTF-8"),
-    ("svmlight targets", write("y.svm", "0.5 1:1\n"), ValueError, r"label 0 \(counted from 0\) is 0\.5"),
 ]
 
 
@@ -447,48 +439,33 @@ REFUSED: dict[str, tuple[Callable[[Path, Array], str], str]] = {
     "a folder": (lambda folder, _: str(folder), "is a folder"),
     "unknown extension": (write("a.xlsx", "1"), r"unknown extension '\.xlsx'; known are \.npy, .*\.mtx\.gz"),
     "empty npy": (write("a.npy", ""), "is empty: it has 0 bytes"),
-    "blank csv": (write("a.csv", " \n\n"), "is empty: it has no row"),
     "only a header": (write("a.csv", "a,b\n"), r"is empty: line 1 \('a,b'\) has no number in it, and no line follows"),
-    "npy of no rows": (save("a.npy", A[:0]), r"is empty: shape \(0, 5\)"),
     "truncated npy": (write("a.npy", npy_bytes(A)[:-8]), r"is truncated"),
     "two arrays in an npy": (write("a.npy", npy_bytes(A) * 2), r"promises 280 bytes of data .*there are 688"),
     "objects": (pickled, r"holds Python objects, and nothing is unpickled"),
     "objects in an archive": (pickled_archive, r"holds Python objects, and nothing is unpickled"),
     "complex": (save("a.npy", A * 1j), r"is complex \(complex128\)"),
-    "text array": (save("a.npy", A.astype(str)), "not numeric"),
     "one dimension": (save("a.npy", A[0]), r"2 dimensions .*has 1: shape \(5,\); reshape\(-1, 1\)"),
     "two arrays in an npz": (archive("a.npz", one=A, two=A), r"2 arrays, 'one', 'two': choose one, as in .*a\.npz:one"),
-    "wrong key": (archive("a.npz:tow", one=A, two=A), r"no array 'tow'; did you mean 'two'\? it holds 'one', 'two'"),
-    "empty npz": (archive("a.npz"), "is empty: it holds no array"),
     "text called npz": (write("a.npz", "1,2"), r"not a \.npz archive, or not a whole one"),
     "NaN": (save("a.npy", np.where(A == 0, np.nan, A)), r"of the 35 values read are not finite \(\d+ NaN, 0 infinite\)"),
     "infinite": (write("a.csv", "1,2\n3,-inf\nnan,1\n"), r"2 of the 6 .*1 NaN, 1 infinite.*first is -inf at row 1, column 1 "),
-    "overflow": (write("a.csv", "1,1e999\n"), "first is inf at row 0, column 1"),
-    "too large for float64": (save("a.npy", np.full((1, 1), 2, "g") ** 2000), "first is inf at row 0, column 0"),
     "short row": (write("a.csv", "a,b,c\n1,2,3\n\n1,2\n"), "line 4 has 2 columns, but line 2 has 3"),
-    "header too short": (write("a.csv", "a,b\n1,2,3\n"), "line 2 has 3 columns, but the header, line 1, has 2"),
     "text in a cell": (
         write("a.csv", "a,b\n1,2\n3,x\n"),
         r"line 3, column 2 \(counted from 1\): 'x' is not a number; choose the columns of numbers by their names",
     ),
-    "missing value": (write("a.csv", "1,2\n,4\n"), r"line 2, column 1 .*'' is not a number"),
     "names among numbers": (write("a.csv", "1,b\n1,2\n"), r"line 1, column 2 .*'b' is not a number.* a line of names"),
-    "decimal commas": (write("a.csv", "1,5;2,5\n3;4\n"), r"line 1, column 1 .*'1,5' is not a number"),
     "UTF-16": (write("a.csv", "1,2\n3,4\n".encode("utf-16")), "zero bytes"),
-    "NaN in svm": (write("a.svm", "1 1:1\n1 1:nan\n"), "first is nan at row 1, column 0"),
     "svm too large": (write("a.svm", f"1 {DENSE_LIMIT // 8 + 1}:2\n"), "would take 4 GiB once dense, more than the 4 GiB"),
     "truncated mtx": (write("a.mtx", MARKET + "2 3 3\n1 1 1.5\n"), r"is truncated: it promises 3 lines, and has 1"),
     "mtx outside of its size": (write("a.mtx", MARKET + "3 3 1\n4 1 1\n"), r"entry 1 is in row 4, column 1"),
-    "mtx of 2e9 rows": (write("a.mtx", MARKET + "2000000000 3 1\n1 1 1\n"), "2000000000 rows but stores only 1"),
     "symmetric mtx that is not square": (
         write("a.mtx", "%%MatrixMarket matrix array real symmetric\n2 3\n1\n1\n1\n"),
         "a symmetric matrix must be square, but it has 2 rows and 3 columns",
     ),
-    "not mtx": (write("a.mtx", "1,2\n"), "Matrix Market file: .*banner"),
-    "not gzip": (write("a.mtx.gz", coordinate(A)), "Not a gzipped file"),
     "mtx too large": (write("a.mtx", MARKET + "1000000 1000000 1\n1 1 1\n"), r"7\.45e\+03 GiB once dense, more than the 4 GiB"),
     "not idx": (write("a.idx", "1,2,3,4\n"), r"is not an idx file: it starts with b'1,2,'"),
-    "long idx": (write("a.idx", idx(A) + b"\0"), r"truncated or too long: its header promises 280 bytes"),
     "tall sparse": (
         sparse_parts("coo", (3 * 10**8, 2), row=np.arange(3), col=np.zeros(3, int)),
         "has 300000000 rows but stores only 3 entries: leave the rows out",
@@ -497,59 +474,31 @@ REFUSED: dict[str, tuple[Callable[[Path, Array], str], str]] = {
     "many arrays": (many_arrays, r"holds 100 arrays, '0', .*'19', \.\.\.: choose one"),
 }
 DAMAGED: dict[str, Callable[[Path, Array], str]] = {
-    "truncated header": write("a.npy", npy_bytes(A)[:40]),
-    "negative shape": write("a.npy", npy_bytes(A).replace(b"(7, 5), ", b"(-7, 5),")),
-    "npy version 3": write("a.npy", npy_bytes(A).replace(b"NUMPY\1", b"NUMPY\3")),
-    "text called npy": write("a.npy", "1,2\n3,4\n"),
     "pickle called npy": write("a.npy", b"\x80\x04]."),
     "damaged npz": damaged_archive,
     "long row": write("a.txt", "1 2\n1 2 3\n"),
     "underscore in the first row": write("a.csv", "1_0\n3\n"),
     "underscore": write("a.csv", "1,2\n1_0,2\n"),
-    "long text": write("a.csv", "1\n" + "x" * 99),
-    "bad svm label": write("a.svm", "1 1:2\na 1:2\n"),
-    "bad svm value": write("a.svm", "1 1:2\n1 1:2 3:x\n"),
     "bad svm index": write("a.svm", "1 1:2\n1 -1:2\n"),
     "svm not sorted": write("a.svm", "1 2:2 1:2\n"),
-    "huge svm index": write("a.svm", "1 99999999999:2\n"),
-    "svm of no features": write("a.svm", "1\n2\n"),
-    "text in mtx": write("a.mtx", MARKET + "2 3 1\n1 1 x\n"),
-    "mtx of no size": write("a.mtx", MARKET.replace("coordinate", "array") + "0 0\n"),
     "mtx in base 16": write("a.mtx", MARKET + "3 3 1\n1 1 0x10\n"),
     "mtx with a tail": write("a.mtx", MARKET + "3 3 1\n1 1 1.5abc\n"),
     "mtx with a zero byte": write("a.mtx", MARKET + "3 3 1\n1 1 1\0\n"),
     "mtx with half a column": write("a.mtx", MARKET + "3 3 1\n1 1.5 1\n"),
     "mtx with one number more": write("a.mtx", MARKET + "3 3 1\n1 1 1 2\n"),
-    "mtx beyond 64 bits": write("a.mtx", MARKET + "9" * 20 + " 1 1\n1 1 1\n"),
-    "mtx of too many entries": write("a.mtx", MARKET + "3 3 4000000000\n1 1 1\n"),
-    "truncated gzip": write("a.mtx.gz", gzip.compress(coordinate(A).encode())[:-12]),
     "complex mtx": write("a.mtx", MARKET.replace("real", "complex") + "1 1 1\n1 1 1 2\n"),
-    "empty mtx": write("a.mtx", MARKET + "0 3 0\n"),
-    "short idx": write("a.idx", b"\0\0\x08"),
-    "unknown idx kind": write("a.idx", b"\0\0\x0a\1\0\0\0\1x"),
-    "idx without dimensions": write("a.idx", b"\0\0\x08\0"),
-    "truncated idx header": write("a.idx", idx(A)[:9]),
     "truncated idx": write("a.idx", idx(A)[:-1]),
-    "truncated idx.gz": write("a.idx.gz", gzip.compress(idx(A)[:-8])),
-    "damaged gzip of idx": write("a.idx.gz", gzip.compress(idx(A))[:-20]),
     "idx of labels": write("a-ubyte", idx(A[0], 8)),
-    "idx of no image": write("a-ubyte", idx(np.zeros((0, 2, 2)), 8)),
     "NaN in idx": write("a.idx", idx(np.array([[1.0, np.nan]]))),
     "wild sparse indices": wild_sparse,
     "wild csr": sparse_parts("csr", indices=WILD, indptr=STARTS),
     "wild bsr": sparse_parts("bsr", indices=WILD, indptr=STARTS, data=np.ones((3, 1, 1))),
     "wild coo": sparse_parts("coo", row=WILD, col=np.arange(3)),
-    "odd blocks": sparse_parts("bsr", data=np.ones((1, 3, 2))),
     "negative indptr": sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, -3] + [3] * 9)),
     "indptr of nothing": sparse_parts("csr", data=np.ones(0), indices=np.arange(0), indptr=np.array([0, 5] + [0] * 9)),
-    "unknown sparse format": sparse_parts("lil"),
     "indices of no integers": sparse_parts("csr", indptr=np.ones(11)),
     "tall diagonal": sparse_parts("dia", (2**40, 2), offsets=np.zeros(1, int), data=np.ones((1, 3))),
     "a device": a_device,
-    "no bytes": write("a.npy", npy_header("|V0", (10**12, 3))),
-    "a shape without end": write("a.npy", npy_header("<f8", (10**12, 3))),
-    "a shape of nothing": write("a.npy", npy_header("<f8", (0, 10**30))),
-    "half a string in a header": write("a.npy", npy_bytes(A).replace(b"{'des", b'"""des')),
     "sparse vector": sparse_vector,
     "complex sparse": complex_sparse,
     "sparse without indices": archive("a.npz", format=np.array("csr"), shape=np.array([2, 2]), data=A[0]),
@@ -603,28 +552,6 @@ def test_wrong_rows_are_refused(rows: list[object], error: type[Exception], says
         load_rows(tmp_path / "a.npy", np.array(rows))
 
 
-@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric", "hermitian"])
-@pytest.mark.parametrize("kind", ["array real", "array integer", "coordinate real", "coordinate integer", "coordinate pattern"])
-def test_matrix_market_in_every_symmetry_is_what_scipy_reads(kind: str, symmetry: str, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    lower = [(i, j) for j in range(5) for i in range(j + (symmetry == "skew-symmetric"), 5)]
-    places = [(i, j) for j in range(5) for i in range(5)] if symmetry == "general" else lower
-    form, field = kind.split()
-    if form == "coordinate":
-        places = [places[k] for k in rng.choice(len(places), 8)]
-    values = rng.integers(-99, 99, len(places)) if field == "integer" else rng.standard_normal(len(places))
-    lines = [
-        [*([i + 1, j + 1] if form == "coordinate" else []), *([value] if field != "pattern" else [])]
-        for (i, j), value in zip(places, values.tolist(), strict=True)
-    ]
-    size = f"5 5 {len(lines)}" if form == "coordinate" else "5 5"
-    path = tmp_path / "a.mtx"
-    body = "\n".join(" ".join(map(str, line)) for line in lines)
-    path.write_text(f"%%MatrixMarket matrix {kind} {symmetry}\n% a remark\n\n{size}\n{body}\n")
-    read = scipy.io.mmread(path)
-    assert np.array_equal(load_matrix(path), read if isinstance(read, np.ndarray) else read.toarray())
-
-
 def test_what_unpacks_out_of_proportion_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
     """Files of a few megabytes that would become gigabytes: packed zeros, entries and white space."""
     zeros = gzip.compress(bytes(2**24))
@@ -653,13 +580,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     paths = sorted(tmp_path.iterdir())
     done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=True)
     *said, kilobytes = done.stdout.splitlines()
-    expected = [
-        "unpacks to more than 256 MiB",
-        "too many for its size",
-        "to 3 GiB",
-        "truncated or too long",
-        "to 1.12 GiB",
-    ]
+    expected = ["unpacks to more than 256 MiB", "too many for its size", "to 3 GiB", "truncated or too long", "to 1.12 GiB"]
     assert [(path.name in line, words in line) for path, line, words in zip(paths, said, expected, strict=True)] == [
         (True, True)
     ] * 5
@@ -682,29 +603,6 @@ except ValueError as error:
 """
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert "a.npy does not fit into memory (the matrix would take 2.15 GB" in done.stdout
-
-
-def outcome(path: Path) -> Array | str:
-    """The matrix, or the words in which it is refused."""
-    try:
-        return load_matrix(path)
-    except (ValueError, TypeError) as error:
-        return str(error)
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(at=st.integers(0, 127), byte=st.integers(0, 255), cut=st.none() | st.integers(0, 135))
-def test_a_damaged_npy_header_is_refused_or_harmless(at: int, byte: int, cut: int | None, tmp_path: Path) -> None:
-    content = bytearray(npy_bytes(A[:1, :1]))
-    content[at] = byte
-    path = tmp_path / "a.npy"
-    path.write_bytes(content[:cut])
-    got = outcome(path)
-    if isinstance(got, str):
-        assert str(path) in got
-    else:
-        assert cut is None
-        assert np.array_equal(got, np.load(path))
 
 
 def test_without_scikit_learn_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.linalg
 import sklearn.cross_decomposition
@@ -171,13 +170,6 @@ def test_a_first_batch_of_too_few_samples_is_refused_without_a_ridge() -> None:
     with pytest.raises(ValueError, match=r"6 samples of views with 6 and 4 columns .*: give a larger first batch, or ridge=1e-2"):
         CCA(2).partial_fit(X, y)
     assert CCA(2, ridge=0.1).partial_fit(X, y).n_iter_ == [1, 1]
-
-
-def test_names_and_frames() -> None:
-    X, y = related(50)
-    frame = pd.DataFrame(X, columns=list("abcdef"))
-    scores = CCA(2, random_state=0).set_output(transform="pandas").fit(frame, y).transform(frame)
-    assert list(scores.columns) == ["cca0", "cca1"]
 
 
 def test_bad_input_is_refused_with_where_and_what() -> None:

@@ -31,8 +31,7 @@ REDRAWN = RSSM(blocks=4, step_size="geometric:initial=3e-3,ratio=0.98", block_pa
 
 
 @pytest.mark.parametrize(
-    "settings",
-    first_is_quick([{}, {"algorithm": "rsm", "step_size": "geometric:initial=3e-3,ratio=0.97"}, {"algorithm": REDRAWN}]),
+    "settings", first_is_quick([{}, {"algorithm": "rsm", "step_size": "geometric:initial=3e-3,ratio=0.97"}, {"algorithm": REDRAWN}])
 )
 def test_the_dictionary_is_found(settings: dict[str, Any]) -> None:
     """Its atoms in their order and with their signs, in any unit."""

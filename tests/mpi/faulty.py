@@ -256,21 +256,12 @@ def main(fault: str, faulty_rank: int) -> None:
     elif fault == "W-differs":
         mark()
         do.solve(problem(), do.DRFGT(step_size=0.05), weights(own=0.7 if faulty else 0.8), iterations=5)
-    elif fault == "x0-differs":
-        mark()
-        solve(problem(), x0=np.eye(6, 2) * (2.0 if faulty else 1.0))
     elif fault == "x0-shape-differs":
         mark()
         solve(problem(), x0=np.eye(6, 3 if faulty else 2))
     elif fault == "step-size-differs":
         mark()
         do.solve(problem(), do.DRFGT(step_size=0.06 if faulty else 0.05), weights(), iterations=5)
-    elif fault == "seed-differs":
-        mark()
-        solve(problem(), seed=int(faulty))
-    elif fault == "iterations-differ":
-        mark()
-        solve(problem(), iterations=60 if faulty else 50)
     elif fault == "rows-differ":
         mark()
         solve(problem(), iterations=100, rows=20 if faulty else 10)

@@ -35,24 +35,12 @@ def said_once(job: Job, reason: str) -> None:
     assert job.stderr.count("Traceback") == 1, job.report()
 
 
-@pytest.mark.parametrize(
-    ("where", "faulty_rank"),
-    [
-        ("gradient", 1),
-        ("loop", 0),
-        *(pytest.param(*case, marks=slow) for case in (("gradient", 0), ("gradient-iterate", 1), ("loop", 1))),
-    ],
-)
+@pytest.mark.parametrize(("where", "faulty_rank"), [("gradient", 1), ("loop", 0), pytest.param("gradient-iterate", 1, marks=slow)])
 def test_a_rank_that_raises_ends_the_job_with_its_traceback(where: str, faulty_rank: int) -> None:
     job = fail(f"{where}:raises", faulty_rank)
     said_once(job, HAD_ENOUGH)
     assert f"rank {faulty_rank} of 3" in job.stderr
     assert 'raise ArithmeticError("the faulty rank has had enough")' in job.stderr
-
-
-@pytest.mark.slow
-def test_ten_ranks_on_fewer_cores() -> None:
-    said_once(fail("loop:raises", 7, ranks=10), HAD_ENOUGH)
 
 
 @pytest.mark.slow
@@ -82,13 +70,10 @@ def test_rank_0_that_exits_is_named() -> None:
             pytest.param(*case, marks=slow)
             for case in (
                 ("exits-0", 1, 3),
-                ("exits-0", 0, 2),
-                ("exits-1", 1, 3),
                 ("returns", 2, 3),
                 ("late:exits-0", 1, 2),
                 ("mpi:late:exits-0", 0, 3),
                 ("mpi:exits-1", 1, 2),
-                ("mpi:returns", 0, 2),
             )
         ),
     ],
@@ -106,9 +91,9 @@ def test_a_rank_that_needs_longer_than_the_time_limit_before_the_run_ends_the_jo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["exits-0", "mpi:exits-0", "mpi:returns"])
+@pytest.mark.parametrize("fault", ["exits-0", "mpi:returns"])
 def test_ranks_that_all_end_without_a_run_are_no_fault(fault: str) -> None:
-    for _ in range(4):
+    for _ in range(2):
         job = run_ranks(3, [SCRIPT, f"leaves:{fault}", "-1"])
         assert job.returncode == 0, job.report()
 
@@ -168,18 +153,9 @@ def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
     [
         ("W-differs", "ValueError: W must be the same on every rank; it differs from rank 0's on rank 1"),
         pytest.param(
-            "x0-differs",
-            "ValueError: the starting point must be the same on every rank; it differs from rank 0's on rank 1",
-            marks=slow,
-        ),
-        pytest.param(
-            "x0-shape-differs",
-            "ValueError: on rank 1: x0 must have the shape of one agent's point, (6, 2), got (6, 3)",
-            marks=slow,
+            "x0-shape-differs", "ValueError: on rank 1: x0 must have the shape of one agent's point, (6, 2), got (6, 3)", marks=slow
         ),
         ("step-size-differs", "must be the same on every rank; it differs from rank 0's on rank 1"),
-        pytest.param("seed-differs", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),
-        pytest.param("iterations-differ", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),
         pytest.param("rows-differ", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),
         pytest.param("W-size-differs", "ValueError: W is for 8 agents, but the problem has 10", marks=slow),
     ],
@@ -228,11 +204,7 @@ LONG_RUN = ["--iterations", "1000000", "--quiet"]
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [
-        ("raises", HAD_ENOUGH),
-        pytest.param("exits-3", "rank 1 has ended", marks=slow),
-        pytest.param("killed", "Killed", marks=slow),
-    ],
+    [("raises", HAD_ENOUGH), pytest.param("exits-3", "rank 1 has ended", marks=slow), pytest.param("killed", "Killed", marks=slow)],
 )
 def test_command_line(fault: str, reason: str, tmp_path: Path) -> None:
     """The same faults there; what was recorded before is on disk."""
@@ -252,10 +224,3 @@ def test_command_line_reports_divergence_with_exit_code_3(tmp_path: Path) -> Non
     assert len(re.findall(said, job.stdout)) == 1, job.report()
     assert json.loads((folder / "summary.json").read_text())["status"] == "diverged"
     assert len((folder / "history.csv").read_text().splitlines()) > 1
-
-
-def test_command_line_reports_bad_input_once() -> None:
-    job = run_ranks(3, ["-m", "decentorth.run", "--agents", "2"])
-    assert job.returncode == 2, job.report()
-    assert job.stderr.count("3 ranks for 2 agents") == 1, job.report()
-    assert "Traceback" not in job.stderr

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import topologies as tp
 from decentorth.network import Channel, Network, UnreliableNetwork
 from decentorth.network.halo import plan
-from decentorth.protocols import Array
 from tests.network.test_halo import random_bounds, random_weights
 from tests.network.test_sequences import SEQUENCES
 from tests.support.problems import GRAPHS
@@ -170,11 +168,3 @@ def test_on_a_bad_time_varying_network_nothing_is_sure() -> None:
     network = UnreliableNetwork(SEQUENCES["ring and star"](), "serial", channel=Channel("loss:p=0.1"))
     with pytest.raises(ValueError, match="what is lost cannot be sent again"):
         _ = network.flooding_rounds
-
-
-def test_the_path_of_the_news() -> None:
-    network = Network(tp.metropolis_weights(tp.path(6)), "serial")
-    x: Array = np.array([[0.0], [3.0], [1.0], [0.0], [0.0], [0.0]])
-    for expected in ([3, 3, 3, 1, 0, 0], [3, 3, 3, 3, 1, 0], [3, 3, 3, 3, 3, 1], [3] * 6):
-        x = network.max(x)
-        assert x[:, 0].tolist() == expected

@@ -102,13 +102,10 @@ def test_own_gradients_need_no_library_and_mini_batches_run() -> None:
     ("given", "error", "message"),
     [
         ({"backend": "tensorflow"}, ValueError, "backend must be 'auto', 'jax', 'torch', 'autograd', got 'tensorflow'"),
-        ({"n_agents": 3}, ValueError, "n_agents is 3: the data are those of 7 agents"),
-        ({"data": None}, ValueError, "n_agents is None: give n_agents, at least 1"),
         ({"f": 3.0}, TypeError, "f must be a function f(agent, x), got float"),
         ({"f": lambda a, x: a @ x, "backend": "autograd"}, TypeError, "f cannot be differentiated (autograd: "),
         ({"data": [DATA[0], DATA[1, :0]], "backend": "autograd"}, ValueError, "agent 1 must have equally many rows, at least one"),
         ({"data": [DATA[0], {"a": DATA[1]}]}, ValueError, "the data of agent 1 must be an array of real numbers whose rows are"),
-        ({"data": [DATA[0], [[1.0, 2.0], [3.0]]]}, ValueError, "the data of agent 1 cannot be made an array (ValueError: "),
         ({"data": [np.ma.masked_less(DATA[0], 0.0)]}, ValueError, "or a tuple of them, got masked entries"),
     ],
 )

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from decentorth import DGD, DPRGD, DRFGT, DRSGD, Landing, solve
-from decentorth.algorithms.common.fields import blockwise, on_samples
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
-from decentorth.protocols import Array, Eigenproblem, Index, Oracle, Sampled
+from decentorth.protocols import Array, Eigenproblem, Index, Sampled
 from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import Stiefel
 from tests.reference import naive
@@ -50,15 +49,6 @@ def batches(size: int, seed: int = 0) -> Index:
     return np.random.default_rng(seed).integers(0, np.array(UNEVEN)[:, None], (N, size))
 
 
-@names
-def test_problems_of_rows_have_samples(name: str) -> None:
-    problem = whole(name)
-    np.testing.assert_array_equal(problem.n_samples, UNEVEN)
-    np.testing.assert_array_equal(problem.restrict(slice(3, 7)).n_samples, UNEVEN[3:7])
-    assert problem.n_samples.dtype == np.int64
-    assert isinstance(problem, Sampled)
-
-
 @pytest.mark.parametrize("size", [1, 2, 7])
 @names
 def test_gradients_of_batches_are_the_formula(name: str, size: int) -> None:
@@ -69,34 +59,6 @@ def test_gradients_of_batches_are_the_formula(name: str, size: int) -> None:
         np.testing.assert_allclose(found[i], expected, atol=1e-13 * np.abs(expected).max())
     assert found.flags.c_contiguous
     assert found.flags.writeable
-
-
-@names
-def test_a_batch_is_the_mean_of_its_samples(name: str) -> None:
-    problem, x, batch = whole(name), gaussian(N), batches(6)
-    single = [problem.gradient_on(x, batch[:, [j]]) for j in range(6)]
-    found = problem.gradient_on(x, batch)
-    np.testing.assert_allclose(found, np.mean(single, axis=0), atol=1e-13 * np.abs(found).max())
-    np.testing.assert_allclose(found, problem.gradient_on(x, batch[:, ::-1].copy()), atol=1e-13 * np.abs(found).max())
-
-
-@names
-def test_drawn_batches_average_to_the_gradient(name: str) -> None:
-    """The distance of the mean of K estimates shrinks like the standard error sigma / sqrt(K)."""
-    problem, x, size, K = whole(name), gaussian(N), 4, 1000
-    streams = CounterStreams(5, slice(0, N))
-    exact = problem.gradient(x)
-
-    def gradient(part: Oracle[object], x: Array) -> Array:
-        return part.gradient(x)
-
-    drawn = np.array([blockwise(gradient, on_samples(problem, streams, k, size), x) for k in range(K)])
-    error = np.linalg.norm((drawn.mean(axis=0) - exact).reshape(N, -1), axis=1)
-    expected = np.sqrt((drawn.var(axis=0) / K).reshape(N, -1).sum(axis=1))
-    several = np.array(UNEVEN) > 1
-    assert np.all(error[several] < 3 * expected[several])
-    np.testing.assert_allclose(error[~several], 0, atol=1e-12 * np.abs(exact).max())
-    assert np.all(expected[several] > 1e-3 * np.linalg.norm(exact[several].reshape(several.sum(), -1), axis=1) / np.sqrt(K))
 
 
 @pytest.mark.parametrize("shape", [(90, 15), (784, 10), (5, 1), (1, 1)])
@@ -218,9 +180,6 @@ def test_one_number_of_samples_is_everybodys() -> None:
     ("given", "error", "message"),
     [
         ({"n_samples": None}, ValueError, "gradient_on and n_samples go together: give both"),
-        ({"gradient_on": None}, ValueError, "gradient_on and n_samples go together: give both"),
-        ({"gradient_on": 3.0}, TypeError, "gradient_on must be a function, got float"),
-        ({"n_samples": 1.5}, TypeError, "n_samples must be whole numbers, got dtype float64"),
         ({"n_samples": [3, 4]}, ValueError, "n_samples must be one number or one for each of the 10 agents, got shape (2,)"),
         ({"n_samples": [1] * 9 + [0]}, ValueError, "n_samples must be at least 1, got 0 for agent 9"),
     ],

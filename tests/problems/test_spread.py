@@ -52,8 +52,6 @@ from tests.support.generalized import gevp
 from tests.support.j_orthogonal import log_cosh, signs
 from tests.support.problems import UNEVEN, pca, procrustes, samples
 
-EQUAL = (6,) * 5
-
 
 def spread(problem: Any) -> Any:
     return set_up(Spread(problem), RGD(step_size=1.0)).problem
@@ -68,20 +66,7 @@ def test_samples_are_numbered_through_the_blocks_and_weighted() -> None:
     np.testing.assert_allclose(singles, problem.gradient(x), rtol=1e-11, atol=1e-12)
 
 
-def test_the_answer_is_that_of_all_blocks() -> None:
-    result = solve(Spread(pca(UNEVEN).problem), RGD(step_size="bb"), iterations=300, rows=2)
-    assert result.row.values["error"] < 1e-9
-    assert result.x.shape == (1, 12, 3)
-    gathered = result.gather()
-    assert gathered is not None
-    np.testing.assert_array_equal(gathered, result.x)
-
-
 # what blocks can do
-
-
-def uneven_rows(d: int) -> list[Array]:
-    return samples(UNEVEN[:5], d, 0)
 
 
 def hevp_blocks(n_blocks: int, form: Any = "well-posed", n: int = 6) -> HEVP:

@@ -20,16 +20,13 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import topologies as tp
-from decentorth import CDADT, DGD, DPRGT, DRFGT, DRGTA, UMCM, Checkpoints, Landing, Result, iterate, solve
+from decentorth import CDADT, DGD, DPRGT, DRFGT, DRGTA, Checkpoints, Landing, Result, iterate, solve
 from decentorth.problems import CCASettings, Deferred, FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.run import main
 from decentorth.running.history import schedule
-from decentorth.running.metrics import AgentErrors
 from decentorth.sets import Euclidean, Stiefel
-from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
-from tests.reference import naive
-from tests.support.j_orthogonal import hevp
+from decentorth.stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.support.mpi import HUNG
 from tests.support.problems import GRAPHS, pca, point, procrustes
 from tests.support.threads import on_ranks
@@ -125,17 +122,6 @@ def test_a_run_stops_at_the_first_row_that_is_good_enough() -> None:
     assert result.state.k == h["iteration"][-1] < 5000
 
 
-def test_a_run_stops_when_the_answer_is_near_enough() -> None:
-    case = pca()
-    result = solve(case.problem, DRFGT(), RING, iterations=5000, stopping=Error(1e-6) | Time(1e6))
-    assert (result.status, result.converged) == ("converged", True)
-    assert result.row.values["error"] <= 1e-6
-    C = np.mean([-g(np.eye(12)) for g in case.gradients], axis=0)
-    top = np.linalg.eigh(C)[1][:, -3:]
-    xhat = naive.polar(naive.mean(result.x))
-    np.testing.assert_allclose(xhat @ xhat.T, top @ top.T, atol=2e-6)
-
-
 @dataclasses.dataclass(frozen=True)
 class Sated(Landing):
     """Has enough after some iterations."""
@@ -154,12 +140,6 @@ def test_a_method_may_end_its_run_at_any_iteration(enough: int, record_every: in
     result = solve(one, Sated(enough=enough), iterations=1000, record_every=record_every, stopping=Feasibility(1e-30) & Time(1e6))
     assert (result.status, result.converged, result.message, result.state.k) == ("converged", True, f"enough at {enough}", enough)
     assert result.history["iteration"][-1] == enough
-
-
-def test_a_limit_of_time_is_not_convergence() -> None:
-    result = solve(pca().problem, DRFGT(), RING, iterations=10**9, record_every=1, stopping=Time(1e-9))
-    assert (result.status, result.converged) == ("time_limit", False)
-    assert result.state.k < 10**9
 
 
 def slow(after: int) -> FunctionProblem[Stiefel]:
@@ -352,23 +332,6 @@ def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.L
     assert [record.message for record in caplog.records] == [words]
 
 
-def test_a_step_that_is_too_large_diverges_and_says_so() -> None:
-    """What was recorded before stays, and is finite."""
-    result = solve(procrustes().problem, DRFGT(step_size=1.0), RING, iterations=2000, record_every=1)
-    assert result.status == "diverged"
-    assert f"try {1.0 / max(procrustes().lipschitz):.2g}, or 'auto'" in result.message
-    assert result.state.k == result.history["iteration"][-1] + 1
-    assert np.isfinite(result.history["consensus_error"]).all()
-    assert result.history["feasibility"][-1] > 1e6
-
-
-def test_divergence_of_automatic_steps_has_no_number_to_divide() -> None:
-    """UMCM's function is unbounded below where the penalty is far below the Lipschitz constant."""
-    result = solve(hevp(6), UMCM(penalty=1e-3), iterations=500, seed=1)
-    assert result.status == "diverged"
-    assert "try a smaller step size" in result.message
-
-
 def test_divergence_on_a_bad_channel_names_a_smaller_step_and_no_momentum() -> None:
     """Automatic steps and momentum know nothing of the channel."""
     problem = CCASettings(data="synthetic").problem(10, 0)
@@ -397,8 +360,6 @@ def test_a_run_that_leaves_its_region_stops() -> None:
     ("arguments", "words"),
     [
         ({"iterations": -1}, "iterations must be at least 0, got -1"),
-        ({"record_every": 0}, "record_every must be at least 1, got 0"),
-        ({"safety_region": 0.0}, "safety_region must be positive and finite, got 0.0"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"x0": np.eye(3)}, r"x0 must have the shape of one agent's point, \(12, 3\), got \(3, 3\)"),
         ({"x0": np.full((12, 3), np.nan)}, "x0 must be finite"),
@@ -413,7 +374,6 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str) -> N
     ("arguments", "words"),
     [
         ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
-        ({"iterations": 1e3}, "iterations must be a whole number, got 1000.0"),
         ({"rows": "9"}, "rows must be a whole number or None, got '9'"),
         ({"x0": 1j * np.eye(12, 3)}, "x0 must hold real numbers, got dtype complex128"),
         ({"stopping": True}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance"),
@@ -421,7 +381,6 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str) -> N
         ({"stopping": lambda row: 1.0}, "must return True or False, decentorth.protocols.Stop(status, converged, message) or None"),
         ({"checkpoints": "folder"}, """checkpoints must be such as do.Checkpoints("folder", every=1000), got 'folder'"""),
         ({"metrics": ["error"]}, "metrics must be a list of functions with columns, the names of their values, got ['error']"),
-        ({"metrics": [AgentErrors]}, "metrics must be a list of functions with columns, the names of their values, got [<class"),
         ({"recorders": [print]}, "recorders must be a list of objects with a function record(row), got [<built-in"),
         ({"callback": "print"}, "callback must be a function of a row, such as print, got 'print'"),
     ],

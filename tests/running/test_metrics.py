@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from decentorth import DRFGT, Result, solve
-from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.numerics.ordered_sums import norms
 from decentorth.problems import PCA, FunctionProblem, Procrustes, subspace_distance
@@ -17,6 +16,7 @@ from decentorth.running.metrics import StandardMetrics, first_runaway
 from decentorth.sets import Euclidean, JOrthogonal, Stiefel
 from decentorth.stopping import GradientNorm
 from tests.reference import naive
+from tests.support.building import collective
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point, samples
 from tests.support.threads import on_ranks
 
@@ -36,10 +36,6 @@ class Plain(NamedTuple):
     """A state of a method that neither tracks nor lands."""
 
     x: Array
-
-
-def collective(n: int = N) -> AgentCollective:
-    return AgentCollective(SerialCommunicator(), np.array([0, n]))
 
 
 def measured(problem: Any, state: Any) -> dict[str, float]:
@@ -82,7 +78,7 @@ def test_a_method_that_does_not_track_has_fewer_columns() -> None:
 def test_all_vanish_at_a_common_critical_point() -> None:
     """But the sum of the local gradients, which heterogeneous agents do not agree on."""
     case = pca(rows=UNEVEN)
-    case.problem.prepare(collective())
+    case.problem.prepare(collective(N))
     x = np.repeat(case.problem.optimum[None], N, axis=0)
     found = measured(case.problem, Tracking(x, x, x, np.ones(N)))
     assert found.pop("local_gradient_sum") > 0.1
@@ -92,7 +88,7 @@ def test_all_vanish_at_a_common_critical_point() -> None:
 
 def test_the_error_is_that_of_the_projected_mean() -> None:
     case = pca(rows=UNEVEN)
-    case.problem.prepare(collective())
+    case.problem.prepare(collective(N))
     x = spread(case.problem, 0.1)
     found = measured(case.problem, Plain(x))
     assert found["error"] == pytest.approx(subspace_distance(naive.polar(naive.mean(x)), case.problem.optimum), rel=1e-12)
@@ -192,7 +188,7 @@ def test_the_first_runaway_is_found_on_every_rank(spoil: float) -> None:
             first, end = int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])
             return first_runaway(x[first:end], first, N, AgentCollective(communicator, bounds))
 
-        return [first_runaway(x, 0, N, collective()), *on_ranks(3, on_rank)]
+        return [first_runaway(x, 0, N, collective(N)), *on_ranks(3, on_rank)]
 
     x[2, 1, 1] = 1e49
     assert found() == [None] * 4

@@ -18,7 +18,7 @@ from decentorth.api import set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import GEVP, FunctionProblem, RSRSettings
-from decentorth.protocols import Array, LocalProducts, Row
+from decentorth.protocols import Array, LocalProducts
 from decentorth.running.checkpoint import Snapshot, kept
 from decentorth.running.history import History
 from decentorth.running.rank_loss import Loss, LostError, restarted
@@ -259,14 +259,6 @@ def test_what_cannot_go_together_is_refused(arguments: dict[str, Any], words: st
 def test_a_constraint_that_all_agents_make_is_refused() -> None:
     with pytest.raises(TypeError, match="its constraint set is the mean of what all agents know"):
         solve(own_pencils(), DRFGT(), GRAPHS["ring"](5), on_rank_loss="shrink")
-
-
-def test_the_history_is_cut() -> None:
-    history = History()
-    for k in (0, 5, 10, 15):
-        history.record(Row(k, k, k, k, k, 0.0, {}))
-    assert [row.iteration for row in history.before(10).rows] == [0, 5]
-    assert len(history.rows) == 4
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

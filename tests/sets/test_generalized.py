@@ -78,22 +78,6 @@ class Inverse(scipy.sparse.linalg.LinearOperator):
         return inverse
 
 
-def test_capabilities() -> None:
-    there = GeneralizedStiefel(np.eye(4), 2)
-    for capability in (
-        protocols.ConstraintSet,
-        protocols.Projection,
-        protocols.Riemannian,
-        protocols.Retractable,
-        protocols.Landing,
-        protocols.ByProducts,
-        protocols.ProductLanding,
-        protocols.AugmentedLagrangian,
-        protocols.WithMatrices,
-    ):
-        assert isinstance(there, capability)
-
-
 # operators
 
 
@@ -157,20 +141,14 @@ def test_samples_of_a_covariance() -> None:
 
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "not square": (np.ones((2, 3)), ValueError, r"B must be a square matrix, got shape \(2, 3\)"),
-    "a vector": (np.ones(3), ValueError, r"B must be a square matrix, got shape \(3,\)"),
     "nan": (np.array([[1.0, np.nan], [np.nan, 1.0]]), ValueError, "B must be finite"),
     "complex": (np.eye(2) * 1j, TypeError, "B must hold real numbers, got dtype complex128"),
-    "words": (np.array([["a"]]), TypeError, "B must hold real numbers"),
     "unsymmetric": (np.array([[1.0, 0.5], [0.0, 1.0]]), ValueError, r"differs from its transpose by 0.5 .* give \(B \+ B.T\) / 2"),
     "indefinite": (np.diag([1.0, -2.0]), ValueError, "smallest eigenvalue is -2, its largest 1: add a ridge"),
     "singular": (np.ones((2, 2)), ValueError, "B must be positive definite"),
-    "sparse, not square": (scipy.sparse.csr_array(np.ones((2, 3))), ValueError, "B must be a square matrix"),
-    "sparse, unsymmetric": (scipy.sparse.csr_array(np.array([[1.0, 0.5], [0.0, 1.0]])), ValueError, "from its transpose by 0.5"),
     "sparse, diagonal": (scipy.sparse.csr_array(np.diag([1.0, 0.0])), ValueError, "its diagonal has the entry 0"),
-    "sparse, nan": (scipy.sparse.csr_array(np.diag([1.0, np.nan])), ValueError, "B must be finite"),
     "operator, unsymmetric": (Inverse(np.triu(np.ones((3, 3)))), ValueError, "B must be symmetric"),
     "operator, negative": (Inverse(-np.eye(3)), ValueError, r"v\^T B v = -.* for a vector v"),
-    "operator, nan": (Inverse(np.full((3, 3), np.nan)), ValueError, "B must be finite"),
 }
 
 
@@ -198,11 +176,8 @@ def test_impossible_widths_are_refused(p: int) -> None:
     [
         (np.ones((2, 3)), 0.0, ValueError, "of 2 samples in 3 dimensions is singular: give a ridge"),
         (np.ones(3), 0.0, ValueError, r"A must be a non-empty matrix with a sample in each row, got shape \(3,\)"),
-        (np.ones((0, 3)), 1.0, ValueError, "A must be a non-empty matrix"),
-        (np.full((3, 2), np.inf), 1.0, ValueError, "A must be finite"),
         (np.ones((3, 2)) * 1j, 1.0, TypeError, "A must hold real numbers"),
         (np.ones((3, 2)), -1.0, ValueError, "ridge must be finite and not negative, got -1"),
-        (np.ones((3, 2)), np.nan, ValueError, "ridge must be finite and not negative, got nan"),
     ],
 )
 def test_impossible_samples_are_refused(A: Array, ridge: float, kind: type[Exception], message: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from decentorth.protocols import Array, Retractable, Riemannian, Signature
+from decentorth.protocols import Array
 from decentorth.sets import JOrthogonal
 
 SETS = {
@@ -32,10 +32,6 @@ def lie(case: JOrthogonal, seed: int, number: int = 3) -> Array:
     """Random a = w J, w skew: the tangents at x are a x."""
     w = np.random.default_rng(seed).standard_normal((number, *case.shape))
     return (w - w.swapaxes(-1, -2)) * case.signs
-
-
-def test_capabilities(case: JOrthogonal) -> None:
-    assert isinstance(case, (Riemannian, Retractable, Signature))
 
 
 def test_measures_are_the_formulas(case: JOrthogonal) -> None:

@@ -11,9 +11,7 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decentorth.algorithms.common.fields import Penalised
-from decentorth.algorithms.decentralized.destiny import Dissolvable
-from decentorth.protocols import Array, ConstraintSet, Landing, Projection, Riemannian
+from decentorth.protocols import Array
 from decentorth.sets import Euclidean, GeneralizedStiefel, JOrthogonal, JOrthogonalStack, Stiefel
 from tests.reference import naive
 
@@ -36,11 +34,6 @@ def norm(a: Array) -> Array:
     """``(n,)``: Frobenius norms."""
     root: Array = np.sqrt((a * a).sum((-2, -1)))
     return root
-
-
-def test_capabilities() -> None:
-    for capability in (ConstraintSet, Projection, Riemannian, Landing, Penalised, Dissolvable):
-        assert isinstance(Stiefel(4, 2), capability)
 
 
 @shapes

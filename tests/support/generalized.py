@@ -24,10 +24,7 @@ def spectral(values: Array, rng: np.random.Generator) -> Array:
 def pencil(n: int, condition: float = 100.0, seed: int = 0) -> tuple[Array, Array]:
     """A and B of paper 003: eigenvalues equidistant and geometric in [1/condition, 1], random eigenvectors."""
     rng = np.random.default_rng(seed)
-    return (
-        spectral(np.linspace(1 / condition, 1.0, n), rng),
-        spectral(np.geomspace(1 / condition, 1.0, n), rng),
-    )
+    return (spectral(np.linspace(1 / condition, 1.0, n), rng), spectral(np.geomspace(1 / condition, 1.0, n), rng))
 
 
 class TraceProblem(AgentProblem[Any]):

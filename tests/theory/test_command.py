@@ -58,19 +58,10 @@ def test_bounds_beside_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         (["--eps", "0.75"], "eps must be above 0 and below 0.75, got 0.75"),
-        (["--eps", "x"], "--eps: eps must be a positive number, got 'x'"),
-        (["--measure", "0"], "measure must be at least 1, got 0"),
         (["--algorithm", "landing", "--agents", "1"], "paper 004 is about drfgt, not landing"),
-        (["--topolgy", "ring"], "did you mean --topology?"),
-        (["--config", "missing.yaml"], "missing.yaml"),
         (["--topology", "one_peer_exponential", "--agents", "8"], "a time-varying network: take a graph, such as --topology ring"),
-        (["--iterations", "5"], "unknown flag --iterations"),
-        (["--channel", "loss:p=0.1"], "unknown flag --channel"),
         (["--problem", "rsr", "--dimension", "9", "--rank", "3", "--inliers", "60", "--outliers", "40"], "is not smooth: take the"),
-        (
-            ["--problem", "gevp", "--dimension", "12", "--rank", "2"],
-            "GEVP is on St_B(2, 12): take the problem procrustes, pca,",
-        ),
+        (["--problem", "gevp", "--dimension", "12", "--rank", "2"], "GEVP is on St_B(2, 12): take the problem procrustes, pca,"),
         (["--problem", "hevp", "--agents", "1"], "smooth objectives on the Stiefel manifold, and HEVP is on J("),
     ],
 )

@@ -82,14 +82,6 @@ def test_bounds_and_descent_hold_along_a_run_with_a_guaranteed_step(name: str) -
     assert measured.merit[-1] < measured.merit[0] - 100 * rounding
 
 
-def test_merit_decreases_monotonically_with_a_practical_step_and_a_weight_to_match() -> None:
-    own, W = problem("pca"), tp.metropolis_weights(tp.ring(N))
-    result = do.solve(own, do.DRFGT(step_size=2e-2), W, iterations=300, record_every=1, metrics=[Merit(20.0)])
-    merits = result.history["merit"]
-    assert (np.diff(merits) <= 1e-13).all()
-    assert merits[-1] < merits[0] - 0.1
-
-
 def test_weight_must_be_positive() -> None:
     with pytest.raises(ValueError, match="gamma must be positive, got 0"):
         Merit(0.0)

@@ -148,12 +148,8 @@ def test_fonts_in_pdf_files_are_those_that_publishers_take(tmp_path: Path) -> No
     ("graph", "options", "said"),
     [
         ("one_peer_exponential:16", {"plot": Path("x.png")}, "--plot has no effect with a sequence of graphs"),
-        ("one_peer_exponential:16", {"compare": True}, "--compare has no effect with a sequence of graphs"),
-        ("one_peer_exponential:16", {"self_weight": 0.5}, "--self-weight has no effect with a sequence of graphs"),
-        ("one_peer_exponential:16", {"order": "adapt-then-combine"}, "--order has no effect with a sequence of graphs"),
         ("one_peer_exponential:16", {"weights": "metropolis"}, "has its own weights, and not 'metropolis'"),
         ("ring:6", {"compare": True, "plot": Path("x.png")}, "--plot has no effect with compare"),
-        ("ring:6", {"compare": True, "weights": "fdla"}, "--weights has no effect with compare"),
         ("ring:6", {"weights": "metropolis", "self_weight": 0.5}, "--self-weight has no effect with metropolis weights"),
         ("ring:200", {"curvatures": (0.1, 1.0)}, "--curvatures has no effect with more than 100 agents"),
     ],

@@ -89,8 +89,6 @@ def test_mixing_time_needs_a_random_walk() -> None:
         ("grid:20x30x25", closed_forms.grid(20, 30, 25)),
         ("ring:3000", closed_forms.ring(3000)),
         ("hypercube:2048", closed_forms.hypercube(2048)),
-        ("star:1800", closed_forms.star(1800)),
-        ("complete:1200", closed_forms.complete(1200)),
     ],
 )
 def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarray) -> None:
@@ -100,9 +98,7 @@ def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["random_geometric:1700", "watts_strogatz:1600,k=6,p=0.01", "binary_tree:2000", "barabasi_albert:1600,m=1"]
-)
+@pytest.mark.parametrize("name", ["random_geometric:1700", "binary_tree:2000"])
 def test_multigrid_agrees_with_dense(name: str) -> None:
     W = topologies.metropolis_weights(topologies.adjacency_from_name(name))
     values = np.linalg.eigvalsh(W.toarray())

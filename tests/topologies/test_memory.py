@@ -38,10 +38,7 @@ def test_a_limit_of_the_address_space_counts() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "used", "idle"),
-    [
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ],
+    [("memory.max", "memory.current", "inactive_file"), ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")],
 )
 def test_a_control_group_leaves_its_limit_but_what_is_in_use(limit: str, used: str, idle: str, tmp_path: Path) -> None:
     (tmp_path / limit).write_text("1000\n")
@@ -64,21 +61,18 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+ALONE: dict[str, Any] = {
+    "hevp": do.problems.HEVPSettings(dimension=10**6),
+    "hspp": do.problems.HSPPSettings(points=10**7),
+    "ultrae": do.problems.UltraESettings(entities=10**12),
+}
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, *ALONE])
 def test_data_that_do_not_fit_are_refused_before_they_are_made(name: str) -> None:
+    settings, *given = (ALONE[name], "rgd") if name in ALONE else (SETTINGS[name], "dgd", "ring")
     with pytest.raises(MemoryError, match=r"the data would take .* are free"):
-        do.solve(SETTINGS[name].problem(1000, 0), "dgd", "ring")
-
-
-@pytest.mark.parametrize("name", ["hevp", "hspp", "ultrae"])
-def test_data_of_a_single_agent_that_do_not_fit_are_refused(name: str) -> None:
-    kinds: dict[str, Any] = {
-        "hevp": do.problems.HEVPSettings(dimension=10**6),
-        "hspp": do.problems.HSPPSettings(points=10**7),
-        "ultrae": do.problems.UltraESettings(entities=10**12),
-    }
-    with pytest.raises(MemoryError, match=r"the data would take .* are free"):
-        do.solve(kinds[name].problem(1, 0), "rgd")
+        do.solve(settings.problem(1 if name in ALONE else 1000, 0), *given)
 
 
 def test_dense_matrices_that_do_not_fit_are_refused() -> None:

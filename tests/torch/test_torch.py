@@ -66,14 +66,7 @@ def test_the_losses_and_gradients_of_a_module_are_pytorchs_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "method",
-    [
-        DRFGT(step_size=0.1),
-        DRGTA(step_size=0.1),
-        DPRGT(step_size=0.1),
-        DRSGD(step_size=0.1, batch_size=4),
-        DGD(step_size=0.1, penalty=1.0),
-    ],
+    "method", [DRFGT(step_size=0.1), DPRGT(step_size=0.1), DRSGD(step_size=0.1, batch_size=4), DGD(step_size=0.1, penalty=1.0)]
 )
 def test_every_kind_of_method_trains_a_module_and_resumes_with_the_same_bits(method: Any, tmp_path: Path) -> None:
     """Over a channel that loses messages."""
@@ -84,13 +77,6 @@ def test_every_kind_of_method_trains_a_module_and_resumes_with_the_same_bits(met
     again = solve(problem(), method, W, iterations=30, resume=tmp_path, **given)
     assert again.iterates_sha256 == whole.iterates_sha256
     assert whole.history["objective"][-1] < whole.history["objective"][0]
-
-
-def test_parts_of_the_agents_have_the_bits_of_all() -> None:
-    made = problem()
-    x = made.start(0) + 0.1 * np.random.default_rng(0).standard_normal((N, *made.shape))
-    for part in (slice(0, 1), slice(3, 6)):
-        assert made.restrict(part).gradient(x[part]).tobytes() == made.gradient(x)[part].tobytes()
 
 
 class Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]  # PyTorch is not among the packages of the type checks
@@ -106,7 +92,7 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]  # PyTorch
         return self.last(self.layer(sequences)[0][:, -1])
 
 
-@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("kind", ["LSTM"])
 def test_recurrent_layers_are_evaluated_one_agent_at_a_time_which_is_said_once(kind: str) -> None:
     """PyTorch cannot batch them; the values are its own, the gradients fit them, and a run descends, by mini-batches too."""
     rng = np.random.default_rng(5)

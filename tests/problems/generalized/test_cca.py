@@ -15,11 +15,10 @@ import scipy.sparse.linalg  # before memory is traced
 
 from decentorth import RGD, GeneralizedLanding, solve
 from decentorth.data import digits
-from decentorth.network import SerialCommunicator
-from decentorth.network.collective import AgentCollective
-from decentorth.problems import CCA, CCASettings, Deferred, canonical_correlations
+from decentorth.problems import CCA, CCASettings, canonical_correlations
 from decentorth.protocols import Array, Direction, KnownOptimum, LocalProducts, SampledMatrices, SampledProducts, Smooth
 from decentorth.sets import SampleCovariance
+from tests.support.building import built
 from tests.support.marks import first_is_quick
 from tests.support.problems import stack
 
@@ -51,26 +50,11 @@ def points(n: int = N, seed: int = 0, rows: int = N1 + N2, p: int = P) -> Array:
     return np.random.default_rng(seed).standard_normal((n, rows, p))
 
 
-def collective(n: int = N) -> AgentCollective:
-    return AgentCollective(SerialCommunicator(), np.array([0, n]))
-
-
-def built(deferred: Deferred) -> Any:
-    """The problem of all agents in this process."""
-    return deferred.build(slice(0, deferred.n_agents), collective(deferred.n_agents))
-
-
 def covariances(first: list[Array], second: list[Array], ridge: float = 0.0) -> list[Array]:
     """C11 + r1 I, C12, C22 + r2 I of all samples."""
     a, b = np.concatenate(first), np.concatenate(second)
     c11, c22 = (v.T @ v / len(v) + ridge * (v * v).sum() / v.size * np.eye(v.shape[1]) for v in (a, b))
     return [c11, a.T @ b / len(a), c22]
-
-
-def batches(count: int, seed: int = 0) -> Array:
-    """``(N, count)``: numbers of samples of each agent."""
-    rng = np.random.default_rng(seed)
-    return np.stack([rng.integers(0, m, count) for m in COUNTS])
 
 
 def test_values_gradients_and_products_are_the_formulas() -> None:
@@ -139,15 +123,6 @@ def test_the_answer_is_that_of_scipy_and_of_the_generalized_eigenvalue_problem()
     assert cca.optimal_value == pytest.approx(-values[:P].sum(), rel=1e-12)
 
 
-def test_the_answer_is_that_of_scikit_learn() -> None:
-    sklearn = pytest.importorskip("sklearn.cross_decomposition")
-    first, second = views((300,), seed=4)
-    a, b = (v[0] - v[0].mean(0) for v in (first, second))
-    u, v = sklearn.CCA(n_components=P, scale=False, max_iter=100_000, tol=1e-14).fit_transform(a, b)
-    found = [np.corrcoef(u[:, k], v[:, k])[0, 1] for k in range(P)]
-    np.testing.assert_allclose(CCA([a], [b], P).optimum.correlations[:P], found, rtol=1e-6)
-
-
 def test_the_error_is_a_difference_of_correlations_in_column_spaces() -> None:
     """Rotations within X and within Y change nothing; it is of second order in the subspaces' distance."""
     cca = problem(0.05)
@@ -171,41 +146,6 @@ def test_the_error_is_a_difference_of_correlations_in_column_spaces() -> None:
 def test_the_answer_of_singular_covariances_is_refused() -> None:
     with pytest.raises(ValueError, match="vary in only 1 of 2"):
         canonical_correlations(np.ones((2, 2)), np.ones((2, 2)), np.eye(2))
-
-
-def test_batches_are_unbiased() -> None:
-    """The mean over all choices of one sample is the whole; a batch's matrices have its products."""
-    counts, x = (8, 8, 8), points(3)
-    cca = CCA(*views(counts), P, ridge=0.1)
-    single = [np.full((3, 1), j, dtype=np.int64) for j in range(8)]
-    np.testing.assert_allclose(np.mean([cca.gradient_on(x, one) for one in single], axis=0), cca.gradient(x), atol=1e-12)
-    np.testing.assert_allclose(np.mean([cca.product_on(x, one) for one in single], axis=0), cca.local_product(x), atol=1e-12)
-    batch = np.array([[0, 3, 3], [7, 1, 2], [5, 5, 5]])
-    matrices = cca.matrices_on(batch)
-    assert matrices.shape == (3, N1 + N2, N1)
-    assert not matrices[:, N1:, N2:].any()
-    of_the_batch = cca.constraint.with_matrices(matrices)
-    np.testing.assert_allclose(of_the_batch.product(x), cca.product_on(x, batch), atol=1e-12)
-
-
-def test_the_field_of_three_independent_draws_is_unbiased_and_that_of_fewer_is_not() -> None:
-    """Over all choices of one sample for each draw."""
-    m = 6
-    cca, x = CCA(*views((m,)), P, ridge=0.1), 0.5 * points(1)
-    penalty = np.array([0.3])
-    exact = cca.constraint.landing(x, cca.gradient(x), penalty)
-    draws = [np.array([[j]]) for j in range(m)]
-    g, bx = [cca.gradient_on(x, one) for one in draws], [cca.product_on(x, one) for one in draws]
-
-    def mean(choices: list[tuple[int, int, int]]) -> Array:
-        fields = [cca.constraint.landing_from_products(x, g[i], bx[j], bx[k], penalty) for i, j, k in choices]
-        average: Array = np.mean(fields, axis=0)
-        return average
-
-    every = range(m)
-    np.testing.assert_allclose(mean([(i, j, k) for i in every for j in every for k in every]), exact, atol=1e-11)
-    for fewer in ([(i, i, k) for i in every for k in every], [(i, j, j) for i in every for j in every], [(i, i, i) for i in every]):
-        assert np.linalg.norm(mean(fewer) - exact) > 0.05 * np.linalg.norm(exact)
 
 
 def test_many_columns_are_never_formed() -> None:
@@ -260,11 +200,6 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None
         CCA(given.pop("A"), given.pop("B"), given.pop("rank"), **given)
 
 
-def test_only_pooled_problems_of_all_agents() -> None:
-    with pytest.raises(ValueError, match=r"pooled\(\) needs all 7 agents, but only 2 are in this process"):
-        problem().restrict(slice(1, 3)).pooled()
-
-
 def halves() -> tuple[Array, Array]:
     """The digits' left and right halves."""
     images = digits()[0].reshape(-1, 8, 8)
@@ -292,13 +227,6 @@ def test_digits_are_centred_halves_without_constant_pixels() -> None:
         np.testing.assert_allclose(cca.optimum.correlations, found[-1], rtol=1e-8)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-8)
     np.testing.assert_allclose(found[0], found[2], rtol=1e-8)
-
-
-def test_the_command_of_the_readme_reaches_the_answer() -> None:
-    cca = built(CCASettings().problem(1, 0))
-    result = solve(cca, GeneralizedLanding(step_size="bb:cap=inf"), iterations=3000)
-    assert result.row.values["error"] < 1e-10
-    assert result.row.values["objective"] == pytest.approx(-cca.optimum.correlations[:5].sum(), abs=1e-10)
 
 
 @pytest.mark.parametrize("direction", first_is_quick(get_args(Direction)))
@@ -352,17 +280,9 @@ def test_generated_views_have_the_correlations_asked_for(heterogeneity: float) -
 
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"rank": 0}, "rank must be at least 1, got 0"),
-    ({"ridge": math.inf}, "ridge must be finite and not negative"),
-    ({"drop_constant": -1.0}, "drop_constant must be finite and not negative"),
-    ({"width": 1}, "width must be at least 2"),
     ({"width": 8, "data_y": "y.npy"}, "data_y goes with a file in data"),
-    ({"data": "synthetic", "data_y": "y.npy"}, "data_y goes with a file in data"),
     ({"data": "synthetic", "dimension": 4}, "rank must be at most dimension and dimension_y, 4 and 10, got 5"),
-    ({"data": "synthetic", "samples": 0}, "samples must be at least 1"),
     ({"data": "synthetic", "correlation": 1.5}, r"correlation must be above 0 and at most 1, got 1.5"),
-    ({"data": "synthetic", "decay": 0.0}, r"decay must be above 0 and at most 1, got 0.0"),
-    ({"data": "synthetic", "condition": 0.5}, "condition must be at least 1"),
 ]
 
 

@@ -172,25 +172,6 @@ def test_ranks_are_those_of_the_scores() -> None:
     assert sorted(made.ranks(graph.test)) == sorted(wanted)
 
 
-def test_a_generated_hierarchy_has_about_two_triples_an_entity() -> None:
-    triples = EXAMPLE["hierarchy"](np.random.default_rng(0), 500)
-    assert 1.9 * 500 < len(triples) < 2.1 * 500
-    assert (triples[:, 0] != triples[:, 2]).all()
-    assert len(np.unique(triples, axis=0)) == len(triples)
-    parents = triples[triples[:, 1] == 0]
-    assert (np.bincount(parents[:, 0], minlength=500)[1:] == 1).all()
-    assert (parents[:, 2] < parents[:, 0]).all()
-
-
-def test_with_shared_entities_a_batch_moves_its_own_rows_only() -> None:
-    made = training("UltraE", shared=2)
-    batch, before = made.graph.train[:1], made.model.entities.copy()
-    made.step(batch, 1.0)
-    moved = np.flatnonzero((made.model.entities != before).any(-1))
-    assert set(batch[0, [0, 2]]) <= set(moved)
-    assert len(moved) <= 4
-
-
 def test_signed_scores_in_single_precision_are_those_in_double() -> None:
     pytest.importorskip("numba")
     manifold = Ultrahyperbolic(np.array([1.0, -1.0, -1.0]), 1.5)

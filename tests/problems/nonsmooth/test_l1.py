@@ -103,15 +103,6 @@ def test_one_robust_component_is_the_best_of_all_signs() -> None:
     assert max(reached) < best * (1 + 1e-12)
 
 
-def test_robust_components_are_fixed_points_of_kwaks_iteration() -> None:
-    """x = polar(A^T sign(A x)) at a minimiser, where no score is 0."""
-    problem = L1PCASettings(rank=3).problem(1, 0)
-    result = solve(problem, RSM(step_size="geometric:initial=0.3,ratio=0.99"), iterations=1500, rows=2)
-    x, whole = result.x[0], result.problem
-    assert np.abs(naive.polar(-whole.gradient(result.x)[0]) - x).max() < 1e-4
-    np.testing.assert_allclose(naive.tangent_projection(x, whole.gradient(result.x)[0]), 0, atol=1e-4)
-
-
 @pytest.mark.parametrize("method", first_is_quick([RSM(), RSSM(blocks=3)]))
 def test_sparse_components_are_exactly_sparse_where_that_is_best(method: Any) -> None:
     """Of a diagonal covariance the leading unit vectors are best for both terms, and f is sharp there."""
@@ -197,9 +188,6 @@ def test_blocks_of_own_functions_are_the_same_with_and_without_partial_ones() ->
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "mu": (lambda: SparsePCA(samples(), 2, -1.0), "mu must be finite and not negative, got -1.0"),
-    "mu of settings": (lambda: SparsePCASettings(mu=float("nan")), "mu must be finite and not negative, got nan"),
-    "rank": (lambda: L1PCASettings(rank=0), "rank must be at least 1, got 0"),
-    "columns": (lambda: L1PCA([np.ones((2, 3)), np.ones((2, 4))], 1), "A of agent 0 has 3 columns, that of agent 1 has 4"),
     "shape": (
         lambda: NonsmoothFunctionProblem(
             lambda i, x: 0.0, lambda i, x: x, Stiefel(3, 2), 1, partial_subgradient=lambda i, x, columns: x

@@ -16,12 +16,11 @@ import scipy.sparse
 import decentorth as do
 import topologies as tp
 from decentorth import DRFGT, solve
-from decentorth.network import SerialCommunicator
-from decentorth.network.collective import AgentCollective
-from decentorth.problems import Deferred, MatrixCompletion, MatrixCompletionSettings
+from decentorth.problems import MatrixCompletion, MatrixCompletionSettings
 from decentorth.problems.stiefel.matrix_completion import least_squares
 from decentorth.protocols import Array, KnownOptimum, Smooth
 from decentorth.stopping import Error
+from tests.support.building import built
 from tests.support.problems import relative, stack
 
 D, R = 12, 3
@@ -44,15 +43,6 @@ def observed(columns: tuple[int, ...] = COLUMNS, seed: int = 0, share: float = 0
 
 def gaussian(n: int = N, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal((n, D, R))
-
-
-def collective(n: int = N) -> AgentCollective:
-    return AgentCollective(SerialCommunicator(), np.array([0, n]))
-
-
-def built(deferred: Deferred) -> Any:
-    """The problem of all agents in this process."""
-    return deferred.build(slice(0, deferred.n_agents), collective(deferred.n_agents))
 
 
 def coefficients(column: Array, x: Array, ridge: float) -> tuple[Array, Array, Array]:
@@ -255,31 +245,14 @@ def short() -> list[Array]:
     return data
 
 
-def infinite() -> list[Array]:
-    data = observed((7, 7))
-    data[1][3, 2] = np.inf
-    return data
-
-
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "too few entries": (
         lambda: MatrixCompletion(short(), R, first_agent=4, n_agents=9),
         "each column must have at least rank = 3 observed entries, or its least squares are singular: column 4 of agent 5 has 2 "
         "(2 such columns of that agent)",
     ),
-    "infinite": (lambda: MatrixCompletion(infinite(), R), "A of agent 1 must be finite; entry [3, 2] is inf (1 such entries)"),
-    "differing d": (
-        lambda: MatrixCompletion([np.ones((5, 4)), np.ones((6, 4))], 2),
-        "all agents must share the dimension d: A of agent 0 has 5 rows, that of agent 1 has 6",
-    ),
     "r > d": (lambda: MatrixCompletion([np.ones((5, 9))], 6), "got d = 5 and r = 6"),
     "ridge": (lambda: MatrixCompletion(observed(), R, ridge=-1.0), "ridge must be finite and not negative, got -1.0"),
-    "ridge, settings": (lambda: MatrixCompletionSettings(ridge=-1.0), "ridge must be finite and not negative, got -1.0"),
-    "columns": (lambda: MatrixCompletionSettings(columns=0), "columns must be at least 1, got 0"),
-    "noise": (lambda: MatrixCompletionSettings(noise=-0.1), "noise must be finite and not negative, got -0.1"),
-    "oversampling": (lambda: MatrixCompletionSettings(oversampling=0.0), "oversampling must be positive and finite, got 0.0"),
-    "rank": (lambda: MatrixCompletionSettings(dimension=4), "got d = 4 and r = 5"),
-    "rank of a file": (lambda: MatrixCompletionSettings(data="a.npy", rank=0), "rank must be at least 1, got 0"),
     "too many entries": (
         lambda: MatrixCompletionSettings(dimension=20, columns=10, oversampling=9).problem(2, 0),
         "oversampling 9 asks for 1575 observed entries, but the 20 x 20 matrix has only 400: it can be at most 2.29 here",

@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import PCA, PCASettings, subspace_distance
 from decentorth.protocols import Array, KnownOptimum
 from tests.reference import naive
+from tests.support.building import collective
 from tests.support.problems import UNEVEN, pca, samples
 from tests.support.threads import on_ranks
 
 D, R = 12, 3
-
-
-def collective(n: int) -> AgentCollective:
-    return AgentCollective(SerialCommunicator(), np.array([0, n]))
 
 
 def orthonormal(seed: int, d: int = D, r: int = R) -> Array:
@@ -51,20 +47,6 @@ def test_the_answer_is_the_top_eigenspace_of_the_pooled_matrix() -> None:
     unweighted = np.linalg.eigh(stacked.T @ stacked)[1][:, -R:]
     assert problem.error(unweighted) > 1e-2
     np.testing.assert_allclose(problem.pooled().value(top[None]), -values[-R:].sum() / 2, rtol=1e-12)
-
-
-def test_the_answer_is_the_same_on_every_rank() -> None:
-    whole = pca(rows=UNEVEN).problem
-    whole.prepare(collective(len(UNEVEN)))
-    bounds = np.array([0, 4, 7, 10])
-
-    def on_rank(communicator: Any) -> Array:
-        own = pca(rows=UNEVEN).problem.restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
-        own.prepare(AgentCollective(communicator, bounds))
-        optimum: Array = own.optimum
-        return optimum
-
-    assert {optimum.tobytes() for optimum in on_ranks(3, on_rank)} == {whole.optimum.tobytes()}
 
 
 def graded(ratio: float, size: float, n: int = 5) -> tuple[list[Array], Array]:

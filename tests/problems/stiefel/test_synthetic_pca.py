@@ -15,18 +15,13 @@ import pytest
 import topologies as tp
 from decentorth import DRFGT, solve
 from decentorth.data import digits
-from decentorth.network import SerialCommunicator
-from decentorth.network.collective import AgentCollective
 from decentorth.problems import PCASettings, subspace_distance
 from decentorth.protocols import Array
 from decentorth.stopping import Error
+from tests.support.building import collective
 
 GRID = [(0.0, 10), (0.0, 1), (0.5, 10), (2.0, 10)]
 """Heterogeneity and agents."""
-
-
-def collective(n: int) -> AgentCollective:
-    return AgentCollective(SerialCommunicator(), np.array([0, n]))
 
 
 def built(n_agents: int = 10, seed: int = 0, **settings: Any) -> Any:

@@ -13,22 +13,6 @@ from hypothesis import strategies as st
 import topologies as tp
 
 
-@pytest.mark.parametrize(
-    ("graph", "rounds"),
-    [
-        (tp.ring(10), 5),
-        (tp.ring(11), 5),
-        (tp.path(7), 6),
-        (tp.star(6), 2),
-        (tp.complete(6), 1),
-        (tp.torus(4, 5), 4),
-        (tp.hypercube(16), 4),
-    ],
-)
-def test_closed_forms(graph: nx.Graph[int], rounds: int) -> None:
-    assert tp.flooding_rounds(tp.metropolis_weights(graph)) == rounds
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(n=st.integers(2, 14), p=st.sampled_from([0.1, 0.3, 0.7]), seed=st.integers(0, 999))
 def test_on_a_graph_it_is_the_diameter(n: int, p: float, seed: int) -> None:

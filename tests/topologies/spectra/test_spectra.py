@@ -45,13 +45,6 @@ def test_ring(n: int, self_weight: float) -> None:
     expect(W, descending(self_weight + (1 - self_weight) * np.cos(2 * np.pi * angles(n))))
 
 
-def test_ring_of_the_paper() -> None:
-    found = topologies.spectrum(topologies.weights_from_name(topologies.ring(10), "auto", 0.8))
-    assert found.sigma == pytest.approx(0.8 + 0.2 * np.cos(2 * np.pi / 10), abs=1e-15)
-    assert found.sigma == pytest.approx(0.9618, abs=1e-4)
-    assert found.lambda_min == pytest.approx(0.6, abs=1e-15)
-
-
 @pytest.mark.parametrize("n", [3, 8, 50])
 def test_path(n: int) -> None:
     path = topologies.path(n)
@@ -105,7 +98,7 @@ def two_sines(x: float) -> float:
 
 
 @pytest.mark.parametrize("self_weight", [0.2, 0.8])
-@pytest.mark.parametrize("n", [1501, 5000, 10_000])
+@pytest.mark.parametrize("n", [1501, 10_000])
 def test_large_ring(n: int, self_weight: float) -> None:
     found = topologies.spectrum(topologies.uniform_weights(topologies.ring(n), self_weight))
     lambda_min = self_weight + (1 - self_weight) * np.cos(2 * np.pi * (n // 2) / n)
@@ -163,14 +156,12 @@ def two_expanders_and_a_bridge() -> nx.Graph[int]:
 @pytest.mark.parametrize(
     "graph",
     [
-        topologies.numbered(nx.random_regular_graph(3, 1600, seed=0)),
-        topologies.numbered(nx.connected_watts_strogatz_graph(1600, 4, 0.02, seed=0)),
         topologies.numbered(nx.barabasi_albert_graph(1600, 2, seed=0)),
         topologies.numbered(nx.lollipop_graph(40, 1500)),
         tree_with_a_tail(),
         two_expanders_and_a_bridge(),
     ],
-    ids=["random regular", "small world", "scale free", "lollipop", "tree with a tail", "two expanders"],
+    ids=["scale free", "lollipop", "tree with a tail", "two expanders"],
 )
 def test_sparse_agrees_with_dense(graph: nx.Graph[int]) -> None:
     W = topologies.metropolis_weights(graph)

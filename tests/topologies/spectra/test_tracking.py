@@ -178,7 +178,6 @@ def test_iterations_for() -> None:
         ((np.eye(2), [1.0, np.inf], 0.1), "curvatures must be finite"),
         ((np.eye(2), 1.0, -0.1), r"step must be positive, got -0\.1"),
         ((np.eye(2), np.array([[[0, 1.0], [0, 0]]] * 2), 0.1), "Hessians must be symmetric"),
-        ((np.eye(2), 1.0, 0.1, "both"), "order must be one of combine-then-adapt, adapt-then-combine, got 'both'"),
         ((np.eye(2), 0.0, 0.1), "some curvature must not be zero"),
     ],
 )

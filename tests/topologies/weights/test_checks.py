@@ -77,10 +77,7 @@ def test_single_precision_and_integers_are_converted() -> None:
     ("W", "message"),
     [
         (GOOD[:4], r"W must be square.*shape \(4, 5\)"),
-        (np.zeros((0, 0)), r"W must be square.*shape \(0, 0\)"),
-        (np.ones(3), r"W must be square.*shape \(3,\)"),
         (changed((1, 2, np.nan)), r"W must be finite, got W\[1, 2\] = nan"),
-        (changed((3, 4, np.inf)), r"W must be finite, got W\[3, 4\] = inf"),
         (changed((1, 2, 0.1), (1, 1, -0.1)), r"symmetric, but W\[1, 2\] - W\[2, 1\] = 0.1 \(2 entries differ\).*W\.T"),
         (changed((3, 3, 1e-6)), r"row 3 sums to 1.000001 \(\+1e-06; 1 of 5 rows are off\); subtract.*W\[3, 3\]"),
         (changed((0, 2, 0.1), (2, 0, 0.1), (0, 0, -0.1), (2, 2, -0.1)), r"W\[0, 2\] = 0.1 and agents 0 and 2 are not neigh"),
@@ -114,12 +111,6 @@ def test_bipartite_graph_without_own_weights_never_averages(graph: nx.Graph[int]
         topologies.check_weights(W, graph)
 
 
-@pytest.mark.parametrize("graph", [topologies.ring(7), topologies.torus(3, 4), topologies.complete(3)])
-def test_odd_cycles_average_without_own_weights(graph: nx.Graph[int]) -> None:
-    W = nx.to_numpy_array(graph) / graph.degree[0]
-    assert topologies.spectrum(topologies.check_weights(W, graph)).sigma < 1
-
-
 def test_negative_weights_are_judged_by_the_eigenvalues_alone() -> None:
     """On the ring, W = I - a Laplacian averages exactly for 0 < a < 1/2 (n even), also where the diagonal is negative."""
     laplacian = nx.laplacian_matrix(topologies.ring(5)).toarray()
@@ -138,14 +129,11 @@ def test_negative_weights_are_judged_by_the_eigenvalues_alone() -> None:
     [
         (nx.Graph(), ValueError, "at least one agent"),
         (nx.DiGraph([(0, 1)]), TypeError, "must be undirected"),
-        (nx.MultiGraph([(0, 1)]), TypeError, "multigraph"),
         ([(0, 1)], TypeError, r"networkx\.Graph, got list"),
         (nx.Graph([(0, 1), (1, 1)]), ValueError, "no self-loops.*agent 1 has one"),
         (nx.Graph([(1, 2)]), ValueError, r"0\.\.1 in order, but node number 0 is 1; use topologies\.numbered"),
-        (nx.Graph([(0, 2), (2, 1)]), ValueError, "node number 1 is 2"),
         (nx.path_graph("abc"), ValueError, "node number 0 is 'a'"),
         (nx.empty_graph(7), ValueError, r"7 components.*1 with agent 4, \.\.\.; join them"),
-        (nx.disjoint_union(nx.path_graph(2), nx.path_graph(3)), ValueError, "2 with agent 0, 3 with agent 2"),
     ],
 )
 def test_graphs_that_cannot_be_used_are_refused(graph: Any, error: type[Exception], message: str) -> None:

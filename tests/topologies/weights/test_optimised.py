@@ -31,10 +31,7 @@ def test_gradient_is_the_derivative_of_the_exact_rate(order: Order) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(
-    "name",
-    first_is_quick(["ring:8", "grid:3x3", "random_geometric:10", "watts_strogatz:10"]),
-)
+@pytest.mark.parametrize("name", first_is_quick(["ring:8", "random_geometric:10"]))
 def test_optimised_weights_beat_every_rule(name: str, order: Order) -> None:
     graph = topologies.graph_from_name(name)
     n = graph.number_of_nodes()

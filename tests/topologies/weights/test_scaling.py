@@ -42,10 +42,7 @@ def test_scaling_is_unique() -> None:
         ([[1, -1], [-1, 1]], r"must not be negative, but A\[0, 1\] = -1"),
         ([[1, 2], [1, 1]], r"must be symmetric, but A\[0, 1\] - A\[1, 0\] = 1; use \(A \+ A.T\) / 2"),
         ([[1, 0], [0, 0]], r"row 1 has none; give A\[1, 1\] > 0"),
-        ([[1, np.nan], [1, 1]], r"A must be finite, got A\[0, 1\] = nan"),
-        ([[1, 2, 3]], r"A must be square.*\(1, 3\)"),
         ([[0, 1, 1], [1, 0, 0], [1, 0, 0]], r"cannot be scaled.*give every agent a weight of its own"),
-        ([[1, 0], [0, 1]], "must be connected"),
     ],
 )
 def test_faults_are_named(A: list[list[float]], message: str) -> None:
