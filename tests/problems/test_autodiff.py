@@ -34,8 +34,10 @@ def made(library: Any, f: Any = pca, **more: Any) -> Any:
     return from_function(f, Stiefel(D, R), backend=library, **{"data": DATA, **more})
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("given", ["stacked", "list", "unequal", "numbers"])
+@pytest.mark.parametrize(
+    ("library", "given"),
+    [*(("autograd", given) for given in ("stacked", "list", "unequal", "numbers")), ("jax", "unequal"), ("jax", "numbers")],
+)
 def test_gradients_are_those_of_the_formula(library: str, given: str) -> None:
     ends = [M - 2 * (i % 3) if given == "unequal" else M for i in range(N)]
     parts = [a[:end] for a, end in zip(DATA, ends, strict=True)]

@@ -74,9 +74,7 @@ def test_certificates_close(graph: nx.Graph[int], nonnegative: bool) -> None:
     topologies.check_weights(found.W, graph)
 
 
-@pytest.mark.parametrize(
-    "name", ["ring:32", "grid:5x6", "watts_strogatz:30", pytest.param("random_geometric:60", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["ring:32", "grid:5x6", "watts_strogatz:30"])
 def test_fastest_mixing_is_certified_where_others_stop(name: str) -> None:
     found = fastest_weights(topologies.adjacency_from_name(name))
     assert found.certified_gap <= 1e-6
