@@ -33,7 +33,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from decentorth.run import main as run
+from decentorth.commands.run.command import main as run
 
 RANK = int(os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0)
 RANKS = int(os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE") or 1)

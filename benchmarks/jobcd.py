@@ -33,10 +33,10 @@ from threadpoolctl import threadpool_limits
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate
 from decentorth.algorithms.j_orthogonal.gs_jobcd import LEAST
 from decentorth.algorithms.j_orthogonal.jobcd import disjoint_pairs
-from decentorth.kernels import pair_kernels
-from decentorth.kernels.subproblem import BASIS, isotropic, largest_eigenvalue, linear_term
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
+from decentorth.numerics.kernels import pair_kernels
+from decentorth.numerics.kernels.subproblem import BASIS, isotropic, largest_eigenvalue, linear_term
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import HEVP, HEVPSettings
 

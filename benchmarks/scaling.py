@@ -22,7 +22,7 @@ import numpy as np
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.api import set_up
-from decentorth.cli.dryrun import held
+from decentorth.commands.run.dryrun import held
 from decentorth.problems import Procrustes
 
 SIDES = ((3, 4), (5, 6), (10, 10), (15, 20), (25, 40), (50, 60), (100, 100), (150, 200), (250, 400))

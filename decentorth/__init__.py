@@ -37,26 +37,26 @@ if TYPE_CHECKING:
     from .api import Result as Result
     from .api import iterate as iterate
     from .api import solve as solve
-    from .certificate import Certificate as Certificate
-    from .certificate import certify as certify
+    from .api.certificate import Certificate as Certificate
+    from .api.certificate import certify as certify
+    from .api.rank_loss import Loss as Loss
+    from .api.rank_loss import LostError as LostError
+    from .api.result import FinishedRun as FinishedRun
+    from .api.result import load as load
     from .network import Channel as Channel
     from .network import connect as connect
     from .registry import register as register
-    from .result import FinishedRun as FinishedRun
-    from .result import load as load
     from .running.checkpoint import CheckpointError as CheckpointError
     from .running.checkpoint import Checkpoints as Checkpoints
-    from .running.rank_loss import Loss as Loss
-    from .running.rank_loss import LostError as LostError
 
 _PACKAGES = ("algorithms", "data", "problems", "recorders", "sets", "stopping")
 _MODULES = {
     **dict.fromkeys(("Result", "iterate", "solve"), "api"),
-    **dict.fromkeys(("Certificate", "certify"), "certificate"),
-    **dict.fromkeys(("FinishedRun", "load"), "result"),
+    **dict.fromkeys(("Certificate", "certify"), "api.certificate"),
+    **dict.fromkeys(("FinishedRun", "load"), "api.result"),
     **dict.fromkeys(("CheckpointError", "Checkpoints"), "running.checkpoint"),
     **dict.fromkeys(("Channel", "connect"), "network"),
-    **dict.fromkeys(("Loss", "LostError"), "running.rank_loss"),
+    **dict.fromkeys(("Loss", "LostError"), "api.rank_loss"),
     "register": "registry",
 }
 """The modules of names that are no methods."""

@@ -14,20 +14,20 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from . import __version__
+from ._version import __version__
 from .process import environment as _mpienv
 
 COMMANDS = {
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
-    "compare": ("decentorth.compare.command:main", "Compare methods on the same problems, graphs and seeds."),
-    "replay": ("decentorth.cli.replay:main", "Repeat an asynchronous run from its log."),
-    "plot": ("decentorth.plot:main", "Draw the figures of runs."),
-    "study": ("decentorth.study.__main__:main", "Repeat a study of graphs, averaging or DRFGT."),
-    "theory": ("decentorth.theory.__main__:main", "Print the constants and guaranteed steps of paper 004."),
+    "compare": ("decentorth.commands.compare:main", "Compare methods on the same problems, graphs and seeds."),
+    "replay": ("decentorth.commands.run.replay:main", "Repeat an asynchronous run from its log."),
+    "plot": ("decentorth.commands.plot.command:main", "Draw the figures of runs."),
+    "study": ("decentorth.commands.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
+    "theory": ("decentorth.commands.theory.command:main", "Print the constants and guaranteed steps of paper 004."),
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
-    "doctor": ("decentorth.doctor.__main__:main", "Say what works here, with a remedy for what does not."),
-    "new": ("decentorth.scaffold.__main__:main", "Write a file for a method or a problem of your own, with its test."),
-    "list": ("decentorth.cli.listing:main", "List problems, algorithms, graphs, weights or faults."),
+    "doctor": ("decentorth.commands.doctor.command:main", "Say what works here, with a remedy for what does not."),
+    "new": ("decentorth.commands.new.command:main", "Write a file for a method or a problem of your own, with its test."),
+    "list": ("decentorth.commands.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
 """The function of each command, and a sentence about it."""
 _SCRIPTS = {"reproduce": "it is a script of the repository: python examples/reproduce.py"}
@@ -73,11 +73,11 @@ def _command(tokens: Sequence[str] | None) -> int:
     if words[0] == "--version":
         return _say(f"decentorth {__version__}", root)
     if words[0] == _COMPLETE:
-        from .cli.completion import answer
+        from .commands.completion import answer
 
         return answer(COMMANDS, _load)
     if words[0] == _COMPLETION:
-        from .cli.completion import install
+        from .commands.completion import install
 
         if not root:
             return 0

@@ -150,3 +150,16 @@ class Settings:
 def without_effect(name: str, why: str) -> str:
     """The message about a setting that was given and has no effect."""
     return f"{name} has no effect here, leave it out: {why}"
+
+
+def values(entry: Any) -> dict[str, Any]:
+    """The settings in a dataclass as YAML can hold them."""
+    found: dict[str, Any] = {}
+    for name in settings(type(entry)):
+        value = getattr(entry, name)
+        found[name] = value
+        if isinstance(value, tuple):
+            found[name] = list(value)
+        elif dataclasses.is_dataclass(value):  # a schedule of steps
+            found[name] = str(value)
+    return found

@@ -44,6 +44,6 @@ class DampedDRFGT(DRFGT):
 
 
 if __name__ == "__main__":
-    from decentorth.run import main
+    from decentorth.commands.run.command import main
 
     raise SystemExit(main())

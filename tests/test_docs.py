@@ -108,7 +108,7 @@ def commands() -> list[tuple[str, list[str]]]:
 
 
 def test_runs_in_pages_have_flags_and_names_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    from decentorth.run import main
+    from decentorth.commands.run.command import main
 
     for page, words in commands():
         assert main([*words, "--print-config"]) == 0, f"{page}: {' '.join(words)}\n{capsys.readouterr().err}"

@@ -27,15 +27,15 @@ import scipy.sparse
 import topologies
 from decentorth import DRFGT, CheckpointError, Checkpoints
 from decentorth.api import Options, Run, set_up
-from decentorth.cli import wiring
-from decentorth.cli.config import Command
-from decentorth.cli.form import config_bytes
-from decentorth.cli.saved_runs import read_history, read_start, read_summary
-from decentorth.cli.settings import CaseSettings
+from decentorth.commands.line import wiring
+from decentorth.commands.line.config import Command
+from decentorth.commands.line.form import config_bytes
+from decentorth.commands.line.settings import CaseSettings
+from decentorth.commands.study.command import STUDIES
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_triples
 from decentorth.problems.common.division import Divided, Division
+from decentorth.records.saved_runs import read_history, read_start, read_summary
 from decentorth.running.checkpoint import newest_notes
-from decentorth.study.__main__ import STUDIES
 from tests.support.mutants import Counts, Reader, Seed, compressed, edited, header, lines, tried, zipped
 from tests.support.problems import GRAPHS, pca
 

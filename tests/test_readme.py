@@ -66,7 +66,7 @@ def marked(words: str = "") -> list[Any]:
     found = []
     for command in commands():
         marks = [pytest.mark.slow] if command not in QUICK else []
-        marks += [pytest.mark.ranks] if any(word in command for word in ("mpirun", "runs/b", "decentorth.doctor")) else []
+        marks += [pytest.mark.ranks] if any(word in command for word in ("mpirun", "runs/b", "decentorth doctor")) else []
         found += [pytest.param(command, marks=marks)] if words in command else []
     return found
 
@@ -139,12 +139,12 @@ def test_automatic_steps_converge_on_a_star_and_in_several_rounds(command: str, 
     assert say(command).splitlines()[-1].startswith("Converged")
 
 
-@pytest.mark.parametrize("command", marked("decentorth.doctor"))
+@pytest.mark.parametrize("command", marked("decentorth doctor"))
 def test_the_doctor_finds_that_the_main_job_works(command: str, say: Callable[[str], str]) -> None:
     assert say(command).splitlines()[-1].startswith("The main job works")
 
 
-@pytest.mark.parametrize("command", marked("decentorth.plot"))
+@pytest.mark.parametrize("command", marked("decentorth plot"))
 def test_a_figure_is_drawn(command: str, say: Callable[[str], str], folder: Path) -> None:
     say(command)
     assert (folder / "runs" / "a" / "history.png").stat().st_size > 10_000
@@ -154,7 +154,7 @@ def test_commands_of_every_kind_are_found() -> None:
     """Guards the tests above against an empty list, and the marks against commands that are no longer there."""
     assert {*QUICK} <= {*commands()}
     assert len(marked("--problem cca")) == 3
-    for words in ("--topology star", "--local-tolerance", "decentorth.doctor", "decentorth.plot"):
+    for words in ("--topology star", "--local-tolerance", "decentorth doctor", "decentorth plot"):
         assert len(marked(words)) == 1
 
 

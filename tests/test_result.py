@@ -18,9 +18,9 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth import plot
 from decentorth.api import set_up
-from decentorth.run import main as run
+from decentorth.commands.plot import command as plot
+from decentorth.commands.run.command import main as run
 from tests.support.threads import on_ranks
 
 LABELS = ("Bern", "Oslo", "Rome", "Wien")

@@ -9,7 +9,7 @@ Every function raises ValueError, with one line that says what to write instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
@@ -110,3 +110,17 @@ def _written(value: Any) -> str:
     if isinstance(value, bool | None):
         return str(value).lower()
     return str(value)
+
+
+def specifications(words: Iterable[str]) -> list[str]:
+    """Names with parameters, ``name:key=value,key=value``, out of words that may have been cut at any comma: what has an equals
+    sign before any colon goes on with the name before it."""
+    found: list[str] = []
+    for word in ",".join(words).split(","):
+        if not found or "=" not in word.partition(":")[0]:
+            found.append(word.strip())
+        elif ":" in found[-1] or "=" in found[-1]:
+            found[-1] += f",{word.strip()}"
+        else:
+            found[-1] += f":{word.strip()}"
+    return found

@@ -7,7 +7,7 @@ tolerance, with modelled wall time on named networks.
     print(table(comparison))
     save(comparison, "comparison")
 
-``python -m decentorth.compare`` is the same from the command line.
+``python -m decentorth compare`` is the same from the command line.
 """
 
 from .comparison import Comparison as Comparison

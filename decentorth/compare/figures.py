@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..cli.figures import WIDTHS, label, logarithmic, look, panels, say_empty, style, whole_decades
 from ..protocols import Array
+from ..records.figures import WIDTHS, label, logarithmic, look, panels, say_empty, style, whole_decades
 from ..running.history import COUNTS
 from .comparison import Comparison, Entry
 from .words import title

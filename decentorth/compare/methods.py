@@ -10,10 +10,11 @@ from dataclasses import is_dataclass, replace
 from typing import Any
 
 from topologies import text
+from topologies.flags import InputError
+from topologies.text import specifications
 from topologies.words import normal_name
 
 from .. import registry
-from ..cli.flags import InputError, specifications
 from ..protocols import Declared, SplitFeatures
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from topologies import text
+from topologies.flags import InputError
 from topologies.typed import declared
 
-from ..cli.flags import InputError
 from ..protocols import Array
 from ..settings import NotNegative, Positive, Settings
 

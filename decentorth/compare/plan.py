@@ -9,8 +9,8 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ..cli.flags import specifications
-from ..cli.trials import results
+from topologies.text import specifications
+
 from ..network.transport.communicator import connect
 from ..protocols import SETUP
 from ..running.options import Options
@@ -20,6 +20,7 @@ from .model import NetworkModel
 from .rules import Rules
 from .trials import Job, Store, Trace, make
 from .tuning import Candidate, best, candidates
+from .workers import results
 
 _NEEDS = {
     "error": "a problem whose answer is known, unlike this one's",

@@ -9,8 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from ..cli.figures import save as save_figure
-from ..cli.outputs import csv_text, replacing
+from ..records.figures import save as save_figure
+from ..records.files import csv_text, replacing
 from .comparison import Comparison, span
 from .figures import curves, figure
 from .words import notes, title

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import __version__
+from .._version import __version__
 from ..api import Options, Run, set_up
-from ..cli.config import values
-from ..cli.outputs import replacing
-from ..cli.progress import Steps
+from ..records.files import replacing
+from ..records.progress import Steps
 from ..running.checkpoint import limited
 from ..running.history import COUNTS
+from ..settings import values
 from .methods import has_step
 from .rules import Rules
 

@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
 from ..api import Result, solve
-from ..certificate import Certificate, certify
+from ..api.certificate import Certificate, certify
 from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
@@ -238,7 +238,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         self._counts = [len(samples)]
         return self._fit([samples], None)
 
-    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
+    def fit_agents(self, agents: Iterable[Any], W: Any) -> Self:
         """Find the components of all agents' samples together, by exchanges between neighbours; every sample has the same weight
         (`PCA`: unless its ``weights`` says otherwise).
 

@@ -10,7 +10,7 @@ Batches need no method. The estimator keeps the number, the mean and the covaria
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -143,7 +143,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         first, second = self._views(X, y, reset=True)
         return self._fit([first], [second], None)
 
-    def fit_agents(self, agents: Sequence[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
+    def fit_agents(self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
         ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent; with ``split="features"``

@@ -15,7 +15,7 @@ t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -129,7 +129,7 @@ class PCA(ComponentEstimator):
 
     def fit_agents(
         self,
-        agents: Sequence[Any],
+        agents: Iterable[Any],
         W: Any,
         split: Literal["samples", "features"] = "samples",
         *,
@@ -167,7 +167,7 @@ class PCA(ComponentEstimator):
                 f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, which agents that hold "
                 "features do not find: give the number of components"
             )
-        parts = same_samples("X", agents)
+        parts = same_samples("X", [*agents])
         m, d = len(parts[0]), sum([part.shape[1] for part in parts])
         rank = check_components(self.n_components, min(m, d), "the fewer of samples and features")
         means = [part.mean(axis=0) for part in parts]

@@ -60,7 +60,7 @@ class Traffic:
         self.agent_bytes = 8 * sum(widths)
         self._loop, self._product = ROWS, None
         if compiled:
-            from ..kernels import compiled_tracking
+            from ..numerics.kernels import compiled_tracking
 
             loops = compiled_tracking()
             self._loop, self._product = loops.accumulate, loops.product

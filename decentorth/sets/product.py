@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,11 @@ PAIRS = ("natural_gradient", "natural_projection", "natural_landing", "retract_w
 """The methods that return two of them."""
 
 
-class Product:
+_Parts: Any = object
+"""The base for type checkers, which then take the methods of a product to be those of its parts."""
+
+
+class Product(_Parts):  # type: ignore[misc]  # its base is known at run time only
     """The product first x second x ... of sets, with points stacked by rows.
 
     Parameters
@@ -68,7 +72,7 @@ class Product:
         self.parts, self.shape = parts, (bounds[-1], width)
         self.rows = tuple([slice(a, b) for a, b in pairwise(bounds)])
         common = set.intersection(*[{*dir(part)} for part in parts])
-        vars(self).update({name: method for name, method in self._methods().items() if name in common})
+        self.__dict__.update({name: method for name, method in self._methods().items() if name in common})
         if "solvable" in common:
             self.solvable = all(part.solvable for part in parts)
         self.offered = frozenset(vars(self))
@@ -85,10 +89,6 @@ class Product:
             "landing_scale": self._landing_scale,
             "with_matrices": self._with_matrices,
         }
-
-    if TYPE_CHECKING:  # the methods depend on the parts
-
-        def __getattr__(self, name: str) -> Any: ...
 
     def __repr__(self) -> str:
         return " x ".join(map(repr, self.parts))

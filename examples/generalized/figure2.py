@@ -23,8 +23,8 @@ from experiment import Task, arguments, band, last, parallel, run, tuned
 from matplotlib.figure import Figure
 
 from decentorth import PLAM, RGD, GeneralizedLanding
-from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.problems import pencil
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 
 METHODS = {
     r"landing, $\Psi_B$": GeneralizedLanding(),

@@ -25,8 +25,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.problems import pencil
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.sets import GeneralizedStiefel
 
 DIRECTIONS = {

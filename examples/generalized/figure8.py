@@ -25,7 +25,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from decentorth import PLAM, GeneralizedLanding
-from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 
 METHODS = {r"landing, $\Psi_B$": GeneralizedLanding(safe=False), "PLAM": PLAM()}
 LETTERS = {r"landing, $\Psi_B$": r"$\omega$", "PLAM": r"$\beta$"}

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from decentorth import GeneralizedLanding
 from decentorth.api import set_up
-from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.running.history import schedule
 
 DIRECTIONS = {r"landing, $\Psi_B$": "psi-b", r"landing, $\Psi_B^R$": "psi-br"}

@@ -52,8 +52,8 @@ from typing import Any
 import numpy as np
 
 from decentorth.data import load_triples
-from decentorth.kernels import pair_kernels
-from decentorth.kernels.subproblem import isotropic, largest_eigenvalue, linear_term
+from decentorth.numerics.kernels import pair_kernels
+from decentorth.numerics.kernels.subproblem import isotropic, largest_eigenvalue, linear_term
 from decentorth.problems import KnowledgeGraph
 from decentorth.problems.j_orthogonal.knowledge import Completions, check, held_out, most_frequent
 from decentorth.problems.j_orthogonal.planted import around_pole, planted

@@ -53,13 +53,13 @@ from decentorth import (
 )
 from decentorth.algorithms.centralized.line_search import MOST
 from decentorth.api import Options, set_up
+from decentorth.api.capabilities import check_capabilities
+from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
-from decentorth.running.capabilities import check_capabilities
 from decentorth.running.checkpoint.states import copied, put_together, taken_apart
-from decentorth.scaffold.algorithm import Template
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from decentorth.stopping import Consensus, Feasibility, GradientNorm
 from tests.reference import naive

@@ -12,10 +12,10 @@ import scipy.linalg
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
 from decentorth.algorithms.centralized.samples import draws, passing
 from decentorth.api import set_up
+from decentorth.api.capabilities import check_capabilities
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Direction, MetricName, Retraction
-from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from decentorth.stopping import Feasibility, GradientNorm
 from tests.reference import generalized as naive

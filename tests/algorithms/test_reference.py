@@ -15,11 +15,11 @@ from decentorth import DRFGT, Landing, solve
 from decentorth.algorithms.common.automatic_steps import Order, resolve, tracking_aim, tracking_limit
 from decentorth.algorithms.common.curvature import lipschitz
 from decentorth.algorithms.common.mixing import average
+from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array, Spectrum
-from decentorth.scaffold.algorithm import Template
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.marks import first_is_quick

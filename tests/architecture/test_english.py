@@ -63,7 +63,7 @@ def test_the_checker_sees_openings(text: str, caught: bool) -> None:
 
 
 COMMANDS = (
-    *("cli", "compare", "doctor", "plot", "run", "scaffold", "study", "theory.__main__", "__main__"),
+    *("commands", "compare", "records", "run", "__main__"),
     *("network.transport.ulfm", "registry"),
 )
 """Modules of the package that may write flags: commands, a line for a launcher, and a message that has both forms."""

@@ -39,13 +39,13 @@ LAYERS = {
     "version": Layer(("decentorth._version",), "", ""),
     "lazy": Layer(("decentorth._lazy",), "settings", ""),
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy threadpoolctl torch"),
-    "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
+    "kernels": Layer(("decentorth.numerics.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy"),
     "data": Layer(("decentorth.data",), "protocols settings files text memory", "numpy scipy sklearn pyarrow"),
     "problems": Layer(
         ("decentorth.problems",),
-        "lazy protocols settings display numerics sets data",
-        "numpy scipy jax torch autograd",
+        "lazy protocols settings display numerics sets data text",
+        "numpy scipy sklearn jax torch autograd",
     ),
     "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
     "network": Layer(
@@ -59,75 +59,43 @@ LAYERS = {
     "running": Layer(
         ("decentorth.running", "decentorth.stopping"), "process protocols settings display text numerics version", "numpy pandas"
     ),
+    "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
+    "records": Layer(
+        ("decentorth.records",),
+        "process protocols settings display version text files memory topologies numerics running",
+        "numpy networkx matplotlib rich IPython threadpoolctl",
+    ),
+    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "lazy settings text algorithms problems", ""),
     "api": Layer(
-        (
-            "decentorth.api",
-            "decentorth.result",
-            *(f"decentorth.running.{name}" for name in ("arguments", "forms", "rank_loss", "kinds", "capabilities", "sizes")),
-        ),
-        "process protocols settings display text memory registry numerics problems network running topologies",
+        ("decentorth.api",),
+        "process protocols settings display text memory registry numerics problems algorithms network running topologies records",
         "numpy matplotlib pandas xarray",
     ),
-    "certificate": Layer(("decentorth.certificate",), "api algorithms network numerics protocols", "numpy"),
-    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "lazy settings text algorithms problems", ""),
-    "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
-    "front": Layer(
-        ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings display version top api certificate registry recorders running network problems data files text protocols "
-        "numerics process topologies",
-        "numpy scipy networkx yaml rich matplotlib threadpoolctl joblib IPython",
-    ),
     "estimators": Layer(
-        ("decentorth.estimators",),
-        "api certificate registry running network data problems sets protocols numerics",
-        "numpy scipy sklearn",
+        ("decentorth.estimators",), "api registry running network problems data sets protocols numerics", "numpy scipy sklearn"
     ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies memory", "numpy"),
-    "studies": Layer(
-        ("decentorth.study", "decentorth.theory.__main__"),
-        "version settings front api theory network algorithms problems sets topologies process numerics protocols",
-        "numpy scipy rich matplotlib pandas",
-    ),
-    "scaffold": Layer(("decentorth.scaffold",), "protocols settings algorithms problems sets", "numpy"),
-    "scaffold command": Layer(("decentorth.scaffold.__main__",), "front registry scaffold", ""),
     "compare": Layer(
         ("decentorth.compare",),
-        "settings front api registry running network numerics topologies text protocols top",
-        "numpy scipy rich matplotlib",
+        "version settings text api registry records running network numerics topologies protocols process",
+        "numpy rich matplotlib joblib threadpoolctl",
     ),
-    "doctor": Layer(
-        ("decentorth.doctor",), "front api network process protocols settings topologies numerics", "numpy threadpoolctl"
-    ),
-    "command": Layer(
-        ("decentorth.__main__", "decentorth.cli.completion"),
-        "top front process registry settings text compare studies theory doctor topologies",
-        "",
+    "commands": Layer(
+        ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
+        "version settings display text files process protocols numerics topologies data problems algorithms sets network running "
+        "recorders records registry api theory compare",
+        "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "top": Layer(
         ("decentorth",),
-        "process version lazy settings api certificate registry running network algorithms problems sets data recorders",
+        "process version lazy settings api registry running network algorithms problems sets data recorders",
         "",
     ),
 }
-ABOVE = (
-    "api",
-    "certificate",
-    "registry",
-    "estimators",
-    "front",
-    "studies",
-    "scaffold command",
-    "compare",
-    "doctor",
-    "command",
-    "top",
-)
+ABOVE = ("api", "registry", "estimators", "compare", "commands", "top")
 """The programming interface and the layers on top of it."""
 LAZY = {
     ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",
-    ("decentorth.api", "front"): "progress is shown where it is asked for",
-    ("decentorth.cli.replay", "algorithms"): "the log of an asynchronous run belongs to its method",
-    ("decentorth.result", "front"): "figures and the folders of runs are those of the command line",
 }
 """Exceptions (module, layer), each inside a function, with the reason."""
 
@@ -198,7 +166,7 @@ def test_the_table_has_no_circles_and_no_unknown_layers() -> None:
         ("network", "problems algorithms running mpi4py"),
         ("algorithms", "topologies running network problems mpi4py"),
         ("running", "algorithms problems network topologies mpi4py"),
-        *[(layer, "api registry front top") for layer in LAYERS if layer not in ABOVE],
+        *[(layer, "api registry commands top") for layer in LAYERS if layer not in ABOVE],
     ],
 )
 def test_the_table_keeps_the_promised_separations(layer: str, never: str) -> None:
@@ -262,7 +230,7 @@ def test_only_the_transport_speaks_mpi() -> None:
         ("decentorth.network.new", "def f():\n    from .transport.mpi import mpi_communicator", True),
         ("topologies.new", "from decentorth.protocols import Array", True),
         ("topologies.new", "from topologies.weights.checks import check_graph", False),
-        ("decentorth.cli.new", "from .. import __version__", False),
+        ("decentorth.commands.line.new", "from .. import __version__", False),
         ("decentorth.running.loop", "from .. import stopping", False),
         ("decentorth.running.loop", "from .. import api", True),
     ],
@@ -272,13 +240,13 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 
 
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
+OWN_PROCESSES = {("decentorth.compare.workers", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started themselves."""
 BY_NAME = {
     "decentorth",
     "decentorth._lazy",
     "decentorth.__main__",
-    "decentorth.kernels",
+    "decentorth.numerics.kernels",
     "decentorth.process.leaving",
     "topologies",
 }
@@ -321,7 +289,7 @@ def banned_statements(source: Module) -> list[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assert):
             found.append("assert")
-        if isinstance(node, ast.Call) and dotted(node.func) == "print" and layer_of(source.name) != "front":
+        if isinstance(node, ast.Call) and dotted(node.func) == "print" and layer_of(source.name) != "commands":
             found.append("print")
     return found
 
@@ -347,7 +315,7 @@ def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
         ("decentorth.data.new", "importlib.import_module(name)", True),
         ("decentorth.data.new", "eval(text)", True),
         ("decentorth.data.new", "ast.literal_eval(text)", False),
-        ("decentorth.kernels", "import_module(module)", False),
+        ("decentorth.numerics.kernels", "import_module(module)", False),
         ("decentorth.data.new", "spec.loader.exec_module(module)", True),
         ("decentorth.plugins", "spec.loader.exec_module(module)", False),
         ("decentorth.network.transport.mpi", "self.comm.bcast(data)", True),
@@ -367,7 +335,7 @@ def test_the_checker_sees_what_is_unsafe(name: str, line: str, caught: bool) -> 
     ("name", "line", "caught"),
     [
         ("decentorth.running.loop", "print('done')", True),
-        ("decentorth.cli.new", "print('done')", False),
+        ("decentorth.commands.line.new", "print('done')", False),
         ("decentorth.run", "assert x", True),
         ("decentorth.running.loop", "log.info('print(x)')", False),
     ],

@@ -13,10 +13,10 @@ import numpy as np
 
 import decentorth as do
 import topologies as tp
+from decentorth.commands.new.algorithm import Template
 from decentorth.estimators import CCA, ICA, PCA
 from decentorth.problems import Procrustes
 from decentorth.protocols import Array, Collective, Row, Stop
-from decentorth.scaffold.algorithm import Template
 
 
 @dataclass

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decentorth.cli.agents import plot_agents
-from decentorth.cli.flags import InputError
-from decentorth.plot import main, read_configuration
-from decentorth.run import main as run
+from decentorth.commands.line.flags import InputError
+from decentorth.commands.plot.agents import plot_agents
+from decentorth.commands.plot.command import main, read_configuration
+from decentorth.commands.run.command import main as run
 
 
 def test_colours_are_the_errors_of_the_final_points(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 import topologies as tp
 from decentorth.api import set_up
+from decentorth.commands.run.command import main
 from decentorth.network import ChannelError
 from decentorth.problems import Deferred
 from decentorth.registry import algorithms
-from decentorth.run import main
 
 
 def summary(folder: Path, *words: str) -> dict[str, object]:

@@ -20,19 +20,19 @@ from scipy.sparse import csr_array
 
 from decentorth import registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
-from decentorth.cli import wiring
-from decentorth.cli.config import Command, Configuration
-from decentorth.cli.flags import InputError, Parser, load, read_value, with_flags
-from decentorth.cli.form import config_bytes, early_flag
-from decentorth.cli.settings import RunSettings
-from decentorth.cli.shell import read_configuration
-from decentorth.compare.command import CompareForm
+from decentorth.commands.compare import CompareForm
+from decentorth.commands.line import wiring
+from decentorth.commands.line.config import Command, Configuration
+from decentorth.commands.line.flags import InputError, Parser, load, read_value, with_flags
+from decentorth.commands.line.form import config_bytes, early_flag
+from decentorth.commands.line.settings import RunSettings
+from decentorth.commands.line.shell import read_configuration
+from decentorth.commands.theory.command import TheoryForm
 from decentorth.network import Network
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import PCASettings
 from decentorth.running.checkpoint import interval
 from decentorth.settings import settings
-from decentorth.theory.__main__ import TheoryForm
 from tests.support.threads import on_ranks
 from topologies.typed import parameters
 
@@ -569,7 +569,7 @@ def test_an_entry_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = registry.Registry("algorithm")
     entries.add("clashing", Clashing)
     entries.add("demanding", Demanding)
-    monkeypatch.setitem(__import__("decentorth.cli.config", fromlist=["_ENTRIES"])._ENTRIES, "algorithm", entries)
+    monkeypatch.setitem(__import__("decentorth.commands.line.config", fromlist=["_ENTRIES"])._ENTRIES, "algorithm", entries)
     with pytest.raises(InputError, match="algorithm 'clashing' has a setting 'seed', and so has another part"):
         resolve("--algorithm clashing")
     with pytest.raises(InputError, match=r"Demanding needs --width \(or the key width in a file\)"):

@@ -9,27 +9,29 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from decentorth import __main__ as top
-from decentorth import plot, registry, run
-from decentorth.cli.config import Command
-from decentorth.cli.settings import RunSettings
-from decentorth.compare import command as compare
-from decentorth.doctor import __main__ as doctor
-from decentorth.scaffold import __main__ as scaffold
+from decentorth import registry
+from decentorth.commands import compare as compare
+from decentorth.commands.doctor import command as doctor
+from decentorth.commands.line.config import Command
+from decentorth.commands.line.settings import RunSettings
+from decentorth.commands.new import command as scaffold
+from decentorth.commands.plot import command as plot
+from decentorth.commands.run import command as run
+from decentorth.commands.study import command as study
+from decentorth.commands.theory import command as theory
 from decentorth.settings import settings
-from decentorth.study import __main__ as study
-from decentorth.theory import __main__ as theory
 from tests.support.mpi import ROOT
 from topologies import command as topologies
 
 COMMANDS: dict[str, Callable[[Sequence[str]], object]] = {
     "decentorth/__main__.py": top.main,
-    "decentorth/run.py": run.main,
-    "decentorth/compare/__main__.py": compare.main,
-    "decentorth/doctor/__main__.py": doctor.main,
-    "decentorth/plot.py": plot.main,
-    "decentorth/scaffold/__main__.py": scaffold.main,
-    "decentorth/study/__main__.py": study.main,
-    "decentorth/theory/__main__.py": theory.main,
+    "decentorth/commands/run/command.py": run.main,
+    "decentorth/commands/compare.py": compare.main,
+    "decentorth/commands/doctor/command.py": doctor.main,
+    "decentorth/commands/plot/command.py": plot.main,
+    "decentorth/commands/new/command.py": scaffold.main,
+    "decentorth/commands/study/command.py": study.main,
+    "decentorth/commands/theory/command.py": theory.main,
     "topologies/__main__.py": topologies.command,
 }
 PROBLEMS, ALGORITHMS = registry.problems.names(), registry.algorithms.names()
@@ -44,9 +46,13 @@ def printed(command: str, words: Sequence[str], capsys: pytest.CaptureFixture[st
 
 
 def test_these_are_all_commands() -> None:
-    sources = (path for package in ("decentorth", "topologies") for path in (ROOT / package).rglob("*.py"))
-    found = {path.relative_to(ROOT).as_posix() for path in sources if '__name__ == "__main__"' in path.read_text()}
-    assert found - {"decentorth/data/mat_child.py"} == set(COMMANDS)
+    places = {place.partition(":")[0].replace(".", "/") + ".py" for place, _ in top.COMMANDS.values()}
+    others = {"decentorth/run.py", "decentorth/commands/listing.py", "decentorth/commands/run/replay.py", "topologies/command.py"}
+    assert places - others == {*COMMANDS} - {
+        "decentorth/__main__.py",
+        "decentorth/commands/run/command.py",
+        "topologies/__main__.py",
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -54,7 +60,9 @@ def test_every_command_prints_its_help(command: str, capsys: pytest.CaptureFixtu
     assert "Usage: " in printed(command, [], capsys)
 
 
-@pytest.mark.parametrize("command", ["decentorth/run.py", "decentorth/compare/__main__.py", "decentorth/theory/__main__.py"])
+@pytest.mark.parametrize(
+    "command", ["decentorth/commands/run/command.py", "decentorth/commands/compare.py", "decentorth/commands/theory/command.py"]
+)
 def test_help_fits_80_columns_and_divides_no_flag_and_no_default(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +98,7 @@ def test_help_loads_neither_scipy_nor_a_library_for_command_lines() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("command", ["decentorth/run.py", "decentorth/compare/__main__.py"])
+@pytest.mark.parametrize("command", ["decentorth/commands/run/command.py", "decentorth/commands/compare.py"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_help_for_every_problem(command: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(command, ["--problem", problem], capsys)
@@ -99,9 +107,9 @@ def test_help_for_every_problem(command: str, problem: str, capsys: pytest.Captu
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_help_for_every_algorithm(algorithm: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed("decentorth/run.py", ["--algorithm", algorithm], capsys)
+    text = printed("decentorth/commands/run/command.py", ["--algorithm", algorithm], capsys)
     assert all(f"--{name.replace('_', '-')}" in text for name in settings(registry.algorithms.get(algorithm)))
-    assert "--algorithms" in printed("decentorth/compare/__main__.py", ["--algorithms", algorithm], capsys)
+    assert "--algorithms" in printed("decentorth/commands/compare.py", ["--algorithms", algorithm], capsys)
 
 
 def test_no_problem_shares_a_setting_with_an_algorithm() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from decentorth.run import main
+from decentorth.commands.run.command import main
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--agents", "6", "--iterations", "4000"]
 LOCAL = ["--local-tolerance", "1e-2", "--local-every", "20"]

@@ -15,7 +15,7 @@ import decentorth
 import topologies as tp
 from decentorth import __main__ as top
 from decentorth import registry
-from decentorth.cli.listing import KINDS, sentence
+from decentorth.commands.listing import KINDS, sentence
 from decentorth.network.unreliable.faults import FAULTS
 from tests.support.mpi import ROOT, run_ranks
 

@@ -18,10 +18,10 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from decentorth.__main__ import main as decentorth
-from decentorth.cli.flags import InputError
-from decentorth.cli.outputs import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
-from decentorth.cli.saved_runs import read_history, read_summary
+from decentorth.commands.line.flags import InputError
 from decentorth.protocols import Array, Row
+from decentorth.records.files import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
+from decentorth.records.saved_runs import read_history, read_summary
 
 
 class Ranks:

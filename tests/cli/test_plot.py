@@ -15,11 +15,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from decentorth.cli.figures import COLOURS, DASHES, MARKERS, look, style
-from decentorth.cli.flags import InputError
-from decentorth.cli.outputs import RunFolder
-from decentorth.plot import PANELS, figure, labels_of, main, plot_histories
+from decentorth.commands.line.flags import InputError
+from decentorth.commands.plot.command import PANELS, figure, labels_of, main, plot_histories
 from decentorth.protocols import Row
+from decentorth.records.figures import COLOURS, DASHES, MARKERS, look, style
+from decentorth.records.files import RunFolder
 from tests.support.marks import first_is_quick, first_row_is_quick
 
 KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold", "consensus_rms", "feasibility")

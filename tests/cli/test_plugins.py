@@ -13,10 +13,10 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import plugins, registry
-from decentorth.compare.command import main as compare
-from decentorth.run import main
-from decentorth.scaffold.__main__ import main as scaffold
-from decentorth.theory.__main__ import main as theory
+from decentorth.commands.compare import main as compare
+from decentorth.commands.new.command import main as scaffold
+from decentorth.commands.run.command import main
+from decentorth.commands.theory.command import main as theory
 from tests.support.mpi import ROOT, run_ranks
 
 SMALL = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --iterations 12".split()

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decentorth.cli.saved_runs import final_points, read_history
-from decentorth.plot import main
-from decentorth.run import main as run
+from decentorth.commands.plot.command import main
+from decentorth.commands.run.command import main as run
+from decentorth.records.saved_runs import final_points, read_history
 
 RUNS = {
     "a": "--problem pca --data synthetic --topology torus:3x3 --agents 9 --iterations 60 --record-agents",

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import yaml
 
-from decentorth.cli.outputs import HistoryWriter
-from decentorth.cli.saved_runs import read_history, read_summary
+from decentorth.commands.run.command import main
 from decentorth.protocols import Row
-from decentorth.run import main
+from decentorth.records.files import HistoryWriter
+from decentorth.records.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.commands import run
 from tests.support.mpi import HUNG, until

@@ -23,19 +23,19 @@ import yaml
 from numpy.lib import format as npy
 
 import topologies as tp
-from decentorth.cli import progress
-from decentorth.cli.dryrun import crossing, held
-from decentorth.cli.outputs import hold
-from decentorth.cli.progress import plain_lines
-from decentorth.cli.saved_runs import read_history, read_start, read_summary
-from decentorth.cli.shell import one_line, together
-from decentorth.cli.wiring import read_weights
+from decentorth.commands.line.shell import one_line, together
+from decentorth.commands.line.wiring import read_weights
+from decentorth.commands.plot.command import main as plot
+from decentorth.commands.run.command import exit_code, main
+from decentorth.commands.run.dryrun import crossing, held
 from decentorth.display import size
 from decentorth.network.transport.communicator import SerialCommunicator
-from decentorth.plot import main as plot
 from decentorth.problems import Deferred
 from decentorth.protocols import SETUP
-from decentorth.run import exit_code, main
+from decentorth.records import progress
+from decentorth.records.files import hold
+from decentorth.records.progress import plain_lines
+from decentorth.records.saved_runs import read_history, read_start, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.commands import own_method, run
 from tests.support.mpi import HUNG, Job, run_ranks, until

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import decentorth as do
+from decentorth.commands.run.command import main
 from decentorth.data import Columns
 from decentorth.data.sites import site_files, site_names
-from decentorth.run import main
 from tests.support.mpi import run_ranks
 
 NAMES = ("age", "pulse", "weight", "glucose")
@@ -87,8 +87,8 @@ def test_a_rank_opens_only_its_own_file(folder: Path, problem: str) -> None:
     for rank, site in enumerate(ORDERS):
         (folder / str(rank)).mkdir()
         (folder / f"{site}.csv").rename(folder / str(rank) / f"{site}.csv")
-    rank = ("--rank", "2") if problem == "pca" else ()
-    words = ["--problem", problem, *rank, "--iterations", "2000", *CHOSEN, "--out", str(folder / "out"), "--data"]
+    rank_of = ["--rank", "2"] if problem == "pca" else []
+    words = ["--problem", problem, *rank_of, "--iterations", "2000", *CHOSEN, "--out", str(folder / "out"), "--data"]
     job = run_ranks(3, ["-m", "tests.mpi.own_files", str(folder), *words, FILES])
     assert job.returncode == 0, job.report()
     assert summary(folder / "out")["iterates_sha256"] == summary(folder / "alone")["iterates_sha256"]
@@ -158,12 +158,13 @@ def test_python_takes_the_same_sites(folder: Path) -> None:
     for result in (solved("*.csv"), solved(frames()), solved(arrays, None), solved(loaders, None)):
         assert result.sites == tuple(ORDERS)
         assert result.iterates_sha256 == expected.iterates_sha256
-        np.testing.assert_array_equal(result.x["west"], expected.x[2])
+        x: Any = result.x  # for type checkers an array
+        np.testing.assert_array_equal(x["west"], expected.x[2])
     unnamed = solved((rows(site) for site in ORDERS), None)
     assert unnamed.sites is None
     assert unnamed.iterates_sha256 == expected.iterates_sha256
     with pytest.raises(KeyError, match="no site 'east' is here: there is north, south, west"):
-        solved(arrays, None).x["east"]
+        x["east"]
 
 
 def test_python_names_site_row_and_column(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``python -m decentorth.compare``: what it writes, says and refuses, alone and on ranks."""
+"""``python -m decentorth compare``: what it writes, says and refuses, alone and on ranks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import yaml
 
 import topologies as tp
 from decentorth import DRFGT
+from decentorth.commands.compare import CompareForm, main
 from decentorth.compare import Rules, compare, table
-from decentorth.compare.command import CompareForm, main
 from decentorth.problems import ProcrustesSettings
 from tests.support.commands import own_method
 from tests.support.mpi import HUNG, ROOT, run_ranks, until
 
-MODULE = ("-m", "decentorth.compare")
+MODULE = ("-m", "decentorth", "compare")
 SMALL = "--dimension 5 --rank 2 --rows 4 --agents 4 --iterations 200 --tolerances 1,1e-1 --trials 2 --workers 1".split()
 BOTH = ["--algorithms", "drfgt:order=combine-then-adapt,penalty=auto,drfgt:order=adapt-then-combine"]
 FILES = {
@@ -214,7 +214,7 @@ def test_bad_input_on_ranks_is_printed_once() -> None:
 @pytest.mark.slow
 def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> None:
     """It has no step to tune."""
-    (tmp_path / "mine.py").write_text(own_method("decentorth.compare.command"))
+    (tmp_path / "mine.py").write_text(own_method("decentorth.commands.compare"))
     words = [*SMALL[:-1], "2", "--algorithms", "averaging:rounds=3,drfgt", "--tune", "--grid", "2", "--no-plot"]
     job = run_ranks(0, [str(tmp_path / "mine.py"), *words, "--out", str(tmp_path / "out")])
     assert job.returncode == 0, job.report()
@@ -227,7 +227,7 @@ def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_script_whose_worker_dies_ends_with_a_line(tmp_path: Path) -> None:
     """It has no guard for its main part, and needs none: the workers do not run it."""
-    script = own_method("decentorth.compare.command").replace('if __name__ == "__main__":', "if True:")
+    script = own_method("decentorth.commands.compare").replace('if __name__ == "__main__":', "if True:")
     (tmp_path / "mine.py").write_text(
         script.replace("        return State(network.mix", "        import os; os._exit(3); (network.mix")
     )

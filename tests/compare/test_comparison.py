@@ -14,8 +14,9 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.cli.flags import InputError
-from decentorth.cli.trials import processes
+from decentorth.commands.compare import main
+from decentorth.commands.line.flags import InputError
+from decentorth.commands.study.command import main as study
 from decentorth.compare import (
     NETWORKS,
     Comparison,
@@ -28,12 +29,11 @@ from decentorth.compare import (
     table,
     wall_time,
 )
-from decentorth.compare.command import main
 from decentorth.compare.plan import networks_named
 from decentorth.compare.trials import Store, fingerprint
+from decentorth.compare.workers import processes
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Procrustes
-from decentorth.study.__main__ import main as study
 from tests.compare.cases import AGENTS, ATC, CTA, RULES, graph, pca, procrustes, small
 
 WILD = "drfgt:step_size=5"

@@ -9,8 +9,9 @@ import pytest
 
 from decentorth import DRFGT, Landing, registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Diminishing
-from decentorth.cli.flags import InputError, specifications
+from decentorth.commands.line.flags import InputError
 from decentorth.compare.methods import called, has_step, methods, with_step
+from topologies.text import specifications
 
 NAMED: list[tuple[Any, dict[str, Any]]] = [
     ("drfgt", {"drfgt": DRFGT()}),

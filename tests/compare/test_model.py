@@ -7,7 +7,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth.cli.flags import InputError
+from decentorth.commands.line.flags import InputError
 from decentorth.compare.model import NETWORKS, NetworkModel, wall_time
 from tests.support import problems
 

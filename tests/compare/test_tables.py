@@ -17,10 +17,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from decentorth import DRFGT
+from decentorth.commands.new.algorithm import Template
 from decentorth.compare import Comparison, MedianRange, Rules, figure, save, table
 from decentorth.compare.figures import curve
 from decentorth.compare.tables import UNITS, headings, number
-from decentorth.scaffold.algorithm import Template
 from tests.compare.cases import ATC, CTA, RULES, small
 
 WILD = "drfgt:step_size=5"

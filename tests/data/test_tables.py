@@ -18,9 +18,9 @@ import scipy.sparse
 
 import decentorth as do
 import topologies as tp
+from decentorth.commands.run.command import main
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, mat, partition, split_frame
 from decentorth.problems import PCASettings
-from decentorth.run import main
 from tests.support.building import built
 from tests.support.marks import first_is_quick
 from tests.support.mpi import run_ranks

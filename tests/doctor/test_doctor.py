@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 
-from decentorth.doctor.findings import Finding, text, works
-from decentorth.doctor.host import EXTRAS, short_run
-from decentorth.doctor.launcher import SHARED, Library, belong_together, family, job_findings, library, library_finding
-from decentorth.doctor.ranks import agreement, places
+from decentorth.commands.doctor.findings import Finding, text, works
+from decentorth.commands.doctor.host import EXTRAS, short_run
+from decentorth.commands.doctor.launcher import SHARED, Library, belong_together, family, job_findings, library, library_finding
+from decentorth.commands.doctor.ranks import agreement, places
 from tests.support.mpi import ROOT, run_ranks
 
 needs_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
 OWN = Path(sys.prefix, "bin")
-MODULE = ["-m", "decentorth.doctor"]
+MODULE = ["-m", "decentorth", "doctor"]
 
 
 def doctor(*flags: str, path: Path = OWN, **settings: str) -> tuple[int, dict[str, Any], dict[str, dict[str, str]]]:
-    """Exit code, the whole and the findings by subject of ``python -m decentorth.doctor --json`` with ``path`` first on PATH."""
+    """Exit code, the whole and the findings by subject of ``python -m decentorth doctor --json`` with ``path`` first on PATH."""
     job = run_ranks(0, [*MODULE, "--json", *flags], settings={"PATH": f"{path}:/usr/bin:/bin", **settings})
     assert job.stderr == "", job.report()
     (line,) = job.stdout.splitlines()
@@ -95,7 +95,7 @@ def test_a_launcher_that_fails(tmp_path: Path) -> None:
         "what": "2 ranks",
         "state": "fault",
         "found": "the job failed (exit code 7): no such host",
-        "remedy": f"see what this prints: {tmp_path}/mpirun -n 2 {sys.executable} -m decentorth.doctor --ranks 0",
+        "remedy": f"see what this prints: {tmp_path}/mpirun -n 2 {sys.executable} -m decentorth doctor --ranks 0",
     }
 
 

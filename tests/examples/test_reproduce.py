@@ -81,7 +81,7 @@ def test_an_item_runs_and_its_output_is_kept_with_commit_and_command(
     assert re.search(r"^alpha_safe +3\.97e-12", "".join(middle), re.M)
     git = ["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    assert re.fullmatch(rf"# decentorth {__version__}(, commit {commit}(-dirty)?)?: python -m decentorth.theory\n", first)
+    assert re.fullmatch(rf"# decentorth {__version__}(, commit {commit}(-dirty)?)?: python -m decentorth theory\n", first)
     assert re.fullmatch(r"# \d+ s of the processor\n", last)
 
 

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from decentorth.kernels import pair_kernels
-from decentorth.kernels.subproblem import Sweep
+from decentorth.numerics.kernels import pair_kernels
+from decentorth.numerics.kernels.subproblem import Sweep
 from decentorth.protocols import Array, Index
 from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import signs

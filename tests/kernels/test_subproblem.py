@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from decentorth.kernels import pair_kernels
-from decentorth.kernels.subproblem import BASIS, Solution, ray_matrix
+from decentorth.numerics.kernels import pair_kernels
+from decentorth.numerics.kernels.subproblem import BASIS, Solution, ray_matrix
 from decentorth.protocols import Array
 
 HYPERBOLIC = ((0, 1, 1.0), (2, 3, -1.0))

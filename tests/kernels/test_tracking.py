@@ -22,7 +22,7 @@ from decentorth.sets import Stiefel
 from tests.support.mpi import ROOT
 
 pytest.importorskip("numba")
-from decentorth import kernels
+from decentorth.numerics import kernels
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def test_the_compiled_pass_is_for_the_stiefel_manifold() -> None:
 @pytest.mark.parametrize("damage", [b"\x1b" * 3000, None])
 def test_a_damaged_cache_is_named_in_a_line(damage: bytes | None, tmp_path: Path) -> None:
     """Other bytes, or a part of numba's files."""
-    words = "from decentorth.kernels import compiled_tracking as made; made()"
+    words = "from decentorth.numerics.kernels import compiled_tracking as made; made()"
 
     def load() -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

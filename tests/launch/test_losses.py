@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from decentorth.api import set_up
-from decentorth.cli import wiring
-from decentorth.cli.config import Command
-from decentorth.running.rank_loss import Loss
+from decentorth.api.rank_loss import Loss
+from decentorth.commands.line import wiring
+from decentorth.commands.line.config import Command
 from tests.launch import openmpi
 from tests.support.losses import killed, replayed, sha256, started
 from tests.support.mpi import HUNG, run_ranks

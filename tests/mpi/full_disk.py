@@ -6,7 +6,7 @@ import resource
 import sys
 
 import decentorth as do
-from decentorth.run import main
+from decentorth.commands.run.command import main
 
 if __name__ == "__main__":
     if do.connect().rank == int(sys.argv[1]):

@@ -7,7 +7,7 @@ import sys
 
 from mpi4py import MPI
 
-from decentorth.run import main
+from decentorth.commands.run.command import main
 
 if __name__ == "__main__":
     os.chdir(f"{sys.argv[1]}/{MPI.COMM_WORLD.rank}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import decentorth as do
+from decentorth.commands.run.command import main
 from decentorth.protocols import Network, Streams
-from decentorth.run import main
 from tests.mpi.faulty import AFTER, STOPS
 
 

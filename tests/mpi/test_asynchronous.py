@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decentorth.__main__ import main
-from decentorth.cli.saved_runs import read_summary
+from decentorth.records.saved_runs import read_summary
 from tests.support.mpi import run_ranks
 
 pytestmark = pytest.mark.ranks

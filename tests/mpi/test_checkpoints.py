@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decentorth.cli.saved_runs import read_history, read_summary
+from decentorth.records.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.mpi import Job, Running, run_ranks, until
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from decentorth.run import main
+from decentorth.commands.run.command import main
 from tests.mpi.spread import BLOCKS, CASES
 from tests.support.mpi import run_ranks
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from decentorth.cli.saved_runs import read_summary
+from decentorth.records.saved_runs import read_summary
 from tests.mpi.faulty import AFTER, problem, solve
 from tests.support.mpi import Job, Running, run_ranks, until
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from decentorth import DRFGT, solve
+from decentorth.commands.run.command import main
 from decentorth.numerics.devices import numbers, on_host, opened
 from decentorth.numerics.ordered_sums import power_of_two
 from decentorth.problems import PCA
-from decentorth.run import main
 
 
 @pytest.mark.parametrize("name", ["gpu", "cpu", "torch", "torch:cpu:float16", "cuda:", "CUDA", ""])

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from decentorth import DGD, DPRGD, DRFGT, DRSGD, Landing, solve
+from decentorth.api.capabilities import check_capabilities
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array, Eigenproblem, Index, Sampled
-from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, samples, stack

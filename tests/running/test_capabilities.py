@@ -9,9 +9,9 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import registry
+from decentorth.api.capabilities import check_capabilities, fitting
 from decentorth.network import Network
 from decentorth.protocols import Declared, Sampled
-from decentorth.running.capabilities import check_capabilities, fitting
 from tests.support.building import built
 from tests.support.j_orthogonal import hevp
 

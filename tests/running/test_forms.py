@@ -13,7 +13,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth.running import forms
+from decentorth.api import forms
 from decentorth.stopping import GradientNorm
 from tests.support.j_orthogonal import hevp
 

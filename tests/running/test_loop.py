@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import topologies as tp
 from decentorth import CDADT, DGD, DPRGT, DRFGT, DRGTA, Checkpoints, Landing, Result, iterate, solve
+from decentorth.commands.run.command import main
 from decentorth.problems import CCASettings, Deferred, FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
-from decentorth.run import main
 from decentorth.running.history import schedule
 from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Time

@@ -15,13 +15,13 @@ import topologies as tp
 from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, CheckpointError, Checkpoints, DeEPCA, Result, solve
 from decentorth.algorithms.common.schedules import Diminishing
 from decentorth.api import set_up
+from decentorth.api.rank_loss import Loss, LostError, restarted
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import GEVP, FunctionProblem, RSRSettings
 from decentorth.protocols import Array, LocalProducts
 from decentorth.running.checkpoint import Snapshot, kept
 from decentorth.running.history import History
-from decentorth.running.rank_loss import Loss, LostError, restarted
 from decentorth.running.rank_loss_rewind import Held, Rewind
 from decentorth.sets import Stiefel
 from tests.algorithms.test_contract import METHODS, Method
@@ -205,7 +205,7 @@ def gathered(results: dict[int, Result]) -> Array:
 )
 def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...], seed: int, monkeypatch: Any) -> None:
     """Wherever they die: in an exchange, in a sum over the ranks, one while the others still part with the other."""
-    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
     rng = np.random.default_rng(seed)
     W = tp.metropolis_weights(tp.complete(N))
     algorithm: Any = [DRFGT(), DGD(step_size=0.05, batch_size=2)][seed % 2]
@@ -226,7 +226,7 @@ def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...]
 
 
 def test_nothing_lost_changes_nothing(monkeypatch: Any) -> None:
-    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.ring(N))
     results = outlived({}, DRFGT(), W)
     alone = solve(pca(UNEVEN).problem, DRFGT(), W, on_rank_loss="shrink", **SETTINGS)
@@ -235,7 +235,7 @@ def test_nothing_lost_changes_nothing(monkeypatch: Any) -> None:
 
 
 def test_others_that_fall_apart_say_so(monkeypatch: Any, tmp_path: Any) -> None:
-    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
     words = r"lost ranks 1, with agents 3 to 5, after iteration \d+, and the others cannot go on: .* 0 to 2; 6 to 9; the last "
     with pytest.raises(LostError, match=f"{words}checkpoint is .*000000040"):
         outlived({1: 400}, DRFGT(), tp.metropolis_weights(tp.path(N)), checkpoints=Checkpoints(tmp_path, every=40))
@@ -264,7 +264,7 @@ def test_a_constraint_that_all_agents_make_is_refused() -> None:
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, tmp_path: Any) -> None:
     """On any number of ranks that each have somebody left, with the bits of a run without a stop; and can lose more."""
-    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.complete(N))
     stopped = outlived({1: 200}, DRFGT(), W, checkpoints=Checkpoints(tmp_path, every=40))[0]
     (loss,) = stopped.losses
@@ -280,7 +280,7 @@ def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, 
 
 
 def test_a_rank_with_nobody_left_cannot_resume(monkeypatch: Any, tmp_path: Any) -> None:
-    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.complete(N))
     outlived({1: 200}, DRFGT(), W, checkpoints=Checkpoints(tmp_path, every=40))
 

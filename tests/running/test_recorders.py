@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import decentorth as do
-from decentorth.cli.saved_runs import read_history, read_summary
-from decentorth.run import main
+from decentorth.commands.run.command import main
+from decentorth.records.saved_runs import read_history, read_summary
 from tests.support.problems import GRAPHS, pca
 
 SMALL = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --iterations 12 --quiet".split()

@@ -1,4 +1,4 @@
-"""``python -m decentorth.study``: what it writes, says and refuses."""
+"""``python -m decentorth study``: what it writes, says and refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from decentorth.study.__main__ import STUDIES, main
+from decentorth.commands.study.command import STUDIES, main
 from tests.support.mpi import HUNG, ROOT, until
 
 
@@ -78,7 +78,7 @@ def test_a_missing_package_is_named_before_the_first_trial(
 
 @pytest.mark.slow
 def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "decentorth.study", "drfgt", "--workers", "2", "--out", str(tmp_path)]
+    words = [sys.executable, "-m", "decentorth", "study", "drfgt", "--workers", "2", "--out", str(tmp_path)]
     study = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     file = tmp_path / "drfgt.csv"
     try:

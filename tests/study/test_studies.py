@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from decentorth.study import consensus, drfgt, spectral
-from decentorth.study.__main__ import STUDIES
-from decentorth.study.families import RULES
-from decentorth.study.sweep import Trial
+from decentorth.commands.study import consensus, drfgt, spectral
+from decentorth.commands.study.command import STUDIES
+from decentorth.commands.study.families import RULES
+from decentorth.commands.study.sweep import Trial
 from tests.support.marks import first_is_quick, first_row_is_quick
 
 

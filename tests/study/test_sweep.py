@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decentorth.cli.flags import InputError
-from decentorth.study import consensus, spectral
-from decentorth.study.sweep import Row, Study, Trial, sweep
+from decentorth.commands.line.flags import InputError
+from decentorth.commands.study import consensus, spectral
+from decentorth.commands.study.sweep import Row, Study, Trial, sweep
 
 FEW = [{"family": family, "n": 16, "weights": "metropolis", "seed": 3} for family in ("ring", "random_geometric", "star")]
 

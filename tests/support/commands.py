@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decentorth.run import main
+from decentorth.commands.run.command import main
 
 _OWN_METHOD = """
 import sys

@@ -19,10 +19,10 @@ from typing import IO
 import numpy as np
 
 import decentorth as do
-from decentorth.cli.outputs import hold
+from decentorth.commands.run.command import main
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array
-from decentorth.run import main
+from decentorth.records.files import hold
 from decentorth.sets import Stiefel
 
 LOOP = 300

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decentorth.api import Run
-from decentorth.running.rank_loss import Loss, restarted
+from decentorth.api.rank_loss import Loss, restarted
 from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, until
 
 _JOB = "DECENTORTH_TEST_LOSSES"

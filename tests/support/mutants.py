@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth.cli.shell import LONGEST, REFUSALS, one_line
+from decentorth.commands.line.shell import LONGEST, REFUSALS, one_line
 
 MEMORY = 1 << 30
 """Bytes that a reader may have beside those of the process before."""

@@ -1,4 +1,4 @@
-"""``python -m decentorth.theory``: its table against the functions, and what it refuses."""
+"""``python -m decentorth theory``: its table against the functions, and what it refuses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 
 from decentorth import registry
+from decentorth.commands.theory.command import main
 from decentorth.theory import contraction_limit, stable_step
-from decentorth.theory.__main__ import main
 from decentorth.theory.constants import check_problem
 from tests.support.building import built
 

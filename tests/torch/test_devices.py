@@ -39,10 +39,10 @@ from decentorth import (
     registry,
     solve,
 )
+from decentorth.commands.run.command import main
 from decentorth.numerics.devices import is_on_device, numbers, opened
 from decentorth.problems import PCA, FunctionProblem, NonsmoothFunctionProblem, Procrustes
 from decentorth.protocols import Declared
-from decentorth.run import main
 from decentorth.running.checkpoint.states import mapped
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
 from decentorth.sets.retractions import named

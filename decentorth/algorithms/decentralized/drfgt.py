@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, cast
 
-from ...kernels import compiled_tracking
+from ...numerics.kernels import compiled_tracking
 from ...protocols import Array, Landing, Network, Oracle, OrthonormalLanding, Problem, Streams
 from ..common.automatic_steps import Order, resolve, tracking_aim
 from ..common.fields import blockwise, landing, refresh

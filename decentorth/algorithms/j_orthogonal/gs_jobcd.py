@@ -18,8 +18,8 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from ...kernels import pair_kernels
-from ...kernels.subproblem import Sweep
+from ...numerics.kernels import pair_kernels
+from ...numerics.kernels.subproblem import Sweep
 from ...protocols import Array, Network, Problem, Signature, Streams, TraceForm
 from ...settings import Count, Positive
 from . import jobcd

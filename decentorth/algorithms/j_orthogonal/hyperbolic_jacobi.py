@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from ...kernels import pair_kernels
+from ...numerics.kernels import pair_kernels
 from ...protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
 from ...settings import Probability
 from ..common.method import SingleAgentMethod

@@ -36,8 +36,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, cas
 
 import numpy as np
 
-from ...kernels import pair_kernels
-from ...kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
+from ...numerics.kernels import pair_kernels
+from ...numerics.kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
 from ...settings import Count, Natural, NotNegative, Positive

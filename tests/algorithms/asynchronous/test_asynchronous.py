@@ -23,7 +23,7 @@ from decentorth.algorithms.asynchronous.agent import Agent
 from decentorth.algorithms.asynchronous.log import decoded, entry, read, read_agent, write_agent
 from decentorth.algorithms.asynchronous.schedule import Activation, Clocks, Graph, drawn, repeated
 from decentorth.algorithms.asynchronous.simulation import Simulation
-from decentorth.cli.config import Command
+from decentorth.commands.line.config import Command
 from decentorth.problems import PCA
 from decentorth.protocols import Array, Index
 from decentorth.sets.stiefel import Stiefel

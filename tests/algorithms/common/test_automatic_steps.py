@@ -39,11 +39,11 @@ from decentorth import (
 )
 from decentorth.algorithms.common.curvature import power_means
 from decentorth.api import set_up
+from decentorth.commands.run.command import main
 from decentorth.network import Network
 from decentorth.problems import CCA, HEVP, PCA, FunctionProblem, OrthogonalDictionaryLearning, Procrustes
 from decentorth.protocols import Array
 from decentorth.registry import algorithms
-from decentorth.run import main
 from decentorth.sets import GeneralizedStiefel, Stiefel
 from tests.support.distributed import OwnMatrices, own_pencils, own_views
 from tests.support.generalized import GEVP, cca, gevp, pencil

@@ -13,9 +13,9 @@ import decentorth as do
 import topologies as tp
 from decentorth import registry
 from decentorth.algorithms.common.mixing import average, push_sum
+from decentorth.commands.run.command import main
 from decentorth.network import Network
 from decentorth.numerics.ordered_sums import plain
-from decentorth.run import main
 from decentorth.sets import Euclidean
 from decentorth.stopping import LocalMaximum
 from tests.reference import naive

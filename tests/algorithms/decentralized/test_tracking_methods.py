@@ -14,11 +14,11 @@ from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking, solve
 from decentorth.algorithms.common.automatic_steps import Order, tracking_limit
 from decentorth.algorithms.common.mixing import effective
 from decentorth.api import set_up
+from decentorth.api.capabilities import check_capabilities
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array, Spectrum
-from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import Euclidean, Stiefel
 from tests.reference import naive, rivals
 from tests.support.problems import CASES, GRAPHS, UNEVEN, point, procrustes, relative, samples, stack

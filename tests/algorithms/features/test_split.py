@@ -18,7 +18,7 @@ from sklearn.decomposition import PCA as LibraryPCA
 
 import decentorth as do
 import topologies as tp
-from decentorth import run
+from decentorth.commands.run import command as run
 from decentorth.estimators import CCA, PCA
 from decentorth.network import Network
 from decentorth.protocols import Array

@@ -13,7 +13,7 @@ import pytest
 
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate, solve
 from decentorth.algorithms.j_orthogonal.jobcd import steepest_ray
-from decentorth.kernels.subproblem import BASIS, ray_matrix
+from decentorth.numerics.kernels.subproblem import BASIS, ray_matrix
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import HEVP
 from decentorth.protocols import Array, Index

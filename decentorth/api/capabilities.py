@@ -1,0 +1,199 @@
+"""The requirements of a method, compared with the problem and the network of a run before it starts.
+
+A capability is a protocol of `decentorth.protocols`. Sets and problems have it by its methods; methods declare those that they need
+(`protocols.Declared`). `lacking` compares the two, and nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import protocols
+from ..protocols import Algorithm, Array, Declared, Landing, Problem, Projection, SplitFeatures
+from ..registry import algorithms
+from ..running.metrics import nonsmooth
+from ..stopping import GradientNorm, Rule, rules_of
+
+NAMED = 6
+"""The most methods that a refusal names."""
+FAR_OFF = 1e-2
+"""The feasibility up to which a start is taken to be on the set; methods that approach the set end nearer."""
+ALONG = {protocols.Retractable, protocols.Signature, protocols.Signatures}
+"""The capabilities of sets along which points move."""
+LANDS = {Landing, protocols.ProductLanding}
+"""The capabilities of sets that points approach."""
+
+
+def lacking(problem: Problem[Any], declared: Declared) -> tuple[object, type] | None:
+    """The problem or its set with the first capability that it lacks; None if it has all that the method declares."""
+    for thing, needs in ((problem, declared.requires), (problem.constraint, declared.requires_set)):
+        for need in needs:
+            if not isinstance(thing, need):
+                return thing, need
+    return None
+
+
+def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
+    """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
+    method with several agents."""
+    name, declared = type(algorithm).__name__, Declared.of(algorithm)
+    if (found := lacking(problem, declared)) is not None:
+        thing, need = type(found[0]).__name__, found[1].__name__
+        meaning = (found[1].__doc__ or "").partition("\n")[0]
+        raise TypeError(f"{name} needs {need} of its problem; {thing} has none. {need}: {meaning}")
+    if isinstance(problem, SplitFeatures) and SplitFeatures not in declared.requires:
+        held = f"those of {type(problem).__name__} hold features, rows of one point"
+        raise ValueError(f"{name} is for agents that each hold a whole point, but {held}")
+    if algorithm.network == "single-agent" and problem.n_agents > 1:
+        raise ValueError(
+            f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
+            "use a decentralized method, or one agent (n_agents 1, problem.pooled())"
+        )
+
+
+def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
+    """As `check_capabilities`, with the names of methods that fit, if there are any, in the message."""
+    try:
+        check_capabilities(problem, algorithm)
+    except (TypeError, ValueError) as error:
+        words = str(error)
+        names = fitting(problem, network, algorithm, algorithms.defaults())[:NAMED]
+        if names:
+            fit = f"Algorithms that fit with their default settings: {', '.join(names)}"
+            words = f"{words.rstrip('.')}. {fit}"
+        raise type(error)(words) from None
+
+
+def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[str, Any]) -> list[str]:
+    """The names of the ``known`` methods that fit the problem and the network, those nearest to ``algorithm`` first.
+
+    Before them come, for a single agent, its own methods, and methods that need what few problems have. Controls without a
+    constraint, which require nothing, do not count as fitting.
+    """
+    given, bases = Declared.of(algorithm), {*type(algorithm).__mro__}
+    found = []
+    for name, method in known.items():
+        declared = Declared.of(method)
+        needs = declared.requires or declared.requires_set
+        if needs and declared.nonsmooth == nonsmooth(problem) and _fits(problem, method, network):
+            other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
+            common, other_counts = len(bases & {*type(method).__mro__}), declared.counts != given.counts
+            found.append((other_kind, other_counts, -len(declared.requires), -common, name))
+    return [name for *_, name in sorted(found)]
+
+
+def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
+    try:
+        check_capabilities(problem, method)
+        check_network(method, network)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def check_stopping(problem: Problem[Any], stopping: Rule | None) -> None:
+    """Raise ValueError for a tolerance of the gradient norm of a problem that is not differentiable."""
+    rules = rules_of(GradientNorm, stopping)
+    if rules and nonsmooth(problem):
+        raise ValueError(rules[0].unmet)
+
+
+def _off(problem: Any, x0: Array) -> float:
+    """The feasibility of a start that all agents have."""
+    if isinstance(problem, SplitFeatures):
+        return 0.0
+    return float(problem.constraint.feasibility(x0[None])[0])
+
+
+def check_met(problem: Problem[Any], stopping: Rule | None, start: Array) -> None:
+    """Raise ValueError for tolerances that the common start meets, whatever the objective."""
+    if isinstance(stopping, Rule) and stopping.met_at_start(_off(problem, start)):
+        beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
+        raise ValueError(
+            "all agents start at one point, so a tolerance of consensus or feasibility alone is met before the first iteration: "
+            f"give {beside} beside it, or leave it out"
+        )
+
+
+def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:
+    """Raise ValueError for a start from which the method would not come to the set, or not move."""
+    declared, name = Declared.of(algorithm), type(algorithm).__name__
+    constraint: Any = problem.constraint
+    needs, off = {*declared.requires_set}, _off(problem, x0)
+    leave_out = "leave x0 out"
+    if isinstance(constraint, Projection):
+        leave_out = "give problem.constraint.project(x0[None])[0], or leave x0 out"
+    if needs & ALONG and declared.penalty is None and not off <= FAR_OFF:
+        must = f"{name} moves along {constraint!r}, so it must start there, with feasibility 0"
+        raise ValueError(f"{must}; that of x0 is {off:.3g}: {leave_out}")
+    if Projection in needs and not x0.any() and off > 0.0:
+        nearest = "x0 = 0 has no nearest point there: leave it out"
+        raise ValueError(f"{name} projects to {constraint!r}, and {nearest}")
+    if needs & LANDS and _flat(constraint, x0):
+        raise ValueError(
+            f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "
+            "landing field keeps them so: give an x0 of full rank, or leave it out"
+        )
+    wrapped = declared.running() is not algorithm
+    if declared.safe and wrapped and not off <= declared.eps:
+        raise ValueError(
+            f"safe steps keep every agent within eps = {declared.eps:g} of the manifold, so it must start there: "
+            f"||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps (below 3/4)"
+        )
+    if declared.safe and Landing in needs and _trapped(constraint, x0, declared.eps):
+        stays = f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}"
+        raise ValueError(f"{stays}: {leave_out.replace('leave x0', 'leave safe or x0')}")
+
+
+def _flat(constraint: Any, x0: Array) -> bool:
+    """True if x0 has no projection that small changes leave where it is, as its columns are linearly dependent."""
+    if not isinstance(constraint, Projection):
+        return False
+    length = float(np.abs(x0).max()) or 1.0
+    moved = x0 + 1e-12 * length * np.random.default_rng(0).standard_normal(x0.shape)
+    with np.errstate(all="ignore"):
+        point = constraint.project(x0[None])
+        change = constraint.project(moved[None]) - point
+    if np.isfinite(change).all():
+        return bool(np.abs(change).max() > 0.01 * np.abs(point).max())
+    return bool(np.linalg.matrix_rank(x0) < x0.shape[-1])
+
+
+def _trapped(constraint: Any, x0: Array, eps: float) -> bool:
+    """True if the safe step from x0 along the penalty's field, towards the set, is zero."""
+    one, x = np.ones(1), x0[None]
+    direction = constraint.landing(x, np.zeros_like(x), one)
+    return bool(constraint.safe_step(x, direction, one, eps)[0] <= 0.0)
+
+
+def check_agents(network: Any, n_agents: int) -> None:
+    """Raise ValueError unless the network has as many agents as the problem."""
+    if network.n_agents != n_agents:
+        raise ValueError(f"W is for {network.n_agents} agents, but the problem has {n_agents}")
+
+
+def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
+    """Raise ValueError unless the method is for this network, which is directed or changes over time."""
+    declared, name = Declared.of(algorithm), type(algorithm).__name__
+    if network.sequence is not None and declared.first_step == "auto":
+        _ = network.spectrum  # raises where there is none
+    if not network.directed:
+        return
+    weights = f"{name} needs doubly stochastic weights, and this graph is directed"
+    features = f"{name}, as features split over agents, needs an undirected graph"
+    eigenvalues = "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed"
+    growing = "growing steps are for undirected graphs: take step size auto"
+    refusals = (
+        (SplitFeatures in declared.requires, f"{features}: take ring, or another"),
+        (not declared.directed, f"{weights}: take push_pull, or drgta, which retracts; or an undirected graph"),
+        (declared.chebyshev, f"{eigenvalues}: leave it out"),
+        (declared.running() is not algorithm, growing),
+    )
+    for refused, words in refusals:
+        if refused:
+            raise ValueError(words)
+    if "auto" in (declared.first_step, declared.penalty):
+        _ = network.push_pull_spectrum  # raises where there is none

@@ -1,0 +1,136 @@
+"""Arguments as people give them: a name, a graph or a class becomes a mixing matrix, a channel, a method or a starting point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import topologies as tp
+
+from ..numerics.ordered_sums import Csr
+from ..protocols import Array, Problem, SplitFeatures
+from ..registry import algorithms
+from ..running.metrics import RUNAWAY
+
+if TYPE_CHECKING:
+    from ..network import Channel
+
+Labels = tuple[str, ...] | None
+"""The names of all agents, None where they have none."""
+
+
+def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
+    """The mixing matrix, or the sequence, that is given, and the names of its agents.
+
+    Parameters
+    ----------
+    W
+        A matrix, also as plain arrays, or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the
+        command line; or a networkx graph, with Metropolis weights, or `topologies.directed_weights` where it is directed; None for
+        a single agent.
+    n_agents
+        The number of agents of the problem, for a name that leaves it open.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such network; the message says what to give.
+    """
+    if W is None:
+        if n_agents != 1:
+            raise ValueError(
+                f"the problem has {n_agents} agents, so W is needed: a name such as 'ring', a networkx graph, or a matrix such as "
+                "topologies.metropolis_weights(graph)"
+            )
+        return np.ones((1, 1)), None
+    if isinstance(W, Csr):
+        return W, None
+    if isinstance(W, str):
+        fixed = tp.agents_from_name(W, seed)
+        if fixed not in (None, n_agents):
+            raise ValueError(f"{W!r} has {fixed} agents, but the problem has {n_agents}")
+        if tp.is_sequence_name(W):
+            return tp.sequence_from_name(W, n_agents, seed), None
+        if tp.is_digraph_name(W):
+            return tp.directed_weights(tp.digraph_from_name(W, n_agents, seed)), None
+        return tp.weights_from_name(tp.adjacency_from_name(W, n_agents, seed)), None
+    if hasattr(W, "adjacency") and hasattr(W, "nodes"):
+        graph, labels = tp.named_graph(W)
+        weights = {True: tp.directed_weights, False: tp.metropolis_weights}[graph.is_directed()]
+        return weights(graph), labels
+    several = isinstance(W, list | tuple) and any(np.ndim(one) == 2 or hasattr(one, "tocsr") for one in W)
+    if several or callable(W) or np.ndim(W) == 3:
+        raise TypeError(
+            "W must be one matrix, a graph or a name; for a network that changes over time give a sequence, such as "
+            "topologies.PeriodicSequence([W0, W1]) or 'link_failures:p=0.2@ring'"
+        )
+    return W, None
+
+
+def problem(problem: Any) -> Any:
+    """The problem; a TypeError for what is none, such as the name of one or its settings."""
+    if not hasattr(problem, "n_agents"):
+        raise TypeError(
+            "the problem must be an object such as do.problems.Procrustes(A, B), or of settings "
+            f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {' '.join(repr(problem).split()):.200}"
+        )
+    return problem
+
+
+def callback(function: Any) -> Any:
+    """The function of a row, or None; a TypeError for anything else."""
+    if function is not None and not callable(function):
+        raise TypeError(f"callback must be a function of a row, such as print, got {function!r}")
+    return function
+
+
+def channel(faults: Channel | str | None) -> Channel | None:
+    """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for an unknown fault."""
+    if not isinstance(faults, str):
+        return faults
+    from ..network import Channel
+
+    return Channel(faults)
+
+
+def method(algorithm: Any) -> Any:
+    """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``."""
+    if isinstance(algorithm, str):
+        return algorithms.read(algorithm)
+    if not hasattr(algorithm, "step"):
+        raise TypeError(
+            f"the algorithm must be a method such as do.DRFGT(), or a name such as 'drfgt' or 'drfgt:penalty=10', got {algorithm!r}"
+        )
+    if not isinstance(algorithm, type):
+        return algorithm
+    try:
+        return algorithm()
+    except TypeError as error:
+        name = algorithm.__name__
+        raise TypeError(f"{name} needs settings, as in do.{name}(...): {error}") from None
+
+
+def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
+    """``shape``: the starting point of all agents, by default random and feasible; given ones must be finite."""
+    if x0 is None:
+        drawn: Array = problem.start(seed)
+        return drawn
+    if isinstance(problem, SplitFeatures):
+        rows = "here each holds rows of one: leave x0 out"
+        raise ValueError(f"x0 is a point that every agent has, and {rows}")
+    given, shape = np.asarray(x0), tuple(problem.shape)
+    if not np.can_cast(given.dtype, np.float64, "same_kind"):
+        raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        point = np.array(given, dtype=np.float64, order="C")
+    if point.shape != shape:
+        found = f"got {point.shape}: all agents start from it"
+        raise ValueError(f"x0 must have the shape of one agent's point, {shape}, {found}")
+    if not np.isfinite(point).all():
+        odd = "it has NaN or infinite entries: compute it anew, or leave x0 out"
+        raise ValueError(f"x0 must be finite, and {odd}")
+    if not (np.abs(point) <= RUNAWAY).all():
+        far = f"{RUNAWAY:g}, where a run counts as diverged"
+        raise ValueError(f"x0 must have no entry beyond {far}: scale it down")
+    return point

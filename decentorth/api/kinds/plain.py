@@ -1,0 +1,264 @@
+"""The plain run: built and checked, iterated, resumed. Each other kind is a class that overrides what differs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...display import Shown
+from ...network import Network, connect
+from ...network.collective import AgentCollective
+from ...numerics.random_streams import CounterStreams
+from ...numerics.threads import one_thread
+from ...problems import Deferred, GradientCheck
+from ...problems.common.gradient_check import check_attached, checked
+from ...process.abort import patience
+from ...protocols import SETUP, Algorithm, Array, Declared, Index, Problem, SplitFeatures, StoppingRule
+from ...running import loop
+from ...running.checkpoint import CheckpointWriter, Identity, Resumed, identity, printed, resume
+from ...running.local_stopping import Agreement
+from ...running.options import Options
+from ...running.parts import Parts
+from ...running.rank_loss_rewind import Rewind
+from ...stopping import as_rule
+from .. import capabilities, forms
+from ..arguments import Setup
+from ..rank_loss import Loss, after, without
+from ..result import Result
+from ..sizes import check_data, check_points
+
+
+class Run(Shown):
+    """A problem, a method and a network, built and checked: what `solve`, `iterate` and the command line run.
+
+    Attributes: ``arguments``; ``problem`` (this process's agents); ``algorithm``, with every ``auto`` resolved that the
+    network's design or the problem decides; ``network``, ``collective``, ``streams``; ``start`` (the agents' common first point);
+    ``losses``, and the agents' ``numbers`` at the start where some have left; ``about``, further facts for a log.
+    """
+
+    repairs: ClassVar[bool] = True
+    """True if the network repairs what a channel loses."""
+    algorithm: Algorithm[Any, Any]
+    problem: Problem[Any]
+    without = without
+
+    @staticmethod
+    def fits(arguments: Setup[Any]) -> bool:
+        """True if these arguments ask for this kind of run."""
+        return True
+
+    def __init__(self, arguments: Setup[Any]) -> None:
+        self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
+        check_data(arguments.problem, connect(arguments.comm, self._silence))
+        self.network = self._network()
+        capabilities.check_network(self.algorithm, self.network)
+        capabilities.check_agents(self.network, arguments.problem.n_agents)
+        self.numbers: Index = np.arange(self.network.n_agents)
+        self.losses: tuple[Loss, ...] = ()
+        self.about: Mapping[str, Any] = {}
+        self.collective = self._collective()
+        self._watch(math.inf)
+        self.collective.same("W", self.network.digest())
+        self._same("the problem, the algorithm, the seed and the channel", *arguments.same)
+        self.decide()
+        self._check_method()
+        self.streams = CounterStreams(arguments.seed, self.network.agents)
+        with one_thread():
+            self.problem = self._prepared()
+            check_points(self.problem, self.collective, self.network.n_local)
+            with self.collective.together():
+                self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
+                if arguments.x0 is not None:
+                    capabilities.check_start(self.problem, self.algorithm, self.start)
+            self.algorithm = Declared.of(self.algorithm).suited(self.problem)
+            self._place()
+            self.collective.same("the starting point", hashlib.sha256(self.start.tobytes()).digest())
+            with self.collective.together():
+                if not isinstance(self.problem, SplitFeatures):
+                    check_attached(self.problem, self.start)
+
+    def _network(self) -> Network:
+        """The network of the agents; a ValueError for arguments that do not go together."""
+        return Network(self.arguments.mixing[0], self.comm, self.arguments.placement)
+
+    def _collective(self) -> AgentCollective:
+        """The sums over all agents, for metrics and files."""
+        return AgentCollective(self.network.communicator, self.network.bounds)
+
+    def decide(self) -> None:
+        """Choose, by the network's design, what the algorithm leaves to it."""
+        self.algorithm = Declared.of(self.arguments.method).resolved(self.network)
+        self.network.compiled = Declared.of(self.algorithm).kernel == "numba"
+
+    def _check_method(self) -> None:
+        """Check the method on the network, before any data are read."""
+
+    def _prepared(self) -> Problem[Any]:
+        """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
+        agents = self.network.agents
+        SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
+        own = self._own_problem(self.arguments.problem)
+        with self.collective.together():
+            capabilities.check_fits(own, self.arguments.algorithm, self.network)
+            self._check_problem(own)
+        SETUP.info("the problem: what needs the data of all agents")
+        own.prepare(self.collective)
+        return own
+
+    def _own_problem(self, problem: Any) -> Problem[Any]:
+        """The part of the problem that this process has."""
+        own: Any
+        if isinstance(problem, Deferred):
+            own = problem.build(self.network.agents, self.collective)
+            if problem.sites:
+                own.sites = problem.sites
+        else:
+            own = problem.restrict(self.network.agents)
+        return own  # type: ignore[no-any-return]  # problems have one of two kinds
+
+    def _check_problem(self, problem: Problem[Any]) -> None:
+        """Raise a TypeError for a problem that this kind of run cannot have."""
+
+    def _place(self) -> None:
+        """Bring the problem to where the iterations are made."""
+
+    def _same(self, what: str, *values: Any) -> None:
+        """Check that every rank was given the same, by what it prints as (but for addresses)."""
+        self.collective.same(what, hashlib.sha256(printed(values).encode()).digest())
+
+    def _watch(self, computing: float) -> None:
+        self.collective.communicator.watch(self._silence, computing)
+
+    @cached_property
+    def _silence(self) -> float:
+        """The seconds without a sign of life after which a rank counts as lost."""
+        return patience("rank_timeout", self.arguments.rank_timeout)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
+
+    @property
+    def x0(self) -> Array:
+        """The common start of this process's agents, ``(n_local, *shape)``; a new array each time."""
+        return np.repeat(self.start[None], self.network.n_local, axis=0)
+
+    @property
+    def method(self) -> Algorithm[Any, Any]:
+        """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
+        method: Algorithm[Any, Any] = Declared.of(self.algorithm).running()
+        return method
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that the loop needs."""
+        method = self.method
+        return Parts(self.problem, method, self.network, self.collective, self.streams, self.start, self._stepper(method))
+
+    def _stepper(self, method: Algorithm[Any, Any]) -> Algorithm[Any, Any]:
+        """The method as the iterations run it."""
+        return method
+
+    def states(self) -> Iterator[Any]:
+        """The generator of states; BLAS has one thread from the first state until the generator ends."""
+        with one_thread():
+            yield from self.parts.states()
+
+    def solve(self, options: Options) -> Result:
+        """Iterate to the end."""
+        options = self._options(options)
+        for what, values in options.shared.items():
+            self._same(what, *values)
+        resumed = self.resume(options.resume)
+        if resumed is None:
+            capabilities.check_met(self.problem, options.rule, self.start)
+            return self._ended(options, None)
+        if resumed.state.k > options.iterations:
+            beyond = f"beyond the {options.iterations} iterations that are asked for"
+            raise ValueError(f"{resumed.path} is at iteration {resumed.state.k}, {beyond}")
+        before = sum(resumed.seconds.get(name, 0.0) for name in ("compute", "wait"))
+        run: Run = resumed.run
+        rule = options.rule
+        if rule is not None:
+            rule = rule.resumed(before)
+        return run._ended(replace(options, stopping=rule), resumed)
+
+    def _options(self, options: Options) -> Options:
+        """The options of the run; a ValueError for options that this kind cannot have."""
+        return options
+
+    def _ended(self, options: Options, resumed: Resumed | None) -> Result:
+        """The result of a run that goes on from here."""
+        return self.result(self.iterate(options, resumed))
+
+    def iterate(self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None) -> loop.Outcome:
+        """Iterate to the end, or to the loss of a rank."""
+        kept, write = options.checkpoints, None
+        if kept is not None:
+            write = partial(CheckpointWriter, kept, self.identity, self.collective, self.collective.own, resumed)
+        with one_thread(), contextlib.ExitStack() as stack:
+            self._watch(patience("compute_timeout", options.compute_timeout))
+            stack.callback(self._watch, math.inf)
+            return loop.run(self.parts, options, write, resumed, rewind)
+
+    def result(self, outcome: loop.Outcome) -> Result:
+        """The result of a run that has ended so."""
+        return Result.of(self, outcome)
+
+    def resume(self, path: str | os.PathLike[str] | Resumed | None) -> Any:
+        """The run that a checkpoint has, to go on with in `solve`, as `Resumed`; called by every rank. None for None.
+
+        Parameters
+        ----------
+        path
+            A run's folder, its folder of checkpoints, or one checkpoint.
+
+        Raises
+        ------
+        CheckpointError
+            No checkpoint is whole, or it is of another run; the message says how.
+        """
+        if path is None or isinstance(path, Resumed):
+            return path
+        return self._recovered(resume(path, partial(after, self), self.collective))
+
+    def _recovered(self, resumed: Resumed) -> Resumed:
+        """The checkpoint, with what this kind of run keeps beside it."""
+        return resumed
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Facts that must be the same for this run to go on from a checkpoint."""
+        faults, seed = self.arguments.channel, self.arguments.seed
+        with one_thread():
+            return identity(self.problem, self.algorithm, self.network, faults, seed, self.x0, self.losses)
+
+    def again(self, **changed: Any) -> Run:
+        """The same run with some arguments changed, such as ``comm``."""
+        return type(self)(replace(self.arguments, **changed))
+
+    def agreement(self, stopping: StoppingRule | None, fresh: bool = False) -> Agreement | None:
+        """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`.
+
+        A ValueError for rules that the problem does not allow, or that a ``fresh`` run meets at its start.
+        """
+        rule = as_rule(stopping)
+        capabilities.check_stopping(self.problem, rule)
+        if fresh:
+            capabilities.check_met(self.problem, rule, self.start)
+        return Agreement.of(rule, self.problem, self.method, self.network)
+
+    def check_gradient(self) -> GradientCheck:
+        """The Taylor test of all agents' gradients near the start, on every rank; called by every rank.
+
+        A ValueError names the worst agent, if a gradient does not fit its value, or is not finite.
+        """
+        with one_thread():
+            return checked(self.problem, self.arguments.seed, self.collective)

@@ -1,0 +1,40 @@
+"""A run that goes on without the agents of ranks that are lost; see `rank_loss`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...network import Network, Shrinking
+from ...problems import Spread
+from ...protocols import Problem
+from ...running.checkpoint import Resumed
+from ...running.options import Options
+from ..arguments import Setup
+from ..rank_loss import check_graph, check_leaving, continued, survivors
+from ..result import Result
+from .plain import Run
+
+
+class Surviving(Run):
+    """The communicator outlives ranks, and agents can leave the network and the problem."""
+
+    @staticmethod
+    def fits(arguments: Setup[Any]) -> bool:
+        return arguments.on_rank_loss == "shrink"
+
+    def _network(self) -> Network:
+        spread = isinstance(self.arguments.problem, Spread)
+        self.comm = survivors(self.comm, self.arguments.channel, spread)
+        return super()._network()
+
+    def _check_method(self) -> None:
+        check_graph(self.network)
+
+    def _check_problem(self, problem: Problem[Any]) -> None:
+        check_leaving(problem)
+
+    def _ended(self, options: Options, resumed: Resumed | None) -> Result:
+        if not isinstance(self.network.communicator, Shrinking):  # one process
+            return super()._ended(options, resumed)
+        result: Result = continued(self, options, resumed)
+        return result

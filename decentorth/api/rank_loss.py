@@ -1,0 +1,240 @@
+"""Agents that leave a run for good, and the run with which the others continue.
+
+1. The agents of a lost rank leave the graph. The weights that an agent gave to them are added to its own weight: W stays symmetric
+   and doubly stochastic (`topologies.without_agents`).
+2. The objective is the mean over the remaining agents. Their data and the constraint set stay as they are.
+3. All go back to the same iteration (`rank_loss_rewind`), and the method begins again there, from every agent's own point: so
+   trackers are the fields at these points, and their mean is that of the remaining agents' fields. Automatic settings are chosen
+   again.
+4. Iterations are numbered on; steps that fall with the iteration continue to fall, counts and draws continue.
+
+Asynchronous agents have no common iteration, and need none: theirs stay, on the remaining ranks, each from its own checkpoint.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..network import surviving
+from ..network.collective import AgentCollective
+from ..numerics.random_streams import CounterStreams
+from ..numerics.threads import one_thread
+from ..protocols import Array, Declared, Index, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
+from ..running.checkpoint import Losses, Resumed, kept
+from ..running.history import History
+from ..running.options import Options
+from ..running.rank_loss_rewind import Held, Rewind
+
+
+class Loss(NamedTuple):
+    """Ranks and agents that were lost, by their numbers at the start, and the iteration from which the others continued."""
+
+    iteration: int
+    ranks: tuple[int, ...]
+    agents: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """In words."""
+        from topologies.weights.leaving import ranges
+
+        return f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration {self.iteration}"
+
+
+class LostError(RuntimeError):
+    """Ranks were lost, and the remaining ones cannot continue; ``first`` is True on the first of them."""
+
+    def __init__(self, message: str, first: bool) -> None:
+        super().__init__(message)
+        self.first = first
+
+
+def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
+    """The method's state as it begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``, after so many
+    ``gradients`` of each agent."""
+    state = algorithm.init(problem, network, streams, x)
+    scale = Declared.of(algorithm).scale
+    if scale is not None and "base" in state._fields:  # the method begins with the step of iteration 0
+        state = state._replace(step_size=state.base * scale(k))
+    return state._replace(k=k, gradients=state.gradients + gradients)
+
+
+def survivors(comm: Any, channel: object, spread: bool) -> Any:
+    """The communicator of a run that outlives ranks, of ``comm`` as `network.connect` takes it.
+
+    A ValueError if the run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
+    """
+    if spread or channel is not None:
+        what = "a channel that is simulated"
+        if spread:
+            what = "one agent whose samples are spread over the ranks"
+        raise ValueError(f"on_rank_loss shrink is not for {what}: leave it out")
+    return surviving(comm)
+
+
+def check_graph(network: Any) -> None:
+    """Raise ValueError for a network that agents cannot leave."""
+    if network.sequence is not None:
+        raise ValueError("on_rank_loss shrink is for a W that stays: agents cannot leave a time-varying network")
+    if network.directed:
+        raise ValueError("on_rank_loss shrink is for undirected graphs: agents cannot leave a directed network")
+
+
+def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
+    """Raise TypeError for a problem that agents cannot leave, which ``what`` asks for."""
+    name = type(problem).__name__
+    if not hasattr(problem, "without"):
+        raise TypeError(f"{what} needs a problem that agents can leave, but {name} has no method without(lost)")
+    if isinstance(problem, SplitFeatures):
+        raise TypeError(f"{what} is not for {name}: features that are lost leave another problem behind")
+    if isinstance(problem, LocalProducts):
+        raise TypeError(
+            f"{what} is not for {name}: its constraint set is the mean of what all agents know, "
+            "and would be another without some of them"
+        )
+
+
+def continued(run: Any, options: Options, resumed: Resumed | None) -> Any:
+    """Iterate to the end without the ranks that are lost meanwhile; the result of the remaining ones.
+
+    The communicator of ``run`` is `network.Shrinking`; recorders learn which rows are taken back. LostError if the agents left
+    cannot continue.
+    """
+    first, size = run, run.network.communicator.size
+    rewind = Rewind(size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
+    if resumed is not None:
+        rewind = _from(resumed, size)
+
+    def rebuilt(run: Any, communicator: Any, rewind: Any) -> tuple[Any, Resumed, Rewind, str]:
+        left, back = _left(first, communicator, rewind, run.losses, options.folder)
+        return left, back, _from(back, rewind.every), str(left.losses[-1])
+
+    return _outlived(run, options, resumed, rewind, rebuilt)
+
+
+def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> Any:
+    """Iterate a run of asynchronous agents to the end, and return its result.
+
+    Whenever ranks are lost, the remaining ones divide all agents anew among themselves, and every agent goes on from its own
+    checkpoint in the folder.
+    """
+
+    def rebuilt(run: Any, communicator: Any, rewind: None) -> tuple[Any, Resumed, None, str]:
+        gone = sorted({*run.network.communicator.alive} - {*communicator.alive})
+        run = run.again(comm=communicator)
+        again = "whose agents begin again from their checkpoints on the other ranks"
+        lost = f"rank {', '.join(map(str, gone))}, {again}"
+        return run, run.resume(options.folder), None, lost
+
+    return _outlived(run, options, resumed, None, rebuilt)
+
+
+def _outlived(run: Any, options: Options, resumed: Resumed | None, rewind: Rewind | None, rebuilt: Callable[..., Any]) -> Any:
+    """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks that are left after a loss."""
+    communicator: Any = run.network.communicator
+    while True:
+        try:
+            if communicator is not run.network.communicator:
+                run, resumed, rewind, lost = rebuilt(run, communicator, rewind)
+                _tell(communicator, options.recorders, resumed, lost)
+            outcome = run.iterate(options, resumed, rewind)
+            communicator.agree()
+            return run.result(outcome)
+        except communicator.failures as error:
+            before, communicator = communicator, communicator.shrunk()
+            if communicator.size == before.size:  # it was not a loss
+                raise error
+
+
+def _tell(communicator: Any, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
+    """Tell the recorders on rank 0 of the rows that are left."""
+    for recorder in recorders:
+        if communicator.rank == 0 and isinstance(recorder, Rewound) and resumed is not None:
+            recorder.rewound(resumed.history.rows, lost)
+
+
+def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Any:
+    """The run of the agents that are left when those in ``lost`` have left for good; ``run`` itself stays as it is.
+
+    Parameters
+    ----------
+    comm, ranks
+        The processes that are left, and which of the run's each of them is.
+
+    Raises
+    ------
+    ValueError
+        The remaining agents are not connected, or a rank has none of them.
+    """
+    left = copy.copy(run)
+    left.__dict__.pop("identity", None)
+    own = np.arange(run.network.n_agents)[run.network.agents]
+    left.network = run.network.without(lost, comm, ranks)
+    left.collective = AgentCollective(left.network.communicator, left.network.bounds)
+    left._watch(math.inf)
+    left.streams = CounterStreams(run.arguments.seed, own[~np.isin(own, lost)])
+    left.numbers = np.delete(run.numbers, lost)
+    left.decide()
+    with one_thread():
+        left.problem = run.problem.without(lost)
+        left.problem.prepare(left.collective)
+    left.algorithm = Declared.of(left.algorithm).suited(left.problem)
+    return left
+
+
+def after(run: Any, losses: Losses) -> Any:
+    """The run of the agents that are left after losses, on the same processes; ``run`` itself without any.
+
+    Raises ValueError for unknown agent numbers, and as `without` does.
+    """
+    if not losses:
+        return run
+    lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
+    if lost[0] < 0 or lost[-1] >= run.network.n_agents:
+        from topologies.weights.leaving import ranges
+
+        known = f"there are only {run.network.n_agents} agents"
+        raise ValueError(f"agents {ranges(lost)} were lost on the way, but {known}")
+    left = run.without(lost, run.network.communicator, range(run.network.communicator.size))
+    left.losses = tuple(Loss(*loss) for loss in losses)
+    return left
+
+
+def _from(resumed: Resumed, every: int) -> Rewind:
+    """The copies of a run that continues."""
+    state = resumed.state
+    held = Held(state.k, state.x.copy(), resumed.counts, state.gradients)
+    return Rewind(every, held, resumed.history)
+
+
+def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Any, Resumed]:
+    """The run of the remaining ranks of the ``first``, and its state at the last iteration of which all have a copy."""
+    back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
+    held = rewind.at(back)
+    made = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64))
+    rounds, messages, sent, gradients = made.astype(np.int64).tolist()
+    bounds = first.network.bounds
+    gone = [rank for rank in range(len(bounds) - 1) if rank not in communicator.alive]
+    lost = np.concatenate([np.arange(bounds[rank], bounds[rank + 1]) for rank in gone])
+    earlier = [loss for loss in losses[len(first.losses) :] if loss.iteration != back]
+    ranks = [rank for rank in gone if not any(rank in loss.ranks for loss in earlier)]
+    agents = np.concatenate([first.numbers[bounds[rank] : bounds[rank + 1]] for rank in ranks])
+    loss = Loss(back, tuple(ranks), tuple(agents.tolist()))
+    try:
+        run = first.without(lost, communicator, communicator.alive)
+    except ValueError as error:
+        words = f"lost {loss}, and the others cannot go on: {error}"
+        if folder is not None and (saved := kept(folder)):
+            words = f"{words}; the last checkpoint is {saved[0]}"
+        raise LostError(words, communicator.rank == 0) from error
+    run.losses = (*first.losses, *earlier, loss)
+    run.network.restore(rounds, messages, sent, {})
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+        state = restarted(run.method, run.problem, run.network, run.streams, held.x, back, gradients)
+    history, counts = rewind.history.before(back), (rounds, messages, sent)
+    return run, Resumed(None, state, counts, {}, history, rewind.seconds(), {})

@@ -1,0 +1,333 @@
+"""The results of runs: in memory after `solve`, or read from the folder of a run by `load`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from topologies import text
+
+from ..display import Shown, curve, shape, size
+from ..network import Network
+from ..network.collective import AgentCollective
+from ..protocols import Array, Row
+from ..running.history import COUNTS, History
+from ..running.local_stopping import Agreement
+from .rank_loss import Loss
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MAIN = ("gradient_norm", "subgradient_norm", "objective")
+"""The metrics of which the first one in a history is drawn in a notebook."""
+_METRICS = ("objective", *_MAIN[:2], "consensus_rms", "feasibility", "error")
+
+
+class SitePoints(np.ndarray):
+    """Points of agents, ``(n_local, *shape)``, each of which also has the name of its site: ``x["north"]``."""
+
+    sites: tuple[str, ...] = ()
+
+    def __new__(cls, x: Array, sites: tuple[str, ...]) -> Self:
+        """A view of ``x``."""
+        self = x.view(cls)
+        self.sites = sites
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        """The points of a site, or what the array has there."""
+        if isinstance(key, str):
+            if key not in self.sites:
+                raise KeyError(f"no site {key!r} is here: there is {', '.join(self.sites) or 'none'}")
+            key = self.sites.index(key)
+        return np.asarray(self)[key]
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class FinishedRun(Shown):
+    """The end of a run.
+
+    Attributes
+    ----------
+    x
+        ``(n_local, *shape)``: the final points of this process's agents (all agents, in one process or from a folder).
+    status, converged, message
+        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, interrupted, stopped, diverged,
+        left_safe_region), whether it means convergence, and a sentence.
+    history
+        The recorded rows as columns.
+    row
+        The last row: counts and metrics.
+    seconds
+        Wall seconds of this rank: compute, wait, metrics, checkpoints, total.
+    n_agents
+        The number of agents over all ranks.
+    labels
+        The names of all agents, where the sites or the network have them; else None.
+    """
+
+    x: Array
+    status: str
+    converged: bool
+    message: str
+    history: History
+    row: Row
+    seconds: Mapping[str, float]
+    n_agents: int
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def sites(self) -> tuple[str, ...] | None:
+        """The names of the sites, in the order of the agents: `labels`."""
+        return self.labels
+
+    @property
+    def _own(self) -> slice:
+        """The agents whose points this process holds."""
+        return slice(0, self.n_agents)
+
+    def _facts(self) -> Mapping[str, object]:
+        row, values = self.row, self.row.values
+        labels = self.labels or ()
+        names = [*labels[:6], *["..."] * (len(labels) > 6)]
+        return {
+            "status": f"{self.status} after {row.iteration} iterations",
+            "message": self.message,
+            "agents": "; ".join(filter(None, [f"{self.n_agents}, x of {shape(self.x.shape[1:])}", ", ".join(names)])),
+            **{name.replace("_", " "): f"{values[name]:.3g}" for name in _METRICS if name in values},
+            "counts": f"{row.rounds} rounds, {row.messages} messages, {size(row.bytes)}, {row.gradients} gradients of each agent",
+            "seconds": f"{row.seconds:.3g} iterating, {self.seconds['total']:.3g} in all",
+        }
+
+    def _picture(self) -> str:
+        name = next((name for name in _MAIN if name in self.history), "seconds")
+        return curve(self.history["iteration"], self.history[name], name)
+
+    def __repr__(self) -> str:
+        return "\n".join([type(self).__name__, *(f"  {name:<14} {value}" for name, value in self._facts().items())])
+
+    def plot(self, **options: Any) -> Figure:
+        """A figure of the history; needs matplotlib.
+
+        Parameters
+        ----------
+        options
+            As for `decentorth.commands.plot.command.plot_histories`: ``metrics=["objective"]``, ``against="rounds"``.
+        """
+        from ..records.figures import plot_histories
+
+        return plot_histories({self.status: self.history}, **options)
+
+    def to_pandas(self) -> Any:
+        """The history as a ``pandas.DataFrame``, a row for each recorded iteration; needs pandas."""
+        return self.history.to_pandas()
+
+    def to_xarray(self) -> Any:
+        """An ``xarray.Dataset`` with the history along ``iteration``, and along ``agent`` x, ``(agent, row, column)``, and the
+        distance of each agent of this process from their mean; needs xarray."""
+        try:
+            import xarray
+        except ImportError:
+            raise ImportError('to_xarray needs xarray: pip install "decentorth[frames]"') from None
+        agents = np.array(self.labels or range(self.n_agents))
+        sides = tuple([f"axis_{i}" for i in range(self.x.ndim - 1)])
+        if self.x.ndim == 3:
+            sides = ("row", "column")
+        gaps = (self.x - self.x.mean(axis=0)).reshape(len(self.x), -1)
+        columns = {name: ("iteration", column) for name, column in self.history.items() if name != "iteration"}
+        return xarray.Dataset(
+            {**columns, "x": (("agent", *sides), self.x), "distance_from_mean": ("agent", np.linalg.norm(gaps, axis=1))},
+            {"iteration": self.history["iteration"], "agent": agents[self._own]},
+            {"status": self.status, "message": self.message},
+        )
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Result(FinishedRun):
+    """The end of a run that this process has made, on every rank.
+
+    Attributes
+    ----------
+    state
+        The method's final state.
+    algorithm, problem, network, collective
+        As used; the problem restricted to this process's agents. After a loss those of the agents that are left.
+    agreement
+        Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``) and what that has taken
+        (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
+    losses
+        The ranks that were lost, where the run outlived them.
+    unwritten
+        Why the last checkpoint, or the log of an asynchronous run, could not be written; else empty.
+    """
+
+    state: Any
+    algorithm: Any
+    problem: Any
+    network: Network
+    collective: AgentCollective
+    agreement: Agreement | None = None
+    losses: tuple[Loss, ...] = ()
+    unwritten: str = ""
+
+    @classmethod
+    def of(cls, run: Any, outcome: Any) -> Self:
+        """The result of a run that has ended so."""
+        state, stop = outcome.state, outcome.stop
+        sites = getattr(run.problem, "sites", ())
+        labels = sites or run.arguments.mixing[1]
+        here = tuple(labels[i] for i in run.numbers[run.problem.agents]) if sites else ()
+        return cls(
+            x=SitePoints(state.x, here) if here else state.x,
+            **stop._asdict(),
+            history=outcome.history,
+            row=outcome.row,
+            seconds=outcome.seconds,
+            n_agents=run.problem.n_agents,
+            labels=None if labels is None else tuple(labels[i] for i in run.numbers),
+            state=state,
+            algorithm=run.algorithm,
+            problem=run.problem,
+            network=run.network,
+            collective=run.collective,
+            agreement=outcome.agreement,
+            losses=run.losses,
+            unwritten=outcome.unwritten,
+        )
+
+    @property
+    def _own(self) -> slice:
+        own: slice = self.problem.agents
+        return own
+
+    def _facts(self) -> Mapping[str, object]:
+        solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
+        if self.collective.size > 1:
+            solved = f"{solved} on {self.collective.size} ranks"
+        return {"run": solved, **super()._facts()}
+
+    @property
+    def drifted(self) -> bool | None:
+        """True if the mean of the trackers left that of what they track by more than rounding: tracking_error against the agents'
+        mean gradient norm at the start. None where nothing is tracked."""
+        if "tracking_error" not in self.row.values:
+            return None
+        usual = self.history["local_gradient_sum"][0] / self.problem.n_agents
+        return bool(usual > 0.0 and self.row.values["tracking_error"] > 1e-9 * usual)
+
+    def gather(self) -> Array | None:
+        """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""
+        return self.collective.gather(self.x)
+
+    def unpacked(self) -> Mapping[str, Array]:
+        """The problem's named variables of this process's agents."""
+        unpacked: Mapping[str, Array] = self.problem.unpack(self.x)
+        return unpacked
+
+    @cached_property
+    def iterates_sha256(self) -> str:
+        """SHA-256 over the float64 bytes of x in agent order, on every rank; first asked for by all ranks together."""
+        return self.collective.sha256(self.x)
+
+    @cached_property
+    def transport(self) -> Mapping[str, Any]:
+        """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
+        network = self.network
+        counts = np.array([network.transport_messages, network.transport_bytes], dtype=np.float64)
+
+        def add(total: Array) -> None:
+            total += counts
+
+        total = self.collective.fold(2, add)
+        messages, size = total.astype(np.int64).tolist()
+        return {**self.collective.communicator.describe(), "messages": messages, "bytes": size}
+
+    def draw(self, quantity: Literal["consensus", "feasibility"] = "consensus") -> Figure | None:
+        """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by their names where they have any,
+        coloured by their distance from the mean or by their feasibility; called by all ranks. Needs matplotlib.
+
+        Raises
+        ------
+        ValueError
+            The network changes over time.
+        """
+        from ..records.agents import draw_agents, weights_graph
+
+        if self.network.sequence is not None:
+            raise ValueError("the network changes over time: there is no one graph to draw")
+        x, weights = self.gather(), None
+        if x is None:
+            return None
+        if not self.network.directed:
+            weights = self.network.W
+        return draw_agents(weights_graph(self.network.W), weights, x, quantity, self.labels)
+
+    def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the folder of a run, which `load` and ``decentorth.commands.plot.command`` read; called by all ranks.
+
+        Parameters
+        ----------
+        folder
+            Created when missing.
+        overwrite
+            Replace the run that the folder already holds.
+
+        Raises
+        ------
+        ValueError
+            On every rank: the folder holds a run, or cannot be written to.
+        """
+        from ..records.files import save, variables
+
+        summary = {
+            "status": self.status,
+            "converged": self.converged,
+            "message": self.message,
+            "iterations": self.row.iteration,
+            **{name: getattr(self.row, name) for name in COUNTS[1:]},
+            "seconds": dict(self.seconds),
+            "metrics": dict(self.row.values),
+            "iterates_sha256": self.collective.sha256(self.x),
+            "agents": self.n_agents,
+            "ranks": self.collective.size,
+            "labels": self.labels,
+        }
+        method = text.shown(type(self.algorithm).__name__.lower(), self.algorithm)
+        about = {"problem": f"{type(self.problem).__name__} of Python", "algorithm": method}
+        save(folder, about, summary, self.history.rows, variables(self.problem, self.x), self.collective, overwrite)
+
+
+def load(folder: str | os.PathLike[str]) -> FinishedRun:
+    """The end of the run in a folder that `Result.save` or ``--out`` has filled; nothing in it is executed.
+
+    Raises
+    ------
+    ValueError
+        The folder holds no run that has ended, or its files are damaged; names the file.
+    """
+    from ..records.saved_runs import read_finished
+
+    summary, x, columns = read_finished(folder)
+    history = History()
+    metrics = [name for name in columns if name not in (*COUNTS, "seconds")]
+    for k in range(len(columns["iteration"])):
+        counts = [int(columns[name][k]) for name in COUNTS]
+        values = {name: float(columns[name][k]) for name in metrics}
+        history.record(Row._make((*counts, float(columns["seconds"][k]), values, None)))
+    labels = summary.get("labels")
+    return FinishedRun(
+        x=x,
+        status=str(summary["status"]),
+        converged=bool(summary["converged"]),
+        message=str(summary["message"]),
+        history=history,
+        row=history.rows[-1],
+        seconds=summary["seconds"],
+        n_agents=len(x),
+        labels=None if labels is None else tuple(map(str, labels)),
+    )

@@ -1,0 +1,265 @@
+"""``python -m decentorth compare``: methods compared from the command line, in this process and others or, under ``mpirun``, each
+run over all MPI ranks.
+
+Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interrupted (the same command goes on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from topologies import DirectedWeights
+from topologies.flags import InputError
+
+from .. import registry
+from ..compare.comparison import Comparison
+from ..compare.methods import methods
+from ..compare.model import NetworkModel
+from ..compare.plan import ComparisonPlan, networks_named
+from ..compare.rules import Rules
+from ..compare.tables import FILES, save, table
+from ..compare.trials import Store
+from ..compare.workers import processes
+from ..network.halo import even_bounds
+from ..numerics.ordered_sums import Csr
+from ..process.printing import FAULT, complain, say
+from ..records.figures import check_matplotlib, check_metrics
+from ..records.files import COMPARISON, refuse_unmarked, replacing
+from ..records.progress import SettingUp, trial_progress
+from ..settings import Count, Quiet, settings, values
+from .line import wiring
+from .line.form import Form, Saved, config_bytes
+from .line.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
+from .line.shell import REFUSALS, one_line, read_configuration, serve, together
+
+if TYPE_CHECKING:
+    from ..network.transport.communicator import Communicator
+
+RUNS = "runs"
+OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")
+ACTS = ("overwrite", "config", "print_config")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings(CaseSettings, Rules):
+    """The settings of a comparison.
+
+    Parameters
+    ----------
+    algorithms : tuple of str
+        The methods, with their parameters where they are not the defaults: "drfgt,drfgt:order=adapt-then-combine,penalty=10".
+    network : tuple of str
+        Networks whose wall time is modelled: datacenter, lan, wan, wifi, satellite, ideal, with other parameters
+        ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
+    out : str
+        Folder for comparison.csv, trials.csv, curves.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg,
+        comparison.yaml and runs; runs that it holds are not made again.
+    overwrite : bool
+        Replace the tables and figures of another comparison in out.
+    plot : bool
+        Draw the figure in out.
+    panels : tuple of str
+        Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility; by default the metric.
+    workers : int
+        Processes that make runs; by default one per processor. With 1 the measured seconds are the quietest.
+    """
+
+    algorithms: tuple[str, ...] = ()
+    network: tuple[str, ...] = ("lan",)
+    out: str | None = None
+    overwrite: bool = False
+    plot: bool = True
+    panels: tuple[str, ...] = ()
+    workers: Count | None = None
+    quiet: Quiet = False
+    config: ConfigFile = None
+    print_config: PrintConfig = False
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        found = super().idle()
+        if not self.tune:
+            found |= dict.fromkeys(("grid", "tune_seeds"), "no steps are tried without tune")
+        if self.metric == "objective" and self.consensus_factor is not None:
+            found["consensus_factor"] = "an objective is no distance"
+        if not self.plot:
+            found["panels"] = "there is no figure without plot"
+        if self.out is None:
+            idle = ["overwrite", "panels", *["plot"] * self.plot]
+            found |= dict.fromkeys(idle, "nothing is written without out")
+        return found
+
+
+_SETTINGS = settings(CompareSettings)
+
+
+@dataclass(frozen=True)
+class CompareConfiguration(Saved):
+    """A comparison with every setting resolved."""
+
+    settings: CompareSettings
+    problem: Any
+    methods: Mapping[str, Any]
+    networks: Mapping[str, NetworkModel]
+
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        own = values(self.settings)
+        listed = {name: own[name] for name in CompareForm.own if name not in ACTS}
+        others = {*NETWORK, *OUTPUT}
+        yield "Comparison", {name: value for name, value in listed.items() if name not in others}
+        yield "Network", {name: listed[name] for name in NETWORK}
+        yield f"Problem: {self.settings.problem}", values(self.problem)
+        if outputs:
+            yield "Output", {name: value for name, value in listed.items() if name in OUTPUT}
+
+
+class CompareForm(Form[CompareConfiguration]):
+    """The command line of a comparison."""
+
+    program = "decentorth compare"
+    summary = (
+        "Compare methods on the same problems, starts, graphs and seeds: iterations, rounds, "
+        "bytes, gradients, seconds, and the modelled wall time on a network, to each tolerance. "
+        "The settings are those of the problem named."
+    )
+    own: ClassVar = {name: _SETTINGS[name] for name in ("problem", "algorithms", *_SETTINGS)}
+    noun = "comparison"
+    output = OUTPUT
+    entries: ClassVar = {"problem": registry.problems}
+
+    def resolve(self) -> CompareConfiguration:
+        given, by_flag = self.given()
+        asked = self.build(CompareSettings, given, by_flag)
+        problem = self.build(self.types["problem"], given, by_flag)
+        networks = networks_named(asked.network)
+        return CompareConfiguration(asked, problem, methods(asked.algorithms), networks)
+
+    def _owner(self, key: str) -> str:
+        known = (registry.algorithms.get(name) for name in registry.algorithms.names())
+        if owner := super()._owner(key):
+            return owner
+        if any(key in settings(one) for one in known):
+            return f"it is a setting of methods: write --algorithms NAME:{key}=..."
+        return ""
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Make the comparison that the arguments describe, by default those of this process, and return the exit code."""
+    return serve(tokens, CompareForm, _run, name="decentorth compare")
+
+
+def _run(words: Sequence[str], communicator: Communicator) -> int:
+    configuration = read_configuration(CompareForm, words, communicator)
+    asked, root = configuration.settings, communicator.rank == 0
+    if asked.print_config:
+        return say(configuration.yaml(outputs=True), root)
+    workers = together(communicator, lambda: _check_early(configuration, communicator))
+    tell = root and not asked.quiet
+    try:
+        with SettingUp(tell):
+            plan = _plan(configuration, communicator)
+    except REFUSALS as error:
+        raise InputError(one_line(error)) from error
+    together(communicator, lambda: check_metrics(asked.panels, plan.columns))
+    store = _store(configuration, communicator)
+    where = f"each on {communicator.size} ranks"
+    if communicator.size == 1:
+        where = f"in up to {workers} processes"
+    say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", tell)
+    with trial_progress(plan.total, 0, not tell) as advance:
+        try:
+            comparison = plan.run(workers=workers, store=store, advance=advance)
+        except ValueError as error:
+            raise InputError(one_line(error)) from error
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("with --out the same command goes on") from None
+        except BrokenExecutor as error:
+            complain(f"decentorth compare: {error}")
+            return FAULT
+    together(communicator, lambda: _conclude(comparison, asked, root))
+    return 0
+
+
+def _plan(configuration: CompareConfiguration, communicator: Communicator) -> ComparisonPlan:
+    """The plan, whose problems are made by every rank, and whose networks are made by rank 0 and shared."""
+    asked = configuration.settings
+
+    def problem(seed: int) -> Any:
+        return together(communicator, lambda: configuration.problem.problem(asked.agents, seed))
+
+    def W(seed: int) -> Any:
+        own = replace(asked, seed=seed)
+        made = together(communicator, lambda: wiring.make(own) if communicator.rank == 0 else None)
+        shared = wiring.share(own, made, communicator).W
+        if not isinstance(shared, Csr):
+            return shared
+        if shared.push is None:
+            return shared.array
+        return DirectedWeights(shared.array, shared._replace(data=shared.push).array)
+
+    return ComparisonPlan(
+        problem,
+        configuration.methods,
+        W,
+        asked,
+        networks=configuration.networks,
+        comm=communicator,
+        placement=asked.placement,
+    )
+
+
+def _store(configuration: CompareConfiguration, communicator: Communicator) -> Store | None:
+    """The store of runs in the output folder, which rank 0 makes."""
+    asked = configuration.settings
+    if asked.out is None:
+        return None
+    runs = Path(asked.out) / RUNS
+    together(communicator, lambda: _make_folder(configuration, runs, communicator.rank))
+    case = {*settings(CaseSettings)} - {"seed", "plugin"}
+    about = {name: value for name, value in values(asked).items() if name in case}
+    about |= values(configuration.problem)
+    about |= {f"plugin {number}": path for number, path in enumerate(asked.plugin)}
+    return Store(runs, about, communicator)
+
+
+def _check_early(configuration: CompareConfiguration, communicator: Communicator) -> int:
+    """Raise unless the settings pass all checks that need no run; the number of processes that make runs."""
+    asked = configuration.settings
+    even_bounds(asked.agents, communicator.size)
+    workers = 1
+    if communicator.size == 1:
+        workers = processes(asked.workers)
+    if asked.out is not None and communicator.rank == 0:
+        path, mine = Path(asked.out) / COMPARISON, configuration.yaml().encode()
+        refuse_unmarked(asked.out, FILES, COMPARISON)
+        if path.exists() and not asked.overwrite and config_bytes(str(path)) != mine:
+            cure = "choose another --out, or give --overwrite"
+            raise InputError(f"{asked.out} holds another comparison ({COMPARISON}): {cure}")
+        if asked.plot:
+            check_matplotlib(", or give --no-plot")
+    return workers
+
+
+def _make_folder(configuration: CompareConfiguration, runs: Path, rank: int) -> None:
+    if rank > 0:
+        return
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        with replacing(runs.parent / COMPARISON) as file:
+            file.write(configuration.yaml().encode())
+    except OSError as error:
+        why = f"{error.strerror or error}; choose another --out"
+        raise InputError(f"cannot write to {runs.parent}: {why}") from None
+
+
+def _conclude(comparison: Comparison, asked: CompareSettings, root: bool) -> None:
+    """Write the files and print the table, on rank 0."""
+    if root and asked.out is not None:
+        save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
+    if root and not asked.quiet:
+        say(table(comparison))
+        say(f"Files in {asked.out}.", asked.out is not None)

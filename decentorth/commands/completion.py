@@ -1,0 +1,154 @@
+"""Shell completion of ``decentorth``, which the shell asks at every TAB."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from topologies.flags import function_settings
+from topologies.typed import hint
+
+from .. import registry
+from ..settings import Setting, settings
+from .line.config import Command
+from .line.flags import InputError, Parser, spelled
+from .line.form import Form
+from .listing import KINDS
+
+Words = Sequence[str]
+Load = Callable[[str], Any]
+"""A function that gives an object of the package by its place, "module:name"."""
+
+_ASK = "decentorth --complete"
+SCRIPTS = {
+    "bash": (
+        "~/.local/share/bash-completion/completions/decentorth",
+        f'complete -o default -C "{_ASK}" decentorth\n',
+    ),
+    "zsh": (
+        "~/.zfunc/_decentorth",
+        f'#compdef decentorth\ncompadd -- $(COMP_LINE="${{(j: :)words[1,CURRENT]}}" {_ASK})\n',
+    ),
+    "fish": (
+        "~/.config/fish/completions/decentorth.fish",
+        f'complete -c decentorth -a "(COMP_LINE=(commandline -cp | string collect) {_ASK})"\n',
+    ),
+}
+"""The file that a shell loads, and its content."""
+PLACES = {
+    "run": "decentorth.commands.line.config:Command",
+    "compare": "decentorth.commands.compare:CompareForm",
+    "theory": "decentorth.commands.theory.command:TheoryForm",
+    "plot": "decentorth.commands.plot.command:draw",
+    "graph": "topologies.command:main",
+    "doctor": "decentorth.commands.doctor.command:DoctorSettings",
+    "study": "decentorth.commands.study.command:StudySettings",
+}
+"""The form, the function or the settings that have a command's flags."""
+ARGUMENTS: Mapping[str, Callable[[Load], Iterable[str]]] = {
+    "list": lambda load: KINDS,
+    "study": lambda load: load("decentorth.commands.study.command:STUDIES"),
+    "new": lambda load: ("algorithm", "problem"),
+    "graph": lambda load: KINDS["graphs"](),
+}
+"""The first words of commands that take other words than flags."""
+VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "problem": registry.problems.names,
+    "algorithm": registry.algorithms.names,
+    "algorithms": registry.algorithms.names,
+    "topology": lambda: KINDS["graphs"](),
+    "weights": lambda: KINDS["weights"](),
+    "channel": lambda: KINDS["faults"](),
+}
+"""The names that flags take, beside those of their types."""
+
+
+def install(words: Sequence[str]) -> int:
+    """Write the script of the shell that ``words`` name, by default of $SHELL.
+
+    Return 0, or 2 with the reason.
+    """
+    shell, *more = words or [Path(os.environ.get("SHELL", "")).name]
+    if more or shell not in SCRIPTS:
+        known = f"one of {', '.join(SCRIPTS)}, or nothing for the shell in $SHELL"
+        return _refused(f"--install-completion takes {known}")
+    if os.environ.get("HOME") == "":
+        place = "your home folder, and HOME does not name one"
+        return _refused(f"--install-completion writes into {place}")
+    place, text = SCRIPTS[shell]
+    path = Path(place).expanduser()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        return _refused(f"cannot write {path}: {error.strerror}")
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _refused(reason: str) -> int:
+    sys.stderr.write(f"decentorth: {reason}\n")
+    return 2
+
+
+def answer(commands: Iterable[str], load: Load) -> int:
+    """Print what the last word of $COMP_LINE may become, up to $COMP_POINT, one a line."""
+    line = os.environ.get("COMP_LINE", "")
+    point = os.environ.get("COMP_POINT", "")
+    if point.isdecimal():
+        line = line[: int(point)]
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError:  # an open quotation
+        return 0
+    last = ""
+    if words and not line.endswith(" "):
+        last = words.pop()
+    found = [word for word in candidates(words, last, commands, load) if word.startswith(last)]
+    sys.stdout.write("".join(f"{word}\n" for word in sorted(found)))
+    return 0
+
+
+def candidates(before: Words, last: str, commands: Iterable[str], load: Load) -> Iterable[str]:
+    """The words that may follow ``before``; flags only where ``last`` begins one."""
+    if not before:
+        return (*commands, "--help", "--version", "--install-completion")
+    command, *given = before
+    known = flags(command, given, load)
+    flag = "".join(given[-1:])
+    name = flag.removeprefix("--").replace("-", "_")
+    if flag.startswith("--") and name in known:
+        one = hint(known[name].hint)
+        if name in VALUES:
+            return VALUES[name]()
+        if bool not in one.types:
+            return map(str, one.choices)
+    if command in ARGUMENTS and not given and not last.startswith("-"):
+        return ARGUMENTS[command](load)
+    return ["--help", *(f"--{spelled(name)}" for name in known)]
+
+
+def flags(command: str, given: Sequence[str], load: Load) -> Mapping[str, Setting]:
+    """The flags of a command, with those of the problem and the method that are given."""
+    if command not in PLACES:
+        return {}
+    found = load(PLACES[command])
+    if not isinstance(found, type):
+        return function_settings(found)
+    if not issubclass(found, Form):
+        return settings(found)
+    own = {kind: Command.own[kind] for kind in found.entries}
+    try:
+        named, _ = Parser({"": own}).divided([*given, ""])
+    except InputError:
+        named = {}
+    entries = [(kind, name) for kind, name in named.items() if name in found.entries[kind].names()]
+    form = found([f"--{kind}={name}" for kind, name in entries])
+    known: dict[str, Setting] = {}
+    for group in form.groups.values():
+        known |= group
+    return known

@@ -1,0 +1,95 @@
+"""The command ``python -m decentorth doctor``: an examination of the installation, with a remedy for each fault.
+
+Started alone it examines this process and starts ``mpirun -n 10`` on itself; started under a launcher it examines the launched
+ranks. Exit codes: 0 the main job works, 1 it does not, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from ...network import connect
+from ...process import environment as _mpienv
+from ...process.printing import BAD_INPUT, complain, say
+from ...settings import Range, Settings, settings
+from ..line.flags import HELP, InputError, Parser, take
+from ..line.shell import INTERRUPTED
+from .findings import Finding, text, works
+from .host import host_findings, one_process
+from .launcher import OWN, belong_together, job_findings, library, library_finding
+from .ranks import rank_findings
+
+
+@dataclass(frozen=True)
+class DoctorSettings(Settings):
+    """The settings of the doctor.
+
+    Parameters
+    ----------
+    ranks : int
+        How many ranks are started, none with 0; under a launcher those it has started are examined instead.
+    json : bool
+        Print one line of JSON.
+    """
+
+    ranks: Annotated[int, Range(least=0, most=1000)] = 10
+    json: bool = False
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run the command and return the exit code."""
+    words = list(sys.argv[1:] if tokens is None else tokens)
+    _mpienv.prepare()
+    root = _mpienv.rank() == 0
+    ranks, variable = _mpienv.expected_ranks()
+    try:
+        if HELP & set(words):
+            summary = "Say what works here, with a remedy for what does not: packages, threads, MPI, and the main job itself."
+            return say(Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary).format_help(), root)
+        asked = take(DoctorSettings, words, alone=True)[0]
+        started = ranks if variable else asked.ranks
+        found: dict[str, Finding] = {}
+        for finding in _findings(started, variable):
+            found.setdefault(finding.what, finding)
+    except InputError as error:
+        if root:
+            complain(f"decentorth doctor: {error}")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    findings = list(found.values())
+    launcher = f"mpirun -n {started} " if started else ""
+    report = text(findings, f"{launcher}python -m decentorth.run")
+    if asked.json:
+        report = json.dumps({"works": works(findings), "ranks": ranks, "findings": [one._asdict() for one in findings]})
+    say(report, root)
+    return int(not works(findings))
+
+
+def _findings(ranks: int, variable: str) -> Iterator[Finding]:
+    """The findings of this process and of its ranks; launched ranks other than 0 give only a failure to communicate."""
+    if _mpienv.rank() == 0:
+        yield from host_findings()
+    if not variable:
+        yield one_process()
+    loaded = library()
+    yield library_finding(loaded)
+    if not loaded.family:
+        return
+    if not variable:
+        if ranks > 0:
+            yield from job_findings(loaded, ranks)
+        return
+    launcher = "Open MPI" if variable.startswith("OMPI") else "MPICH"
+    remedy = f"start with its own launcher, {OWN}"
+    if not belong_together(launcher, loaded.family):
+        yield Finding("mpirun", "fault", f"{launcher}'s ({variable}={ranks}), but mpi4py loads {loaded.family}", remedy)
+        return
+    try:
+        yield from rank_findings(connect())
+    except RuntimeError as error:
+        yield Finding("mpirun", "fault", str(error), remedy)

@@ -1,0 +1,157 @@
+"""The configuration of a run: the settings of the run, of its problem and of its method."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from decentorth.settings import values
+from topologies.words import shortened
+
+from ... import registry
+from ...protocols import Declared
+from ...settings import settings
+from .flags import InputError, load, spelled
+from .form import Form, Saved, config_bytes, early_flag
+from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
+
+EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
+"""The own settings of a run that make another experiment of it, as all of its problem and its method do."""
+PUBLISHED = "paper004"
+"""The name of the published experiment, which ``--config`` reads."""
+
+
+@dataclass(frozen=True)
+class Configuration(Saved):
+    """A run with every setting resolved."""
+
+    run: RunSettings
+    problem: Any
+    """The settings of the problem."""
+    algorithm: Any
+    published: bool
+    """True for the published experiment (see `Command.given`)."""
+
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        held = values(self.run)
+        run = {name: held[name] for name in Command.own if name not in ACTS}
+        apart = (*NETWORK, *OUTPUT)
+        yield "Run", {name: value for name, value in run.items() if name not in apart}
+        yield "Network", {name: run[name] for name in NETWORK}
+        yield f"Problem: {self.run.problem}", values(self.problem)
+        yield f"Algorithm: {self.run.algorithm}", values(self.algorithm)
+        if outputs:
+            yield "Output", {name: value for name, value in run.items() if name in OUTPUT}
+
+
+_SETTINGS = settings(RunSettings)
+_FIRST = ("problem", "seed", "plugin", "algorithm", "iterations")
+"""The settings that a help and a configuration begin with."""
+_ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}
+_JUDGES = (*TOLERANCES, "end_tolerance")
+"""Settings of a run or a method by which it can converge."""
+
+
+class Command(Form[Configuration]):
+    """The command line of a run: one problem and one algorithm."""
+
+    program = "decentorth run"
+    summary = (
+        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks. Without settings of "
+        "a problem, a network, a start or a method it is the published experiment, --config paper004. The settings are "
+        "those of the problem and the algorithm named: name others to see theirs."
+    )
+    own: ClassVar = {name: _SETTINGS[name] for name in (*_FIRST, *_SETTINGS)}
+    noun = "run"
+    output: ClassVar[tuple[str, ...]] = OUTPUT
+    entries = _ENTRIES
+
+    def _name(self, kind: str, early: Mapping[str, Any]) -> str:
+        given = early.get(kind) or self.file.get(kind)
+        if kind == "algorithm" and given is None:
+            split = early_flag(self.tokens, "split") or self.file.get("split")
+            if split == "features":
+                return "lobpcg"
+        return super()._name(kind, early)
+
+    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """As `Form.given`, with the settings of the published experiment where none of another one is given.
+
+        A run is ``paper004`` unless it has another problem, network, start or method than that file, or any further setting
+        of these but the kernel, which changes no mathematics.
+        """
+        given, by_flag = super().given()
+        published = published_experiment()
+        apart = {"kernel", *Command.own} - {*EXPERIMENT}
+        own = {name: value for name, value in given.items() if name not in apart}
+        case = {name: value for name, value in published.items() if name not in ("step_size", "penalty")}
+        self.published = own in (published, {name: case[name] for name in own if name in case})
+        if self.published:
+            given = {**published, **given}
+        return given, by_flag
+
+    def resolve(self) -> Configuration:
+        given, by_flag = self.given()
+        run = self.build(RunSettings, given, by_flag)
+        problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
+        self._check_apply(run, algorithm, given, by_flag)
+        if Declared.of(algorithm).counts == "activations":
+            run = dataclasses.replace(run, iterations=algorithm.activations)
+        if run.require_converged:
+            tolerances = values(run) | values(algorithm)
+            without = Declared.of(algorithm).without
+            judges = [name for name in _JUDGES if name in tolerances and name not in without]
+            if not any(tolerances[name] for name in judges):
+                known = ", ".join(judges)
+                why = "require_converged needs a tolerance to judge by"
+                raise InputError(f"--require-converged: {why}: give one of {known}")
+        configuration = Configuration(run, problem, algorithm, self.published)
+        self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
+        return configuration
+
+    def _check_apply(self, run: RunSettings, algorithm: Any, given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> None:
+        """Raise an InputError for settings of the run that do not apply to the method."""
+        for name, instead in Declared.of(algorithm).without.items():
+            default = (self.own[name].default, getattr(algorithm, "activations", None), self.saved.get(name))
+            if name in given and given[name] not in default:
+                cure = re.sub(r"\bgive (\w+)", lambda found: f"give --{spelled(found[1])}", instead)
+                where = self._where(name, by_flag)
+                raise InputError(f"{where} is not for {self.names['algorithm']}: {cure}")
+
+    @staticmethod
+    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+        """The settings of the run that --resume names, and its folder as ``out`` if --resume names the folder of a run.
+
+        Raises
+        ------
+        ValueError
+            It has no checkpoint that can be read, or was not made by this command.
+        """
+        folder = early_flag(tokens, "resume")
+        if folder is None:
+            return {}
+        from ...running.checkpoint import FOLDER, newest_notes
+
+        notes, agents = newest_notes(folder)
+        saved = notes.get("settings")
+        if not isinstance(saved, dict):
+            where = f"the checkpoints in {folder}"
+            raise InputError(f"{where} were not written by this command: resume them in Python")
+        if saved.get("agents") != agents:
+            named = shortened(saved.get("agents"))
+            raise InputError(f"the settings in {folder} are for {named} agents, its files for {agents}")
+        kept = {name: value for name, value in saved.items() if name in CHECKPOINTS or name not in OUTPUT}
+        if (Path(folder) / FOLDER).is_dir():
+            kept["out"] = folder
+        return kept
+
+
+@cache
+def published_experiment() -> Mapping[str, Any]:
+    """The settings in the file of the published experiment."""
+    return load(PUBLISHED, config_bytes(PUBLISHED))

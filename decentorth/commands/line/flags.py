@@ -1,0 +1,133 @@
+"""Configuration files, YAML and TOML, and the messages of the command line; `topologies.flags` has its flags.
+
+Nothing here knows which settings there are; `config` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from topologies.flags import HELP, InputError, Parser, arguments, call, function_help, refuse, spelled, take, unknown
+from topologies.typed import check
+from topologies.words import shortened, suggestion
+
+__all__ = ["HELP", "InputError", "Parser", "arguments", "call", "function_help", "refuse", "spelled", "take", "unknown"]
+
+CONFIG_BYTES = 1 << 16
+"""The most that a configuration file may have."""
+_LINE = 4096
+"""The most characters in a line of it: a dotted key of TOML takes memory by the square of its length."""
+_YAML_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null"), None),
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+}
+"""The meaning of words that are not quoted in YAML, in lower case."""
+
+
+def with_flags(text: str) -> str:
+    """A message of the library with the flag behind the first of each name that only Python has."""
+    for name, flag in (("x0", "--start"), ("n_agents", "--agents")):
+        if flag not in text:
+            text = re.sub(rf"\b{name}\b(?![\[=.(])", f"{name} ({flag})", text, count=1)
+    return text
+
+
+def read_value(name: str, annotation: Any, value: Any) -> Any:
+    """The value of a setting from the text of a flag or the content of a file; errors have ``name``."""
+    return check(name, annotation, value, written=True)
+
+
+def named_file(path: str) -> Path:
+    """The file of a configuration, which may be the name of one of the package, such as paper004."""
+    bundled = {place.stem: place for place in (Path(__file__).parent / "experiments").glob("*.toml")}
+    if path.isidentifier() and path not in bundled and not Path(path).exists():
+        raise InputError(f"there is no configuration {path}{suggestion(path, bundled) or '; name a file, or paper004'}")
+    return bundled.get(path, Path(path))
+
+
+def load(path: str, raw: bytes) -> dict[str, Any]:
+    """The settings of a YAML or TOML file, keys with underscores.
+
+    What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
+    it is one of YAML's words for true, false and null.
+    """
+    kind = named_file(path).suffix.lower().replace(".yml", ".yaml")
+    if kind not in _READERS:
+        raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
+    if len(raw) > CONFIG_BYTES:
+        raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; leave out what is no setting")
+    try:
+        text = raw.decode()
+        if len(max(text.split("\n"), key=len)) > _LINE:
+            raise InputError(f"{path}: a line of a configuration has at most {_LINE} characters; divide it")
+        given = _READERS[kind](path, text)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
+    except RecursionError:
+        raise InputError(f"{path}: lists and mappings lie too deep in one another; settings are flat keys") from None
+    except InputError:
+        raise
+    except (ValueError, OverflowError) as error:  # the last for escapes of unknown characters
+        raise InputError(f"{path}: not well-formed {kind[1:].upper()}: {' '.join(str(error).split())}") from None
+    found: dict[str, Any] = {}
+    for key, value in given:
+        if not isinstance(key, str):
+            raise InputError(f"{path}: keys must be names of settings, got {shortened(key)}")
+        name = key.replace("-", "_")
+        if name in found:
+            raise InputError(f"{path}: {key} is given twice")
+        found[name] = value
+    return found
+
+
+def _toml(path: str, text: str) -> list[tuple[str, Any]]:
+    """The keys and values of a TOML file."""
+    import tomllib
+
+    return list(tomllib.loads(text).items())
+
+
+def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
+    """The keys and values of a YAML file; PyYAML makes text and the words for true, false and null alone.
+
+    Raises
+    ------
+    InputError, ValueError
+        It is not well formed or no mapping, or has aliases or tags.
+    """
+    import yaml
+
+    class Loader(yaml.BaseLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
+            if event.anchor is not None:
+                raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")
+            if event.tag is not None:
+                written = event.tag.replace("tag:yaml.org,2002:", "!!")
+                raise InputError(f"{path}: tags ({written:.40}) are not read; write the value alone")
+            return super().compose_node(parent, index)
+
+        def construct_scalar(self, node: Any) -> Any:
+            if node.style is None:  # not quoted
+                return _YAML_WORDS.get(node.value.lower(), node.value)
+            return node.value
+
+    try:
+        loader = Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return []
+        if not isinstance(root, yaml.MappingNode):
+            got = shortened(loader.construct_object(root, deep=True))
+            raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {got}")
+        return list(loader.construct_pairs(root, deep=True))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+_READERS = {".toml": _toml, ".yaml": _yaml}
+"""The reader of the keys and values of a file by the end of its name."""

@@ -1,0 +1,304 @@
+"""The command line of any command: a set of dataclasses gives its flags, its help and the keys of its files.
+
+Settings are read in two phases: first the names (of the problem, of the algorithm), then one flat command out of the command's own
+settings and the dataclasses that the names stand for. Flags win over the file, the file over the defaults.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from ... import plugins, registry
+from ...settings import Setting, Settings, settings, without_effect
+from . import wiring
+from .flags import CONFIG_BYTES, InputError, Parser, load, named_file, read_value, refuse, spelled, unknown
+from .settings import NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+
+
+class Saved(ABC):
+    """Resolved settings, as they are printed, saved and compared."""
+
+    @abstractmethod
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Headings and settings, in the order of the help; without ``outputs`` only the settings on which the results depend."""
+
+    def mapping(self) -> dict[str, Any]:
+        """The configuration that is saved: every setting except the output folder and other outputs."""
+        return {name: value for _, part in self.groups(outputs=False) for name, value in part.items()}
+
+    def yaml(self, *, outputs: bool = False) -> str:
+        """The configuration as YAML with headings, which ``--config`` reads back to the same."""
+        import yaml
+
+        groups = [(heading, part) for heading, part in self.groups(outputs=outputs) if part]
+        return "\n".join(f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups)
+
+
+C = TypeVar("C", bound=Saved)
+
+
+class Form(ABC, Generic[C]):
+    """The flags and the keys of a file that make a dataclass of settings, and the entries that some of its fields name.
+
+    Each command is a subclass, which names its settings.
+
+    Parameters
+    ----------
+    tokens
+        The arguments, without the program's name.
+    path, raw
+        A configuration file's name and its bytes, when there is one.
+    saved
+        Settings of an earlier run that is to go on, which a file and flags override.
+    shared
+        Settings that rank 0 has read.
+    """
+
+    program: ClassVar[str]
+    summary: ClassVar[str]
+    own: ClassVar[Mapping[str, Setting]]
+    """The command's own settings."""
+    noun: ClassVar[str]
+    """The name of the command's product, such as "run"; it heads the first group of settings."""
+    output: ClassVar[tuple[str, ...]]
+    """Names of the command's own settings on which the results do not depend."""
+    entries: ClassVar[Mapping[str, registry.Registry]]
+    """The registry for each of the command's own settings whose value is a registered name."""
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        path: str | None = None,
+        raw: bytes = b"",
+        saved: Mapping[str, Any] | None = None,
+        shared: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.tokens = tuple(tokens)
+        self.path = path or "the resumed run"
+        self.saved = saved or {}
+        self.file = dict(self.saved)
+        if path is not None:
+            self.file |= load(path, raw)
+        self.file |= shared or {}
+        self.fixed: dict[str, Any] = {}
+        first = {kind: self.own[kind] for kind in ("plugin", *self.entries)}
+        early, _ = Parser({"": first}).divided(self.tokens)
+        self._load_plugins(early.get("plugin", ()))
+        self.names = {kind: self._name(kind, early) for kind in self.entries}
+        self._refuse_other(self.names)
+        self.types = {kind: entries.get(self.names[kind]) for kind, entries in self.entries.items()}
+        self.groups = self._groups()
+
+    @classmethod
+    def asked(cls, words: Sequence[str]) -> Self:
+        """The form of these arguments, with the file and the earlier run that they name."""
+        path = early_flag(words, "config")
+        made = cls(words, path, config_bytes(path), cls.earlier(words))
+        made.fixed = made.fixed_settings()
+        return made
+
+    def shared(self) -> bytes:
+        """The given settings and those of an earlier run, for `received` on other ranks."""
+        given, _ = self.given()
+        return json.dumps([given, dict(self.saved), plugins.digest().hex()]).encode()
+
+    @classmethod
+    def received(cls, shared: bytes) -> Self:
+        """The form that rank 0 has shared; each rank executes the plugins that the command line names."""
+        given, saved, digest = json.loads(shared)
+        tokens = [f"--plugin={path}" for path in given.pop("plugin", ())]
+        tokens += [f"--{name}={given.pop(name)}" for name in ("config", "resume") if name in given]
+        made = cls(tokens, saved=saved, shared=given)
+        if plugins.digest().hex() != digest:
+            raise InputError("every rank must be given the same plugins, and rank 0 has others")
+        return made
+
+    def _name(self, kind: str, early: Mapping[str, Any]) -> str:
+        places = (early.get(kind), self.file.get(kind), self.own[kind].default)
+        try:
+            name: str = read_value(kind, str, next(value for value in places if value is not None))
+            self.entries[kind].get(name)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{self._where(kind, early)}: {error}") from None
+        return name.lower().replace("-", "_")
+
+    def _load_plugins(self, given: Sequence[str]) -> None:
+        """Execute the plugins that the command line names; a file or an earlier run cannot have one executed."""
+        hint = self.own["plugin"].hint
+        try:
+            for path in read_value("--plugin", hint, given):
+                plugins.load(path)
+            named = read_value("plugin", hint, self.file.get("plugin") or ())
+        except (ValueError, TypeError) as error:
+            raise InputError(str(error)) from None
+        if named and not given:
+            flags = " ".join(f"--plugin {path}" for path in named)
+            why = "a plugin, and no file that is read has code executed"
+            raise InputError(f"{self.path} names {why}: if you trust it, give {flags}")
+
+    def _refuse_other(self, now: Mapping[str, Any], changing: Sequence[str] = RESUMABLE) -> None:
+        """Raise unless every setting that differs from the earlier run may be changed on resuming."""
+        for name, value in now.items():
+            kept = self.saved.get(name, value)
+            if name not in changing and value != kept:
+                if kept is None:
+                    kept = "not given"
+                others = ", ".join(f"--{spelled(other)}" for other in changing)
+                raise InputError(
+                    f"--{spelled(name)} is {kept} in the run that is to go on, and {value} here; "
+                    f"only {others} and where its results go may be changed"
+                )
+
+    def _groups(self) -> dict[str, Mapping[str, Setting]]:
+        first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
+        network = {name: self.own[name] for name in NETWORK}
+        groups: dict[str, Mapping[str, Setting]] = {self.noun.capitalize(): first, "Network": network}
+        for kind, entry in self.types.items():
+            taken = {name for group in groups.values() for name in group} | set(self.output)
+            own = settings(entry)
+            if clash := sorted(taken & own.keys()):
+                owner = f"{kind} {self.names[kind]!r}"
+                raise InputError(f"{owner} has a setting {clash[0]!r}, and so has another part: rename it")
+            groups[f"{kind.capitalize()}: {self.names[kind]}"] = own
+        groups["Output"] = {name: self.own[name] for name in self.output}
+        return groups
+
+    def help(self) -> str:
+        """The help of this command: its settings in groups, with choices and defaults."""
+        headings = {name: heading for heading, names in SECTIONS.items() for name in names}
+        groups: dict[str, dict[str, Setting]] = {heading: {} for heading in (*list(self.groups)[:-1], *SECTIONS)}
+        for heading, group in self.groups.items():
+            for name, setting in group.items():
+                if name in self.entries:
+                    choices = ", ".join(self.entries[name].names())
+                    setting = setting._replace(help=f"{setting.help} One of: {choices}.")
+                if name in self.own:
+                    groups[headings.get(name, heading)][name] = setting
+                else:
+                    groups[heading][name] = setting
+        filled = {heading: group for heading, group in groups.items() if group}
+        return Parser(filled, self.program, self.summary).format_help()
+
+    @staticmethod
+    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+        """The settings of the earlier run to resume; empty for commands that cannot resume."""
+        return {}
+
+    @abstractmethod
+    def resolve(self) -> C:
+        """The configuration."""
+
+    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The given settings, from flags and file, and separately the text of the settings given by flag."""
+        given, by_flag = self._read
+        return given | self.fixed | self.names, by_flag
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        known = {name: setting for group in self.groups.values() for name, setting in group.items()}
+        for key in self.file:
+            if key not in known:
+                raise unknown(f"{self.path}: unknown key {key!r}", key, known, self._owner(key))
+        if "config" in self.file:
+            raise InputError(f"{self.path}: a file cannot name another file (config); merge the two")
+        if "resume" in self.file:
+            flag = f"--resume {self.file['resume']}"
+            raise InputError(f"{self.path}: what to go on with is not a setting of a run; give {flag}")
+        by_flag, rest = Parser(self.groups).divided(self.tokens)
+        refuse(rest, known, self._owner)
+        by_file = {name: value for name, value in self.file.items() if value is not None}
+        given: dict[str, Any] = {}
+        for name, value in (by_file | by_flag).items():
+            try:
+                given[name] = read_value(name, known[name].hint, value)
+            except (ValueError, TypeError) as error:
+                raise InputError(f"{self._where(name, by_flag)}: {error}") from None
+        return given, by_flag
+
+    def fixed_settings(self) -> dict[str, Any]:
+        """The number of agents that the files of sites, the graph or the weights file fix, and the sites' files one by one.
+
+        A ValueError says that they cannot be used, or differ from a given number.
+        """
+        given, by_flag = self.given()
+        files = self._files(given)
+        if files and given.get("split", "samples") != "samples":
+            raise InputError("--split features divides the columns of one table: name one file in --data")
+        agents = given.get("agents")
+        if "agents" not in given:
+            agents = wiring.fixed_agents(self.build(CaseSettings, given, by_flag))
+        for name, paths in files.items():
+            count = len(paths)
+            if agents not in (None, count):
+                other = f"--agents is {agents}: leave it out" if "agents" in given else f"the graph has {agents}"
+                raise InputError(f"--{spelled(name)} names {count} files, so there are {count} agents, but {other}")
+            agents = count
+        fixed: dict[str, Any] = {name: ",".join(paths) for name, paths in files.items()}
+        return fixed if agents is None else {**fixed, "agents": agents}
+
+    def _files(self, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """The files of the sites, for each setting of the problem that names some."""
+        from ...problems.common.division import Divided
+
+        if not issubclass(self.types["problem"], Divided):
+            return {}
+        from ...data.sites import site_files
+
+        named = {name: given[name] for name in ("data", "data_y") if isinstance(given.get(name), str)}
+        files = {name: site_files(value, given.get("agents")) for name, value in named.items()}
+        return {name: paths for name, paths in files.items() if len(paths) > 1}
+
+    def _where(self, name: str, by_flag: Mapping[str, Any]) -> str:
+        if name in by_flag:
+            return f"--{spelled(name)}"
+        return f"{self.path}: {name}"
+
+    def _owner(self, key: str) -> str:
+        for kind, entries in self.entries.items():
+            owners = [repr(name) for name in entries.names() if key in settings(entries.get(name))]
+            if owners:
+                here = f"this {self.noun}'s {kind} is {self.names[kind]!r}"
+                return f"it is a setting of {kind} {', '.join(owners)}, and {here}"
+        return ""
+
+    def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
+        """The dataclass ``entry``, built from the given settings."""
+        own = settings(entry)
+        for name, setting in own.items():
+            if setting.required and name not in given:
+                raise InputError(f"{entry.__name__} needs --{spelled(name)} (or the key {name} in a file)")
+        taken = {name: given[name] for name in own if name in given}
+        try:
+            made = entry(**taken)
+        except (ValueError, TypeError) as error:
+            named = [name for name in re.findall(r"\w+", str(error)) if name in taken]
+            where = "".join(f"{self._where(name, by_flag)}: " for name in named[:1])
+            raise InputError(f"{where}{error}") from None
+        if isinstance(made, Settings):
+            for name, why in made.idle().items():
+                if name in by_flag:  # also where it is the default
+                    raise InputError(f"{self._where(name, by_flag)}: {without_effect(name, why)}")
+        return made
+
+
+def config_bytes(path: str | None) -> bytes:
+    """The content of a configuration file, empty for None; an InputError unless it is a small regular file."""
+    if path is None:
+        return b""
+    from ...running.checkpoint import limited
+
+    try:
+        return limited(named_file(path), CONFIG_BYTES)
+    except ValueError as error:
+        raise InputError(f"{path} cannot be a configuration: {error}") from None
+
+
+def early_flag(tokens: Sequence[str], name: str) -> str | None:
+    """The text of a setting that stands for a file or a folder, from the flags alone."""
+    given, _ = Parser({"": {name: settings(RunSettings)[name]}}).divided(tokens)
+    return given.get(name)

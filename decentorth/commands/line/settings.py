@@ -1,0 +1,290 @@
+"""Settings common to all problems and algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from topologies.text import specifications
+
+from ...running.options import Drawn, Limits, Place
+from ...settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds
+
+if TYPE_CHECKING:
+    from ...network import Channel
+    from ...stopping import LocalMaximum
+
+TOLERANCES = (
+    "gradient_tolerance",
+    "relative_gradient_tolerance",
+    "consensus_tolerance",
+    "feasibility_tolerance",
+    "local_tolerance",
+)
+LOCAL = ("local_quantity", "local_every", "local_rounds")
+"""Settings of the agents' decision by the local tolerance."""
+STOPPING = ("iterations", *TOLERANCES, *LOCAL, "time_limit", "objective_below", "require_converged", "safety_region")
+NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
+RECORDING = ("history_rows", "record_every", "record_agents")
+PATIENCE = ("rank_timeout", "compute_timeout")
+CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
+OUTPUT = (
+    *("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, "resume", "config", "print_config", "dry_run", "check_gradient"),
+)
+ACTS = ("overwrite", "resume", "config", "print_config", "dry_run", "check_gradient")
+"""Settings of a single call, never part of a configuration that is printed or saved."""
+MOST_AGENTS = 10_000_000
+"""The largest number of agents: besides its points, each takes about a kilobyte in the graph."""
+LEAST_WEIGHT = 1e-12
+"""The least distance of a self weight from 0 and 1: nearer, `topologies.check_weights` sees an eigenvalue -1 or 1 of W."""
+SECTIONS = {
+    "Stopping": STOPPING,
+    "Start": ("start", "resume"),
+    "Channel": ("channel", "repair", "tracker_correction"),
+    "Device": ("device",),
+    "Ranks": ("placement", "spread_samples", "on_rank_loss", *PATIENCE),
+    "Output": ("out", "overwrite", "plot", "quiet", "history_rows", "record_every", *CHECKPOINTS, "dry_run"),
+    "Configuration": ("config", "print_config"),
+}
+"""The headings of the help, and their settings; other settings stand in the groups of their command."""
+RESUMABLE = (*STOPPING, "history_rows", "record_every", "placement", "plugin", "on_rank_loss", *PATIENCE)
+"""Settings that may change when a run is resumed, besides the outputs."""
+NO_DEVICE: dict[str, object] = {
+    **dict.fromkeys(("spread_samples", "local_tolerance", "checkpoint_every", "resume")),
+    **{"channel": (), "placement": "even", "split": "samples", "on_rank_loss": "abort"},
+}
+"""Settings that a run on a device must leave at these defaults."""
+POINTS = ("spread_samples", "start", "local_tolerance", "record_agents")
+"""Settings for agents that each hold a point."""
+SELF_WEIGHT = 0.8
+ConfigFile = Annotated[
+    str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml), or paper004; flags override it."
+]
+PrintConfig = Annotated[bool, "Print the complete configuration as YAML and stop; --config reads it back."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseSettings(Drawn):
+    """The problem and the network of a run.
+
+    Parameters
+    ----------
+    problem : str
+        The problem to minimise.
+    agents : int
+        Number of agents n; by default that of the graph or the weights file, or 10 where the graph leaves it open.
+    topology : str
+        The graph, with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4"; for push_pull a directed one, as
+        "directed_ring:chords=3" or "digraph:edges.txt".
+    weights : str
+        The rule for the mixing matrix W: auto is uniform where that is stochastic, Metropolis elsewhere.
+    self_weight : float
+        W_ii of uniform weights; by default 0.8.
+    weights_file : str
+        Your own W (.npy, .npz or .mtx), in place of topology and weights.
+    plugin : tuple of str
+        A Python file of yours that registers methods or problems, and is executed; may be given several times.
+    """
+
+    problem: str = "procrustes"
+    agents: Annotated[int, Range(least=1, most=MOST_AGENTS)] = 10
+    topology: str = "ring"
+    weights: str = "auto"
+    self_weight: Annotated[float, Range(least=LEAST_WEIGHT, most=1 - LEAST_WEIGHT)] | None = None
+    weights_file: str | None = None
+    plugin: tuple[str, ...] = ()
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        if self.weights_file is None:
+            return {}
+        return dict.fromkeys(("topology", "weights", "self_weight"), "weights_file holds the whole W")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(CaseSettings, Place, Limits):
+    """The settings that every run has.
+
+    Parameters
+    ----------
+    algorithm : str
+        The method.
+    channel : list
+        Simulated faults of messages; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
+    repair : bool
+        Keep averages right on a bad channel.
+    tracker_correction : float
+        On a bad channel trackers return to the fields that they track, at iteration k by a share tracker_correction / k; 0 is
+        never.
+    spread_samples : int
+        For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
+        summed in order; the same bits on any number of ranks.
+    split : str
+        What is divided over the agents: the samples, or the features (columns) of all samples, so that each agent holds rows of one
+        point: for pca, lda and cca, by lobpcg (the default algorithm then) or tracked_landing.
+    start : str
+        The start of all agents: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
+        the problem's own start from the seed.
+    gradient_tolerance : float
+        Converged when gradient_norm is at most this; tolerances that are given must all hold.
+    relative_gradient_tolerance : float
+        Converged when gradient_norm is at most this share of that at the start, whatever the units of the data.
+    consensus_tolerance : float
+        Converged when consensus_rms is at most this.
+    feasibility_tolerance : float
+        Converged when feasibility is at most this.
+    local_tolerance : float
+        Converged when the agents find by max-consensus, over counted messages, that the local quantities of every agent are at
+        most this.
+    local_quantity : list
+        The local quantities; may be given several times: gradient (the tracked one), movement (of a point, over its step),
+        disagreement (with the neighbours), feasibility; by default gradient or, where none is tracked, movement, and the other two.
+    local_every : int
+        Iterations between two attempts of the agents; by default ten for each round that an attempt takes.
+    local_rounds : int
+        Rounds of max-consensus in an attempt: an upper bound on the graph's diameter, which agents must know; by default the
+        diameter.
+    time_limit : float
+        Stop when the iterations of this job have taken this time (90, 30s, 10m, 2h), after the one that is under way; those
+        before a resume do not count. Does not count as converged.
+    objective_below : float
+        Stop when the objective is at most this; does not count as converged.
+    require_converged : bool
+        Exit code 4 when the run ends without having converged.
+    history_rows : int
+        About how many rows the history gets, spaced evenly in the logarithm of the iteration; by default 200, but no more than
+        one in five iterations.
+    record_agents : bool
+        Also record the distance of every agent from their mean, a column for each: reports then colour the graph over iterations.
+    out : str
+        Folder for config.yaml, history.csv, summary.json and final.npz; created when missing.
+    overwrite : bool
+        Replace the run that out already holds.
+    plot : bool
+        Also draw history.png in out.
+    record : tuple of str
+        Where rows of the history go besides: "tensorboard:FOLDER", "mlflow:FOLDER" (or the address of a server) or
+        "parquet:FILE"; may be given several times.
+    checkpoint_every : int or str
+        Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
+        SIGHUP, SIGUSR2 and Ctrl-C, which end the run, and at the end.
+    keep_checkpoints : int
+        How many checkpoints are kept.
+    resume : str
+        Go on with the run in this folder from its newest checkpoint, in the same folder unless out is given; its settings stay as
+        they are, but for iterations, tolerances, limits, the history's rows, placement and output.
+    dry_run : bool
+        Print agents per rank, messages, bytes and memory; run nothing and write nothing.
+    check_gradient : bool
+        Test before the first iteration that each agent's gradient fits its objective, and print the Taylor slope (2 where it does).
+    """
+
+    algorithm: str = "drfgt"
+    iterations: Natural = 3000
+    channel: tuple[str, ...] = ()
+    repair: bool = True
+    tracker_correction: float = 0.0
+    spread_samples: Count | None = None
+    split: Literal["samples", "features"] = "samples"
+    start: str | None = None
+    gradient_tolerance: Positive | None = None
+    relative_gradient_tolerance: Positive | None = None
+    consensus_tolerance: Positive | None = None
+    feasibility_tolerance: Positive | None = None
+    local_tolerance: Positive | None = None
+    local_quantity: tuple[str, ...] = ()
+    local_every: Count | None = None
+    local_rounds: Natural | None = None
+    time_limit: Annotated[Seconds, Range(above=0)] | None = None
+    objective_below: Finite | None = None
+    require_converged: bool = False
+    history_rows: Annotated[int, Range(least=2)] | None = None
+    record_agents: bool = False
+    out: str | None = None
+    overwrite: bool = False
+    plot: bool = False
+    quiet: Quiet = False
+    record: tuple[str, ...] = ()
+    checkpoint_every: int | str | None = None
+    keep_checkpoints: Count = 3
+    resume: str | None = None
+    config: ConfigFile = None
+    print_config: PrintConfig = False
+    dry_run: bool = False
+    check_gradient: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError for a value out of range, and for two that do not fit together."""
+        super().__post_init__()
+        if self.channel:
+            object.__setattr__(self, "channel", tuple(specifications(self.channel)))
+        _ = self.bad_channel, self.local_rule
+        if self.checkpoint_every is not None:
+            from ...running.checkpoint import interval
+
+            interval("checkpoint_every", self.checkpoint_every)
+        defaults = {name: field.default for name, field in type(self).__dataclass_fields__.items()}
+        given = [name for name, default in defaults.items() if getattr(self, name) != default]
+        for names, why in self._refusals():
+            for name in names:
+                if name in given:
+                    raise ValueError(f"{name} {why}")
+
+    def _refusals(self) -> Iterator[tuple[Sequence[str], str]]:
+        """Settings that the others do not admit, and why."""
+        if not self.channel:
+            yield ["tracker_correction"], "is for a bad channel: give channel, or leave it out"
+        if self.on_rank_loss == "shrink":
+            yield ["record_agents"], "needs all agents to the end: leave it or on_rank_loss=shrink out"
+        if self.on_rank_loss == "restart" and self.checkpoint_every is None:
+            remedy = "give checkpoint_every and out, or leave it out"
+            yield ["on_rank_loss"], f"restart needs the agents' checkpoints: {remedy}"
+        if self.agents != 1:
+            yield ["spread_samples"], f"is for a single agent, not {self.agents}: give --agents 1"
+        if self.device is not None:
+            given = [name for name, default in NO_DEVICE.items() if getattr(self, name) != default]
+            yield given, "is not for a run on a device: leave it or device out"
+        if self.split == "features":
+            yield POINTS, "is for agents that each hold a point: leave it out with split features"
+        if self.local_tolerance is None:
+            yield LOCAL, "needs local_tolerance: say what the agents' quantities are compared with"
+        if self.out is None:
+            yield ["plot", "checkpoint_every"], "needs a folder for the run: give --out FOLDER"
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        found = super().idle()
+        if not self.channel:
+            found["repair"] = "it is for a bad channel, and there is no channel"
+        if self.record_every is not None:
+            found["history_rows"] = "record_every says where the rows are"
+        if self.checkpoint_every is None:
+            found["keep_checkpoints"] = "there are none without checkpoint_every"
+        if self.out is None:
+            found["overwrite"] = "nothing is written without out"
+        return found
+
+    @property
+    def continues(self) -> bool:
+        """True if the run goes on in its own folder."""
+        return self.resume is not None and Path(str(self.out)).resolve() == Path(self.resume).resolve()
+
+    @property
+    def local_rule(self) -> LocalMaximum | None:
+        """The rule by which the agents themselves decide to stop; None without a local tolerance."""
+        if self.local_tolerance is None:
+            return None
+        from ...stopping import LocalMaximum
+
+        return LocalMaximum(self.local_tolerance, self.local_quantity, self.local_every, self.local_rounds)  # type: ignore[arg-type]  # checked there
+
+    @property
+    def bad_channel(self) -> Channel | None:
+        """The simulated channel; None for a faultless one."""
+        if not self.channel:
+            return None
+        from ...network import Channel
+
+        return Channel(*self.channel, repair=self.repair, correction=self.tracker_correction)

@@ -1,0 +1,209 @@
+"""The frames of commands, on ranks (`serve`) and in one process (`alone`): arguments in, an exit code out, an error printed once.
+
+Exit codes: 2 bad input, 130 interrupted, 141 the reader of the output has closed it; other codes belong to each command.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from decentorth.process.printing import BAD_INPUT, FAULT, _discard, complain, say
+
+from ..._version import __version__
+from ...process import environment as _mpienv
+from ...process.abort import abort
+from .flags import HELP, InputError, arguments, with_flags
+from .form import Form, config_bytes, early_flag
+
+if TYPE_CHECKING:
+    from ...network.transport.communicator import Communicator
+    from .form import Saved
+
+INTERRUPTED, NO_READER = 130, 141
+"""The exit codes by which a shell reports an end by SIGINT and by SIGPIPE."""
+REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
+"""Exceptions that refuse a request; any other exception is a fault, and keeps its traceback."""
+LONGEST, LONGEST_WORD = 1000, 300
+"""The approximate maximum number of characters of an error's line, and of a word in it."""
+T = TypeVar("T")
+C = TypeVar("C", bound="Saved")
+log = logging.getLogger(__name__)
+
+
+def serve(
+    tokens: Sequence[str] | None,
+    form: type[Form[Any]],
+    work: Callable[[list[str], Communicator], int],
+    *,
+    name: str,
+) -> int:
+    """Run the command with these arguments and return the exit code.
+
+    Parameters
+    ----------
+    tokens
+        The arguments; None for those of this process.
+    form
+        The command's settings, for the help.
+    work
+        The command's work, a function of its arguments and the ranks that returns the exit code. A KeyboardInterrupt that it raises
+        may carry a message on what is left.
+    name
+        The first word of error messages.
+    """
+    _mpienv.prepare_command()
+    words = arguments(tokens)
+    root = _mpienv.rank() == 0
+    try:
+        if "--version" in words:
+            return say(f"decentorth {__version__}", root)
+        if HELP & set(words):
+            return show_help(form, [word for word in words if word not in HELP], root)
+        from ...network.transport.communicator import connect
+
+        try:
+            communicator = connect()
+        except RuntimeError as error:
+            raise InputError(str(error)) from None
+        root = communicator.rank == 0
+        return work(words, communicator)
+    except InputError as error:
+        log.debug("where it was refused", exc_info=True)
+        if root:
+            complain(f"{name}: {one_line(error)}")
+        return BAD_INPUT
+    except MemoryError as error:  # in the middle of the work, perhaps on this rank alone
+        log.debug("where memory ended", exc_info=True)
+        return _stopped(FAULT, f"{name}: {one_line(error)}")
+    except KeyboardInterrupt as error:
+        told = "; ".join(("interrupted", *map(str, error.args)))
+        return _stopped(INTERRUPTED, f"{name}: {told}" * root)
+    except BrokenPipeError:  # the reader of our output has closed it
+        _discard(sys.stdout)
+        return _stopped(NO_READER, "")
+
+
+def alone(
+    tokens: Sequence[str] | None,
+    work: Callable[[list[str]], int],
+    *,
+    name: str,
+    refused: tuple[type[Exception], ...] = (InputError,),
+    failed: tuple[type[Exception], ...] = (),
+    left: str = "",
+) -> int:
+    """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works.
+
+    Parameters
+    ----------
+    refused, failed
+        Exceptions whose message is the whole answer: bad input, and a fault.
+    left
+        A clause on what an interruption leaves.
+    """
+    _mpienv.prepare_command()
+    if _mpienv.rank() > 0:
+        return 0
+    faults: tuple[type[Exception], ...] = (MemoryError, *failed)
+    try:
+        code = work(arguments(tokens))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has closed it
+        _discard(sys.stdout)
+        return NO_READER
+    except refused as error:
+        complain(f"{name}: {one_line(error)}")
+        if isinstance(error, OSError) and error.filename is None:  # the output, not a file
+            return FAULT
+        return BAD_INPUT
+    except faults as error:
+        complain(f"{name}: {one_line(error)}")
+        return FAULT
+    except KeyboardInterrupt:
+        complain(f"{name}: interrupted{left}")
+        return INTERRUPTED
+
+
+def _stopped(code: int, words: str) -> int:
+    """End the other ranks too, and return the exit code of work that is stopped from outside."""
+    if words:
+        complain(words)
+    if _mpienv.expected_ranks()[0] > 1:
+        abort(code)
+    return code
+
+
+def show_help(form: type[Form[Any]], words: Sequence[str], speaks: bool = True) -> int:
+    """Print the help of a command if this rank ``speaks``, and return the exit code 0."""
+    path = early_flag(words, "config")
+    try:
+        raw = config_bytes(path)
+    except OSError as error:
+        raise InputError(one_line(error)) from None
+    return say(form(words, path, raw).help(), speaks)
+
+
+def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
+    """The configuration, which rank 0 reads and shares: an error of rank 0 is raised by all.
+
+    An InputError if ranks were started with other arguments.
+    """
+    own = "\0".join(words).encode(errors="surrogateescape")
+    if len({*communicator.allgather_bytes(own)}) > 1:
+        raise InputError("every rank must be started with the same arguments, and some have others")
+
+    def read() -> tuple[C, bytes]:
+        asked = form.asked(words)
+        return asked.resolve(), asked.shared()
+
+    found, shared = by_root(communicator, read) or (None, b"")
+    shared = communicator.bcast_bytes(shared)
+    return together(communicator, lambda: found or form.received(shared).resolve())
+
+
+def by_root(communicator: Communicator, work: Callable[[], T]) -> T | None:
+    """The result of ``work`` on rank 0, None on the others; all raise its error."""
+
+    def on_root() -> T | None:
+        if communicator.rank > 0:
+            return None
+        return work()
+
+    return together(communicator, on_root)
+
+
+def together(communicator: Communicator, work: Callable[[], T]) -> T:
+    """The result of ``work``, which must not communicate; if it fails on one rank, all raise the first failing rank's error."""
+    message = ""
+    try:
+        result = work()
+    except REFUSALS as error:
+        log.debug("where it was refused", exc_info=True)
+        message = one_line(error)
+    for rank, text in enumerate(communicator.allgather_bytes(message.encode())):
+        if text and rank > 0:
+            raise InputError(f"on rank {rank}: {text.decode()}")
+        if text:
+            raise InputError(text.decode())
+    return result
+
+
+def one_line(error: Exception) -> str:
+    """An error's message in one printable line: very long words are cut to their beginning, a very long line to its two ends."""
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"cannot use {error.filename}: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        remedy = "give smaller numbers, or more ranks on more hosts"
+        text = f"there is not enough memory for this: {error or 'it is used up'}; {remedy}"
+    else:
+        text = with_flags(str(error) or repr(error))
+    text = " ".join(text.encode(errors="backslashreplace").decode().split())
+    text = re.sub(rf"(\S{{80}})\S{{{LONGEST_WORD - 79},}}", r"\1...", text)
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 3 :]}"
+    return text

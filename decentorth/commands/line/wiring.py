@@ -1,0 +1,152 @@
+"""The mixing matrix of a run from its settings: made on rank 0, where SciPy and networkx are loaded, and sent to the others."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...network.transport.communicator import Communicator
+from ...numerics.ordered_sums import Csr, plain
+from ...protocols import SETUP
+from .flags import InputError
+from .settings import SELF_WEIGHT, CaseSettings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from topologies import DirectedWeights, WeightSequence
+
+
+class Wiring(NamedTuple):
+    """A mixing matrix and its origin."""
+
+    W: csr_array[Any, tuple[int, int]] | DirectedWeights | WeightSequence | Csr
+    """The checked mixing matrix, shape (n, n), both of a directed graph, or a sequence with one for every round; once it is shared,
+    a matrix is plain arrays, for which no rank loads SciPy."""
+    origin: str
+    """The graph and the rule, in words."""
+
+
+def make(settings: CaseSettings) -> Wiring:
+    """The mixing matrix that the settings describe.
+
+    Raises
+    ------
+    ValueError
+        The graph, the rule or the file gives no mixing matrix.
+    """
+    import topologies
+
+    SETUP.info("the mixing matrix: %s", settings.weights_file or f"{settings.weights} weights of {settings.topology}")
+    if settings.weights_file is not None:
+        given = read_weights(settings.weights_file)
+        try:
+            W = topologies.check_weights(given)
+        except ValueError as error:
+            raise InputError(f"weights_file {settings.weights_file} cannot be used: {error}") from None
+        if W.shape[0] != settings.agents:
+            where = f"{settings.weights_file} is for {W.shape[0]} agents"
+            raise InputError(f"{where}: leave --agents out (now {settings.agents})")
+        return Wiring(W, f"weights of {settings.weights_file}")
+    if topologies.is_sequence_name(settings.topology):
+        return _sequence(settings)
+    if topologies.is_digraph_name(settings.topology):
+        if settings.weights != "auto" or settings.self_weight is not None:
+            given = "--weights"
+            if settings.weights == "auto":
+                given = "--self-weight"
+            raise InputError(f"{given} is for undirected graphs, and {settings.topology} is directed: leave it out")
+        digraph = topologies.digraph_from_name(settings.topology, settings.agents, settings.seed)
+        words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
+        return Wiring(topologies.directed_weights(digraph), words)
+    graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
+    rule = topologies.resolve_weights_name(graph, settings.weights)
+    own = settings.self_weight or SELF_WEIGHT
+    if rule.endswith("uniform"):
+        words = f"{_graph(settings)}, {rule} weights (self weight {own:g})"
+    elif settings.self_weight is None:
+        words = f"{_graph(settings)}, {rule} weights"
+    else:
+        raise InputError(f"--self-weight is for uniform weights, and those of {settings.topology} are {rule}: leave it out")
+    return Wiring(topologies.check_weights(topologies.weights_from_name(graph, rule, own)), words)
+
+
+def _graph(settings: CaseSettings) -> str:
+    """The graph in words, with the attributes of edges in its file that have no effect."""
+    from topologies.names import unread_in_file
+
+    unread = ", ".join(unread_in_file(settings.topology))
+    if unread:
+        return f"{settings.topology} ({unread} of the edges not read)"
+    return settings.topology
+
+
+def fixed_agents(settings: CaseSettings) -> int | None:
+    """The number of agents that the weights file or the graph fixes; None where it is left open. Errors as for `make`."""
+    import topologies
+
+    if settings.weights_file is not None:
+        return topologies.check_weights(read_weights(settings.weights_file)).shape[0]
+    return topologies.agents_from_name(settings.topology, settings.seed)
+
+
+def _sequence(settings: CaseSettings) -> Wiring:
+    """A time-varying network; the weight rule is used by sequences that are made from a graph."""
+    import topologies
+
+    if settings.self_weight is not None:
+        why = f"is for uniform weights of a graph, and {settings.topology} changes over time"
+        raise InputError(f"--self-weight {why}: leave it out")
+    rule = {"auto": None}.get(settings.weights, settings.weights)
+    sequence = topologies.sequence_from_name(settings.topology, settings.agents, settings.seed, rule)
+    period = "no period"
+    if sequence.period is not None:
+        period = f"period {sequence.period}"
+    return Wiring(sequence, f"{settings.topology} (time-varying, {period})")
+
+
+def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
+    """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
+    parts = [b"", b"", b"", b"", b""]
+    if wiring is not None:
+        parts = _parts(wiring)
+    header, indptr, indices, data, push = [communicator.bcast_bytes(part) for part in parts]
+    changes, origin = json.loads(header)
+    if changes:
+        return Wiring(_sequence(settings).W, origin)
+    starts, columns = [np.frombuffer(part, np.int64).copy() for part in (indptr, indices)]
+    values, pushed = [np.frombuffer(part).copy() for part in (data, push)]
+    n = len(starts) - 1
+    rows = Csr(n, n, starts, columns, values)
+    if push:
+        rows = rows._replace(push=pushed)
+    return Wiring(rows, origin)
+
+
+def _parts(wiring: Wiring) -> list[bytes]:
+    """A wiring as bytes: whether it changes and its origin, then its arrays."""
+    from topologies import DirectedWeights, WeightSequence
+
+    W: Any = wiring.W
+    header = json.dumps([isinstance(W, WeightSequence), wiring.origin]).encode()
+    if isinstance(W, WeightSequence):
+        return [header, b"", b"", b"", b""]
+    push = np.zeros(0)
+    if isinstance(W, DirectedWeights):
+        W, push = W.A, W.B.data
+    rows = plain(W)
+    return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]
+
+
+def read_weights(path: str) -> Any:
+    """A matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled."""
+    from topologies.matrix_files import read_square
+
+    try:
+        return read_square(path)
+    except OSError as error:
+        raise InputError(f"cannot read weights_file {path}: {error.strerror or error}") from None
+    except (ValueError, TypeError) as error:
+        raise InputError(f"weights_file cannot be used: {error}") from None

@@ -1,0 +1,54 @@
+"""A drawing of the graph of a saved run, its agents coloured by their errors at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from decentorth.settings import settings
+
+from ...records.agents import AgentQuantity, draw_agents, weights_graph
+from ...records.figures import style
+from ...records.saved_runs import final_points
+from ..line import wiring
+from ..line.flags import InputError, read_value
+from ..line.settings import NETWORK, CaseSettings
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.figure import Figure
+
+
+def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[int], Any]:
+    """The graph of a run's settings, and its mixing matrix; None and the graph without directions for a directed one.
+
+    InputError for a network that changes over time.
+    """
+    from scipy.sparse import csr_array
+
+    from topologies import DirectedWeights, graph_from_name
+
+    known, given = settings(CaseSettings), {}
+    for name in (*NETWORK, "seed"):
+        if configuration.get(name) is not None:
+            given[name] = read_value(name, known[name].hint, configuration[name])
+    case = CaseSettings(**given)
+    W = wiring.make(case).W
+    if isinstance(W, DirectedWeights):
+        return weights_graph(W.A), None
+    if not isinstance(W, csr_array):
+        raise InputError(f"the network of {folder} changes over time: it has no one graph to draw")
+    if case.weights_file is None:
+        return graph_from_name(case.topology, case.agents, case.seed), W
+    return weights_graph(W), W
+
+
+@style()
+def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQuantity) -> Figure:
+    """The graph of the run in ``folder`` with its weights, its agents coloured by ``quantity`` of their final points."""
+    graph, W = run_graph(folder, configuration)
+    try:
+        x = final_points(folder)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"cannot read the final points of {folder}: {error}") from None
+    return draw_agents(graph, W, x, quantity)

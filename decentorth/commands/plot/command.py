@@ -1,0 +1,203 @@
+"""Figures of runs: the three panels of Figure 1 of paper 004 (Sun, Chen, Garcia, Shahrampour), for one run or several.
+
+``python -m decentorth plot DIR [DIR ...]`` reads ``history.csv`` and ``config.yaml`` of each folder.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...process.printing import say
+from ...records.agents import AgentQuantity
+from ...records.figures import PANELS, Against, HistoryColumns, Scale, Width, plot_histories, save
+from ...records.files import COMPARISON, CONFIG, FIGURE
+from ...records.saved_runs import read_history
+from ...settings import settings
+from ..line.flags import HELP, InputError, call, function_help, load
+from ..line.form import config_bytes
+from ..line.settings import RECORDING, RunSettings
+from ..line.shell import REFUSALS, alone
+from .agents import plot_agents
+from .report import write_report
+
+__all__ = ["PANELS", "draw", "figure", "labels_of", "main", "plot_histories", "read_configuration"]
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def figure(histories: Sequence[HistoryColumns], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
+    """A figure of the histories of some runs, such as ``figure([a.history, b.history], ["DRFGT", "DRGTA"])``.
+
+    Parameters
+    ----------
+    histories
+        The histories of results, or other mappings from names to columns.
+    labels
+        A label for each; by default their numbers.
+    settings
+        ``against``, ``metrics``, ``x``, ``y``, ``width`` and ``guide``, as on the command line.
+
+    Raises
+    ------
+    InputError
+        As many labels as histories are needed, and all different; a metric that no run has; no matplotlib.
+    """
+    if labels is None:
+        labels = [f"run {number + 1}" for number in range(len(histories))]
+    names = _distinct(labels, len(histories))
+    return plot_histories(dict(zip(names, histories, strict=True)), **settings)
+
+
+def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
+    """The labels, if there is one for each run and none twice."""
+    if len(names) != runs or len(set(names)) != runs:
+        got = ", ".join(names) or "none"
+        raise InputError(f"give one label for each run, all different, {runs} in all; got {got}")
+    return names
+
+
+def labels_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """A label for each run, by its folder: the settings of a run that differ, and of a method those that differ between its runs.
+
+    Equal labels get their folders.
+    """
+
+    def kind_of(one: Mapping[str, Any]) -> tuple[Any, Any]:
+        return one.get("problem"), one.get("algorithm")
+
+    whole, found = {*settings(RunSettings)}, {}
+    for folder, own in configurations.items():
+        kind = kind_of(own)
+        kin = [one for one in configurations.values() if kind_of(one) == kind]
+        parts = []
+        for key, value in own.items():
+            peers = kin
+            if key in whole:
+                peers = [*configurations.values()]
+            if value is None or key in RECORDING or len({repr(one.get(key)) for one in peers}) == 1:
+                continue
+            name = key.replace("_", " ") + " "
+            if key in ("problem", "algorithm", "topology"):
+                name = ""
+            parts.append(f"{name}{value}")
+        found[folder] = ", ".join(parts)
+    times = Counter(found.values())
+    for folder, text in found.items():
+        if not text or times[text] > 1:
+            found[folder] = ", ".join(filter(None, (text, folder)))
+    return found
+
+
+def read_configuration(folder: str) -> dict[str, Any]:
+    """The saved settings of a run; InputError if the file is missing or not a configuration."""
+    path = Path(folder) / CONFIG
+    if not path.exists() and (Path(folder) / COMPARISON).exists():
+        what = "is the folder of a comparison, which has its figures"
+        raise InputError(f"{folder} {what}: give the folder of a run")
+    try:
+        return load(str(path), config_bytes(str(path)))
+    except OSError as error:
+        why = f"{error.strerror}; is {folder} the folder of a run?"
+        raise InputError(f"cannot read {path}: {why}") from None
+
+
+def draw(
+    *folders: str,
+    against: Against = "iterations",
+    out: str | None = None,
+    metrics: list[str] | None = None,
+    labels: list[str] | None = None,
+    x: Scale = "linear",
+    y: Scale = "log",
+    width: Width = "column",
+    guide: bool = False,
+    agents: AgentQuantity | None = None,
+    html: str | None = None,
+) -> str:
+    """Draw the histories of one run or several, or the agents of one run on their graph, or write a report.
+
+    Parameters
+    ----------
+    folders
+        Folders that --out of a run has filled.
+    against
+        What the horizontal axis counts.
+    out
+        The figure: .png, .svg or .pdf; for one run its folder's history.png when left out.
+    metrics
+        A panel for each of these columns of the history, in place of the three of Figure 1: a,b or a b.
+    labels
+        The runs' names in the legend: a,b or a b; by default what differs between them.
+    x
+        The scale of the horizontal axis.
+    y
+        The scale of the vertical axis: linear convergence is a straight line where x is linear and y logarithmic.
+    width
+        The width of a paper's column (3.5 inches), or of its page (7.16 inches) with the panels beside each other.
+    guide
+        Also draw the slope O(1/K), on two logarithmic axes.
+    agents
+        Draw the graph of one run instead, its agents coloured by this error of their final points (agents.png).
+    html
+        Write a report into this file instead, which a browser shows without a network: curves, graphs, counts, settings.
+
+    Returns
+    -------
+    str
+        The name of the file written.
+    """
+    if not folders:
+        raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
+    curves = {"metrics": metrics, "x": x != "linear", "y": y != "log", "guide": guide}
+    curves |= {"against": against != "iterations", "width": width != "column"}
+    if agents is not None:
+        if len(folders) > 1:
+            raise InputError("agents are drawn for one run at a time")
+        _refuse({**curves, "labels": labels, "html": html}, "agents, which draws a graph")
+        path = out or str(Path(folders[0]) / "agents.png")
+        save(plot_agents(folders[0], read_configuration(folders[0]), agents), path)
+        return path
+    folders = tuple(dict.fromkeys(folders))
+    if out is None and html is None and len(folders) > 1:
+        raise InputError("several runs go into one figure: say where with --out figure.pdf")
+    configurations = {folder: read_configuration(folder) for folder in folders}
+    by_folder = labels_of(configurations)
+    if labels is not None:
+        by_folder = dict(zip(folders, _distinct(_words(labels), len(folders)), strict=True))
+    if html is not None:
+        _refuse({**curves, "out": out}, "html, which has figures of its own")
+        runs = {name: (folder, configurations[folder]) for folder, name in by_folder.items()}
+        write_report(html, runs)
+        return html
+    path = out or str(Path(folders[0]) / FIGURE)
+    histories = {name: read_history(folder) for folder, name in by_folder.items()}
+    looks: dict[str, Any] = {"against": against, "metrics": _words(metrics or []), "width": width}
+    save(plot_histories(histories, x=x, y=y, guide=guide, **looks), path)
+    return path
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    """The words of lists such as ``a,b c``."""
+    return [word for words in given for word in words.split(",")]
+
+
+def _refuse(given: Mapping[str, Any], what: str) -> None:
+    """Raise for the first option that was given and has no effect."""
+    for name in (name for name, value in given.items() if value):
+        raise InputError(f"--{name} has no effect with --{what}: leave one of the two out")
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """``python -m decentorth plot``: 0, or 2 with the reason on standard error."""
+
+    def work(words: list[str]) -> int:
+        if HELP & set(words):
+            summary = str(draw.__doc__).partition("\n")[0]
+            return say(function_help(draw, "decentorth plot FOLDERS", summary))
+        return say(call(draw, words))
+
+    return alone(tokens, work, name="decentorth plot", refused=REFUSALS)

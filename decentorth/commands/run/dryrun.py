@@ -1,0 +1,148 @@
+"""The cost of a run before it is made: messages between ranks, bytes and memory, counted at the start and in one iteration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...api import Run
+from ...display import size
+from ...network import even_bounds
+from ...problems import SpreadProblem
+from ...problems.base import FEW, Outline
+from ...protocols import Declared
+from ...records.progress import step_ranges, steps_line
+
+SHOWN_RANKS = 12
+Bytes = dict[str, int]
+"""Bytes of the state and of the data."""
+
+
+def report(run: Run) -> list[str]:
+    """Lines about the cost of a run that is built and not yet iterated; called by every rank.
+
+    Where random samples stand for the data of the problem, a run with one sample more shows how the bytes grow with the samples.
+    """
+    network, collective = run.network, run.collective
+    states = run.states()
+    with np.errstate(over="ignore", invalid="ignore"):  # as in the run, which says that it diverges
+        state = next(states)
+    steps = steps_line(step_ranges(run.algorithm, state, collective))
+    memory = {"state": held(state), "data": held(run.problem)}
+    problem: Any = run.arguments.problem
+    if (sizes := getattr(problem, "sizes", None)) is not None:
+        other = run.again(problem=problem.stand_in(1), comm=collective.communicator)
+        second = next(other.states())
+        if steps_line(step_ranges(other.algorithm, second, collective)) != steps:
+            steps = "steps       chosen from the data when the run begins"
+        more = {"state": held(second), "data": held(other.problem)}
+        memory = extrapolated(run, sizes, memory, more)
+    sent = f"{network.rounds} rounds, {network.messages} messages, {size(network.bytes)}"
+    lines = [steps, f"set-up      {sent}"]
+    links, tree = network.W.nnz - network.n_agents, False
+    if Declared.of(run.algorithm).counts == "activations":  # its first step may be the whole run
+        payload = state.agents.message_bytes
+        mean = f"{links / network.n_agents:.3g} messages on average"
+        lines.append(f"activation  no round, {mean}, {size(payload)} to each neighbour")
+    else:
+        words, payload, tree = _iteration(run, states, links)
+        lines.append(words)
+    parts = collective.communicator.allgather_bytes(json.dumps(memory).encode())
+    every = [json.loads(part) for part in parts]
+    lines += _ranks(run, every[:SHOWN_RANKS], payload, tree)
+    if len(every) > SHOWN_RANKS:
+        lines.append(f"            and {len(every) - SHOWN_RANKS} more ranks")
+    state, data = (size(sum(used[name] for used in every)) for name in ("state", "data"))
+    return [*lines, f"memory      state {state}, data {data} in all, beside the libraries"]
+
+
+def _iteration(run: Run, states: Iterator[Any], links: int) -> tuple[str, int, bool]:
+    """The messages of an iteration in words, the bytes of each, and True if they go along a tree."""
+    network = run.network
+    before = np.array([network.rounds, network.messages, network.bytes])
+    with np.errstate(over="ignore", invalid="ignore"):
+        next(states)
+    after = np.array([network.rounds, network.messages, network.bytes])
+    rounds, messages, sent = (after - before).tolist()
+    payload = sent // max(messages // max(rounds, 1), 1)
+    tree = network.sums_exactly and messages < rounds * links
+    along = f"{size(payload)} along each directed edge"
+    if tree:
+        along = "two along each edge of a tree"
+    counts = f"{rounds} rounds, {messages} messages between agents, {size(sent)}"
+    return f"iteration   {counts} ({along})", payload, tree
+
+
+def _ranks(run: Run, every: Sequence[Mapping[str, int]], payload: int, tree: bool) -> Iterator[str]:
+    """A line for each rank: its agents, its memory, and what it sends to other ranks."""
+    bounds, spread = run.collective.bounds, run.collective.size > run.network.communicator.size
+    rows: dict[int, list[str]] = {}
+    if not spread:
+        for (rank, other), count in crossing(run.network.W, run.network.bounds).items():
+            rows.setdefault(rank, []).append(f"{size(count * payload)} to rank {other}")
+    for rank, used in enumerate(every):
+        whose = f"agents {bounds[rank]} to {bounds[rank + 1] - 1}"
+        wire = ", ".join(rows.get(rank, ["nothing to other ranks"]))
+        if tree:
+            wire = "its part of the sums along the tree"
+        if spread:
+            whose = "a share of the samples"
+            wire = f"a sum of {size(run.x0.nbytes)} for each gradient"
+        memory = f"state {size(used['state'])}, data {size(used['data'])}"
+        yield f"rank {rank:<6d} {whose}, {memory}; sends {wire}"
+
+
+def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
+    """The bytes with all samples, from those with `FEW` for each agent and with one more: they grow by the same for each row."""
+    rank, blocks = run.collective.rank, run.collective.bounds
+    if isinstance(run.problem, SpreadProblem):
+        blocks = even_bounds(len(outline.counts), run.collective.size)
+    own = outline.counts[int(blocks[rank]) : int(blocks[rank + 1])]
+    rows = [[min(count, most) for count in own] for most in (FEW, FEW + 1)] + [list(own)]
+    totals = [sum(counts) for counts in rows]
+    found = {}
+    for name in few:
+        beside = [8 * outline.more(counts) * (name == "data") for counts in rows]
+        first, second = few[name] - beside[0], more[name] - beside[1]
+        slope = (second - first) / max(totals[1] - totals[0], 1)
+        found[name] = round(first + slope * (totals[2] - totals[0])) + beside[2]
+    return found
+
+
+def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
+    """The number of agents' rows that the first rank sends to the second, for each pair of ranks that exchange messages.
+
+    Agent i needs the rows of all j with an entry W_ij, W ``(n, n)`` CSR; rank q holds the agents ``bounds[q]:bounds[q + 1]``.
+    """
+    n = W.shape[0]
+    home = np.searchsorted(bounds, np.arange(n), side="right") - 1
+    receiver = home[np.repeat(np.arange(n), np.diff(W.indptr))]
+    sender = home[W.indices]
+    needed = np.unique(np.stack([sender, receiver, W.indices])[:, sender != receiver], axis=1)
+    pairs, rows = np.unique(needed[:2], axis=1, return_counts=True)
+    return dict(zip(zip(*pairs.tolist(), strict=True), rows.tolist(), strict=True))
+
+
+def held(thing: Any) -> int:
+    """Bytes of all arrays that can be reached from ``thing``, each piece of memory once."""
+    seen: dict[int, int] = {}
+    todo, visited = [thing], set()
+    while todo:
+        item = todo.pop()
+        if id(item) in visited:
+            continue
+        visited.add(id(item))
+        if isinstance(item, np.ndarray):
+            while isinstance(item.base, np.ndarray):
+                item = item.base
+            seen[id(item)] = item.nbytes
+        elif isinstance(item, dict):
+            todo += item.values()
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif hasattr(item, "__dict__") and not isinstance(item, type):
+            todo += vars(item).values()
+    return sum(seen.values())

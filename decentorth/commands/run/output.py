@@ -1,0 +1,310 @@
+"""Rank 0's output of a run: the run folder, and the lines that it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ...process.printing import complain, say
+from ...protocols import Declared, Nonsmooth
+from ...recorders import recorder
+from ...records.figures import plot_histories, save
+from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
+from ...records.progress import SettingUp, Show, plain_lines, progress, show_row, verdict
+from ...settings import Settings, values
+from ..line.config import Configuration
+from ..line.flags import InputError, with_flags
+from ..line.shell import one_line
+from .summary import in_words, mixing_words, taken
+
+if TYPE_CHECKING:
+    from ...api import Result, Run
+    from ...network import Channel
+    from ...protocols import Row
+    from ...running.checkpoint import Resumed
+    from ...running.local_stopping import Agreement
+
+
+class RunOutput:
+    """Rank 0's output; the object of another rank writes nothing until rank 0 is lost and that rank is the first."""
+
+    def __init__(self, configuration: Configuration, run: Run) -> None:
+        self._configuration, self._run = configuration, run
+        self._settings = configuration.run
+        self._lock: IO[bytes] | None = None
+        self._history: HistoryWriter | None = None
+        self._progress: Show | None = None
+        self._places = self._others()
+        self._full = False
+        self._setup: SettingUp | None = None
+        self.folder: RunFolder | None = None
+        self.active = False
+
+    @property
+    def prints(self) -> bool:
+        """True if this rank prints."""
+        return self.active and not self._settings.quiet
+
+    def hold(self, insist: bool = True) -> None:
+        """Keep other runs out of the folder."""
+        if self._settings.out is not None and self._lock is None:
+            self._lock = hold(self._settings.out, insist)
+
+    def open(self, resumed: Resumed | None) -> None:
+        """Make the folder, and its history."""
+        self.active = True
+        self.hold()
+        self.folder = self._folder(self._settings.continues)
+        if resumed is None:
+            self._begin()
+        else:
+            self._begin(resumed.history.rows, resumed.path and resumed.path.parent.parent)
+
+    def begin(self, stack: contextlib.ExitStack) -> None:
+        """Begin the progress, to be ended with ``stack``."""
+        if self.prints:
+            self._setup = stack.enter_context(SettingUp(True))
+            self._progress = stack.enter_context(progress(self._settings.iterations))
+
+    def record(self, row: Row) -> None:
+        """Write and show a row (`protocols.Recorder`)."""
+        if self._setup is not None:
+            self._setup.__exit__(None, None, None)
+        if self._history is not None:
+            try:
+                self._history.record(row)
+            except OSError as error:
+                if not self._full:
+                    self._full = True
+                    waits = "the run continues, and its rows wait for room on the disk"
+                    complain(f"decentorth: {one_line(error)}; {waits}")
+        if self._progress is not None:
+            show_row(self._progress, row)
+
+    def rewound(self, rows: Sequence[Row], lost: str) -> None:
+        """Go back to these rows after a loss of ranks (`protocols.Rewound`)."""
+        if not self.active:
+            self.active = True
+            self.hold(insist=False)
+            self.folder = self._folder(True)
+            if self.prints:
+                self._progress = plain_lines(self._settings.iterations)
+        if self._history is not None:
+            self._history.close()
+        self._begin(rows, None if self.folder is None else self.folder.path)
+        say(f"lost        {lost}; the others go on from there", self.prints)
+
+    def save(self, result: Result, summary: Mapping[str, Any]) -> bool:
+        """Write the results, in another folder where theirs does not take them; True, on every rank, if theirs has them."""
+        troubles = []
+        while result.collective.decide(bool(trouble := self._write(result, summary))):
+            troubles.append(trouble)
+            if self.folder is not None:
+                self.folder = next(self._places, None)
+        if troubles and self.active:
+            end = "the results are lost"
+            if self.folder is not None:
+                end = f"all files of the run are in {self.folder.path}"
+            complain(f"decentorth: {'; '.join(troubles)}; {end}")
+        return not troubles
+
+    def _write(self, result: Result, summary: Mapping[str, Any]) -> str:
+        """Write all results; the reason, where that fails."""
+        folder = self.folder
+        if folder is not None and folder.removed:
+            folder = None
+        try:
+            arrays = variables(result.problem, result.x)
+            write_final(folder, result.problem.n_agents, arrays, result.collective)
+            if folder is not None and self._history is not None:
+                self._history.finish(folder.path / HISTORY)
+                folder.write_summary(summary)
+                if self._settings.plot:
+                    save(plot_histories({str(folder.path): result.history}), folder.path / FIGURE)
+            elif self.folder is not None:
+                return f"{self.folder.path} was removed while the run went on"
+        except (OSError, InputError) as error:
+            return one_line(error)
+        return ""
+
+    def _others(self) -> Iterator[RunFolder]:
+        """The folders that are tried next: one at the same path if it was removed, then one for temporary files."""
+        path, config = str(self._settings.out), self._configuration.yaml()
+        checkpoints = self._settings.checkpoint_every is not None
+        if self.folder is not None and self.folder.removed:
+            with contextlib.suppress(InputError):
+                yield RunFolder(path, config, continues=checkpoints, lock=hold(path))
+        with contextlib.suppress(InputError, OSError):
+            yield RunFolder(tempfile.mkdtemp(prefix="decentorth-"), config)
+
+    def restate(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary again."""
+        if self.folder is not None:
+            try:
+                self.folder.write_summary(summary)
+            except OSError as error:
+                complain(f"decentorth: {one_line(error)}")
+
+    def left(self) -> list[str]:
+        """A message about the files that an interrupted run leaves, if any."""
+        if self._history is None:
+            return []
+        path = self._history.path
+        if not path.exists() or not path.stat().st_size:
+            return []
+        return [f"the history so far is in {path}"]
+
+    def conclude(self, result: Result) -> None:
+        """Print how the run has ended."""
+        notes = {}
+        if self.folder is not None:
+            notes["files in"] = str(self.folder.path)
+        if result.drifted:
+            drift = result.row.values["tracking_error"]
+            notes["the mean of the trackers drifted by"] = f"{drift:.2g} (tracking_error)"
+        if result.losses:
+            notes["lost"] = "; ".join(map(str, result.losses))
+        if result.agreement is not None:
+            notes["agreeing took"] = taken(result)
+        if result.status == "terminated" and self.folder is not None:
+            notes["goes on with"] = f"--resume {self.folder.path}"
+        reason = result.message[:1].upper() + result.message[1:]
+        if result.converged:
+            reason = f"Converged at iteration {result.state.k} ({result.message})"
+        error_name, first = getattr(result.problem, "error_name", None), result.history.rows[0]
+        say(verdict(with_flags(reason), first, result.row, error_name, notes))
+
+    def close(self) -> None:
+        """Close the files, and let other runs use the folder."""
+        for file in (self._history, self.folder, self._lock):
+            if file is not None:
+                file.close()
+
+    def _begin(self, earlier: Sequence[Row] = (), source: Path | None = None) -> None:
+        if self.folder is not None:
+            self._history = self.folder.history(earlier, source)
+
+    def _folder(self, continues: bool) -> RunFolder | None:
+        settings, run = self._settings, self._run
+        if settings.out is None:
+            return None
+        per_agent = sum(array[0].nbytes for array in variables(run.problem, run.x0).values())
+        needed = run.problem.n_agents * per_agent
+        config = self._configuration.yaml()
+        given: dict[str, Any] = {"overwrite": settings.overwrite, "continues": continues}
+        return RunFolder(settings.out, config, needed=needed, lock=self._lock, **given)
+
+
+class SafeRecorder:
+    """A recorder of the command line, which fails alone: its first error is printed, and it is left out from then on."""
+
+    def __init__(self, place: str) -> None:
+        self._place, self._recorder = place, recorder(place)
+        self.trouble = ""
+
+    def record(self, row: Row) -> None:
+        """Record a row (`protocols.Recorder`)."""
+        self._attempt(self._recorder.record, row)
+
+    def rewound(self, rows: Sequence[Row], lost: str) -> None:
+        """Go back to these rows after a loss of ranks (`protocols.Rewound`)."""
+        self._attempt(self._recorder.rewound, rows, lost)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._attempt(self._recorder.close)
+
+    def _attempt(self, work: Callable[..., None], *given: Any) -> None:
+        if self.trouble:
+            return
+        try:
+            work(*given)
+        except Exception as error:  # each library raises errors of its own
+            self.trouble = f"--record {self._place} failed: {one_line(error)}"
+            complain(f"decentorth: {self.trouble}; the run and its results do not depend on it")
+
+
+def check_recorder(place: str) -> None:
+    """Raise InputError unless there is such a recorder, and its place can be written to."""
+    one = recorder(place)
+    try:
+        one.check()
+    except Exception as error:  # each library raises errors of its own
+        raise InputError(f"--record {place} cannot be used: {one_line(error)}") from error
+
+
+def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
+    """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel, rule of stopping and algorithm."""
+    settings, network = configuration.run, run.network
+    shape, problem = " x ".join(map(str, run.problem.shape)), values(configuration.problem)
+    if isinstance(configuration.problem, Settings):
+        idle = configuration.problem.idle()
+        problem = {name: value for name, value in problem.items() if name not in idle}
+    ranks = _ranks(run, settings.spread_samples)
+    lines = [
+        f"problem     {settings.problem}: {_listed(problem)}; seed {settings.seed}; x is {shape}",
+        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {ranks}",
+    ]
+    if settings.bad_channel is not None:
+        lines.append(f"channel     {_channel(settings.bad_channel, run.repairs)}")
+    if agreement is not None:
+        lines.append(f"stopping    {in_words(agreement)}")
+    method = run.algorithm
+    if getattr(run.arguments.problem, "sizes", None) is not None:
+        # without what real data would recommend
+        method = Declared.of(configuration.algorithm).resolved(network)
+    words = _listed(values(method))
+    if configuration.published:
+        words += ", the published experiment (paper 004, Section V), --config paper004"
+    lines.append(f"algorithm   {settings.algorithm}: {words}")
+    notes = _cautions(settings.algorithm, settings.problem, run)
+    return lines + [f"note        {note}" for note in notes]
+
+
+def _ranks(run: Run, blocks: int | None) -> str:
+    """The ranks of a run, and the agents or the ``blocks`` of samples that they have."""
+    ranks, sizes = run.collective.size, np.diff(run.network.bounds)
+    where = f"over {ranks} ranks"
+    if ranks == 1:
+        where = "in this process"
+    if blocks is not None:
+        return f"its samples in {blocks} blocks {where}"
+    if ranks == 1:
+        return where
+    ends = sorted({int(sizes.min()), int(sizes.max())})
+    return f"on {ranks} ranks of {' to '.join(map(str, ends))} agents"
+
+
+def _channel(channel: Channel, repairs: bool) -> str:
+    """The faults of a channel, and what is done about them."""
+    words = []
+    if repairs:
+        words.append("with repair" if channel.repair else "without repair")
+    if channel.correction:
+        words.append(f"trackers corrected by {channel.correction:g} / iteration")
+    return "; ".join(filter(None, (", ".join(channel.written), ", ".join(words))))
+
+
+def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
+    """Notes on a method that may not solve the problem."""
+    declared, constraint = Declared.of(run.algorithm), run.problem.constraint
+    if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not declared.nonsmooth:
+        made_for_it = "rssm" if run.network.n_agents == 1 else "drsm"
+        near = f"with steps that do not shrink {name} stops near the answer"
+        yield f"{problem} is not differentiable: {near}; {made_for_it} is made for it"
+    free = declared.penalty == 0.0 and not declared.requires_set
+    if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
+        leaves = f"{name} does not keep points on {constraint!r}, and they may leave it for good"
+        yield f"{leaves}: it is a control without a constraint"
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in values.items() if value not in (None, [])}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())

@@ -1,0 +1,118 @@
+"""The contents of ``summary.json``: the end of a run, its costs and its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...display import size
+from ...records.environment import environment
+
+if TYPE_CHECKING:
+    from ...api import Result
+    from ...network import Network
+    from ...running.local_stopping import Agreement
+    from ..line.config import Configuration
+
+
+LARGEST_DENSE = 1000
+
+
+def summarize(configuration: Configuration, result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The contents of ``summary.json``; called by every rank."""
+    network = result.network
+    return {
+        "status": result.status,
+        "converged": result.converged,
+        "message": result.message,
+        "iterations": result.state.k,
+        "rounds": network.rounds,
+        "messages": network.messages,
+        "bytes": network.bytes,
+        "gradients": result.state.gradients,
+        "seconds": dict(result.seconds),
+        "transport": dict(result.transport),
+        "metrics": dict(result.row.values),
+        **_channel(configuration, result),
+        **_agreement(result.agreement),
+        "error_name": getattr(result.problem, "error_name", None) or None,
+        "iterates_sha256": result.iterates_sha256,
+        "agents": network.n_agents,
+        **({"labels": result.labels} if result.sites else {}),
+        "ranks": result.collective.size,
+        **_losses(result),
+        "W": {"sha256": network.digest().hex(), **_mixing(network)},
+        **facts,
+        "config": configuration.mapping(),
+        **environment(),
+    }
+
+
+def _losses(result: Result) -> dict[str, Any]:
+    """The ranks that were lost, if any."""
+    return {"losses": [loss._asdict() for loss in result.losses]} if result.losses else {}
+
+
+def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
+    """The faulty channel, and its effect on the mean of the trackers: kept equal to the mean of the tracked fields, or drifted."""
+    channel = configuration.run.bad_channel
+    if channel is None:
+        return {}
+    tracking = {None: "nothing is tracked", True: "drifted", False: "kept"}[result.drifted]
+    facts = {"faults": channel.written, "repair": channel.repair, "correction": channel.correction}
+    return {"channel": {**facts, "tracking": tracking}}
+
+
+def _agreement(agreement: Agreement | None) -> dict[str, Any]:
+    """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
+    if agreement is None:
+        return {}
+    facts: dict[str, Any] = {"every": agreement.every, "rounds_each": agreement.exchanges}
+    facts |= agreement.tally._asdict()
+    if agreement.latest is not None:
+        facts |= {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}
+    return {"agreement": facts}
+
+
+def in_words(agreement: Agreement) -> str:
+    """The rule by which the agents decide to stop, in words for the opening lines."""
+    tell = f"their largest {', '.join(agreement.quantities)}"
+    rounds = f"{agreement.exchanges} rounds every {agreement.every} iterations"
+    return f"agents agree on {tell}: {rounds}"
+
+
+def taken(result: Result) -> str:
+    """The cost of the agents' decision to stop, in words for the last line."""
+    if result.agreement is None or result.agreement.exchanges == 0:
+        return "no message"
+    tally, network = result.agreement.tally, result.network
+    rounds = f"{tally.rounds} of {network.rounds} rounds"
+    messages = f"{tally.messages} of {network.messages} messages"
+    return f"{rounds}, {messages}, {size(tally.bytes)} of {size(network.bytes)}"
+
+
+def mixing_words(network: Network) -> str:
+    """The network's speed of averaging, in words for the opening lines."""
+    facts = _mixing(network)
+    if "sigma_W" in facts:
+        return f"sigma_W {facts['sigma_W']:.6g}, gap {facts['gap']:.4g}"
+    words = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in facts.items()]
+    return ", ".join(words) or "no eigenvalues"
+
+
+def _mixing(network: Network) -> dict[str, float]:
+    """Eigenvalues of W, those and the gain of directed weights, or the factor by which one period of a sequence reduces the
+    consensus error; nothing where they take too long."""
+    if network.sequence is None and not network.directed:
+        second, smallest = network.spectrum
+        sigma, gap = max(second, -smallest), min(1.0 - second, 1.0 + smallest)
+        return {"sigma_W": sigma, "gap": gap, "lambda_2": second, "lambda_min": smallest}
+    if network.n_agents > LARGEST_DENSE:
+        return {}
+    if network.directed:
+        return {"sigma": network.push_pull_spectrum.sigma, "gain": network.push_pull_spectrum.gain}
+    if network.sequence is None or network.sequence.period is None:
+        return {}
+    from topologies import joint_contraction
+
+    return {"contraction_per_period": joint_contraction(network.sequence)}

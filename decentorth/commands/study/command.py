@@ -1,0 +1,88 @@
+"""The command ``python -m decentorth study spectral|consensus|drfgt``: a study from the command line.
+
+Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it again to continue).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...compare.workers import processes
+from ...process.printing import say
+from ...records.figures import check_matplotlib, check_place, save
+from ...records.progress import trial_progress
+from ...settings import Count, Quiet, Seed, Settings, settings
+from ..line.flags import HELP, InputError, Parser, take, unknown
+from ..line.shell import alone
+from . import consensus, drfgt, spectral
+from .sweep import Study, sweep
+
+STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spectral, consensus, drfgt)}
+
+
+@dataclass(frozen=True)
+class StudySettings(Settings):
+    """The settings of every study.
+
+    Parameters
+    ----------
+    out : str
+        Folder for the CSV file and the figure; trials that the file holds are not made again.
+    full : bool
+        The large version, into files of its own.
+    workers : int
+        Processes that make trials; by default one per processor.
+    """
+
+    out: str = "studies"
+    full: bool = False
+    seed: Seed = 0
+    workers: Count | None = None
+    quiet: Quiet = False
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run the command and return the exit code."""
+    left = "; the same command goes on where it stopped"
+    return alone(tokens, _study, name="decentorth study", failed=(RuntimeError, OSError), left=left)
+
+
+def _study(words: Sequence[str]) -> int:
+    if not words or HELP & set(words):
+        lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
+        return say(Parser({"Settings": settings(StudySettings)}, f"decentorth study {'|'.join(STUDIES)}", lines).format_help())
+    name, *flags = words
+    if name.startswith("-"):
+        raise InputError(f"name a study first, as in: decentorth study spectral {name}")
+    asked, _ = take(StudySettings, flags, alone=True)
+    if name not in STUDIES:
+        raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
+    _make(STUDIES[name], asked)
+    return 0
+
+
+def _make(study: Study, asked: StudySettings) -> None:
+    workers = processes(asked.workers)
+    check_matplotlib()
+    if importlib.util.find_spec("pandas") is None:
+        raise InputError('the tables of a study need pandas: pip install "decentorth[frames]"')
+    folder = Path(asked.out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot use {folder}: {error.strerror}") from None
+    path = folder / f"{study.name}{'-full' if asked.full else ''}.csv"
+    picture = path.with_suffix(".png")
+    check_place(picture)
+    trials = study.trials(asked.full, asked.seed)
+    done = len(study.kept(path))
+    if done and not asked.quiet:
+        say(f"{path} holds {done} of {len(trials)} trials already")
+    with trial_progress(len(trials), done, asked.quiet) as advance:
+        rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
+    save(study.figure(rows), picture)
+    if not asked.quiet:
+        say("\n".join([*study.conclusions(rows), str(path), str(picture)]))

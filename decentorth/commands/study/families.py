@@ -1,0 +1,42 @@
+"""The graphs and weights of the studies, and the style of each family in figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import topologies as tp
+from topologies.canonical import Weights
+
+from ...records.figures import COLOURS, DASHES
+from .sweep import Trial
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FAMILIES = tuple(
+    "path ring binary_tree grid torus random_geometric watts_strogatz barabasi_albert random_regular hypercube exponential star "
+    "complete".split()
+)
+"""The families, with default parameters; each exists for n = 4^k from 16 on."""
+RULES = ("metropolis", "lazy-metropolis", "best-constant")
+_MARKS = "osD^v"
+
+
+def mixing_matrix(trial: Trial) -> Weights:
+    """The mixing matrix of a trial, ``(n, n)``."""
+    return tp.weights_from_name(tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"]), trial["weights"])
+
+
+def style(family: str) -> dict[str, Any]:
+    """The colour, dashes and marker of a family; the dashes change when the colours come round again."""
+    number = FAMILIES.index(family)
+    turns, colour = divmod(number, len(COLOURS))
+    look = {"color": COLOURS[colour], "linestyle": DASHES[turns], "marker": _MARKS[number % len(_MARKS)]}
+    return look | {"markersize": 3.5, "linewidth": 0.8}
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """Add one legend below all panels."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=7, fontsize=7, frameon=False)

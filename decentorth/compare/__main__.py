@@ -1,7 +1,0 @@
-"""``python -m decentorth.compare``: see `command`."""
-
-from ..cli.trials import leave
-from .command import main
-
-if __name__ == "__main__":
-    leave(main())

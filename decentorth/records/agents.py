@@ -1,0 +1,53 @@
+"""A drawing of a run's graph, its agents coloured by their errors at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from topologies.flags import InputError
+
+from ..numerics.ordered_sums import norms
+from ..protocols import Array
+from .figures import panels, style
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.figure import Figure
+
+AgentQuantity = Literal["consensus", "feasibility"]
+LABELS = {
+    "consensus": r"consensus error $\|x_i - \bar x\|_F$",
+    "feasibility": r"feasibility $\|x_i^\top x_i - I\|_F$",
+}
+
+
+def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
+    """``(n,)``: ||x_i - xbar||_F, or ||x_i^T x_i - I||_F, of the points ``(n, d, r)``."""
+    if quantity == "consensus":
+        return norms(x - x.mean(axis=0))
+    if x.ndim != 3:
+        raise InputError(f"feasibility is of matrices; these points have shape {x.shape[1:]}")
+    return norms(x.swapaxes(-1, -2) @ x - np.eye(x.shape[-1]))
+
+
+def weights_graph(W: Any) -> nx.Graph[int]:
+    """The graph of the entries of W, ``(n, n)``, off its diagonal, without directions."""
+    import networkx as nx
+
+    graph: nx.Graph[int] = nx.from_scipy_sparse_array(W, edge_attribute="entry")
+    graph.remove_edges_from([*nx.selfloop_edges(graph)])
+    return graph
+
+
+@style()
+def draw_agents(graph: nx.Graph[Any], W: Any, x: Array, quantity: AgentQuantity, labels: Sequence[str] | None = None) -> Figure:
+    """The graph with the weights W, ``(n, n)`` or None, and its agents coloured by ``quantity`` of their points ``(n, *shape)``."""
+    from topologies import draw_graph
+
+    figure, ((axes,),) = panels(1, 1, (5, 4.2))
+    values = agent_quantity(x, quantity)
+    draw_graph(graph, W, values, LABELS[quantity], axes=axes, labels=labels, logarithmic=True)
+    return figure

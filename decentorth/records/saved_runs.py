@@ -1,0 +1,163 @@
+"""Runs read back from the files that `outputs` describes. Every error of a file is an `InputError` that names it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topologies.flags import InputError
+from topologies.matrix_files import npy_array, npz_array, require_real
+
+from ..protocols import Array
+from ..running.checkpoint import limited
+from ..running.history import COUNTS
+from .files import FINAL, HISTORY, SUMMARY
+
+log = logging.getLogger(__name__)
+_HISTORY, _SUMMARY, _LARGEST = 1 << 30, 1 << 26, 1 << 28
+"""The most bytes of a history, of a summary, and of another text file."""
+
+
+def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, NDArray[Any]]]:
+    """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
+    summary, columns = read_end(folder), read_history(folder)
+    if not len(columns["iteration"]):
+        raise InputError(f"{Path(folder) / HISTORY}: has no rows")
+    try:
+        x = np.ascontiguousarray(final_points(folder), dtype=np.float64)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"cannot read the final points of {folder}: {error}") from None
+    labels = summary.get("labels")
+    named = isinstance(labels, list) and all(type(one) is str for one in labels)
+    if labels is not None and not (named and len(labels) == len(x)):
+        must = f"labels must be the names of the {len(x)} agents, or null, got {labels!r:.80}"
+        raise InputError(f"{Path(folder) / SUMMARY}: {must}")
+    return summary, x, columns
+
+
+def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """The columns of a run's history: counts as int64, seconds and metrics as float64.
+
+    The last line of a run that was killed may be cut short; it is left out, and the log says so.
+    """
+    path = Path(folder) / HISTORY
+    with _refusing(path):
+        text = limited(path, _HISTORY).decode()
+    lines = text.splitlines()
+    if lines and not text.endswith("\n"):
+        del lines[-1]
+        log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
+    header, *rows = [line.split(",") for line in lines] or [[]]
+    if header[: len(COUNTS) + 1] != [*COUNTS, "seconds"]:
+        must = f"its first line must begin with {','.join(COUNTS)},seconds"
+        raise InputError(f"{path}: not a history; {must}")
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            what = f"{len(header)} values expected, got {len(row)}"
+            raise InputError(f"{path}, line {number}: {what}")
+    columns: dict[str, NDArray[Any]] = {}
+    for index, name in enumerate(header):
+        try:
+            if name in COUNTS:
+                columns[name] = np.array([int(row[index]) for row in rows], dtype=np.int64)
+            else:
+                columns[name] = np.array([float(row[index]) for row in rows], dtype=np.float64)
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{path}, column {name}: {error!s:.200}") from None
+    return columns
+
+
+def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The summary of a run, whatever is in it."""
+    path = Path(folder) / SUMMARY
+    with _refusing(path):
+        text = limited(path, _SUMMARY).decode()
+    try:
+        summary = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not well-formed JSON: {error}") from None
+    if not isinstance(summary, dict):
+        raise InputError(f"{path}: must hold a mapping, got {type(summary).__name__}")
+    return summary
+
+
+def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The summary of a run that has ended, which says how it did, and how long it took."""
+    path, summary = Path(folder) / SUMMARY, read_summary(folder)
+    for name, kind in {"status": str, "converged": bool, "message": str, "seconds": dict}.items():
+        if not isinstance(summary.get(name), kind):
+            raise InputError(f"{path}: not the summary of a run, as it has no {name}")
+    seconds = summary["seconds"]
+    numbers = all(type(one) in (int, float) and abs(one) < 2**63 for one in seconds.values())
+    if "total" not in seconds or not numbers:
+        raise InputError(f"{path}: seconds must hold numbers, and their total, got {seconds!r:.80}")
+    return summary
+
+
+def text_lines(path: Path) -> list[str]:
+    """The lines of a regular text file; a ValueError for anything else, and for more than 256 MiB."""
+    return limited(path, _LARGEST).decode().splitlines()
+
+
+def read_start(place: str | os.PathLike[str]) -> Array:
+    """The start point in ``place``: a run's folder (the final point of its first agent), or a ``.npy`` file that holds a point."""
+    path = Path(place)
+    try:
+        if path.is_dir():
+            path = path / FINAL
+            point = final_points(place)[0]
+        else:
+            point = npy_array(path)
+        require_real(point.dtype, str(path))
+    except FileNotFoundError:
+        why = f"{path} does not exist; has that run ended?"
+        raise InputError(f"cannot start from {place}: {why}") from None
+    except OSError as error:
+        raise InputError(f"cannot start from {place}: {error.strerror}") from None
+    except (ValueError, TypeError) as error:
+        why = f"{error}; give a run's folder or a .npy file of real numbers"
+        raise InputError(f"cannot start from {place}: {why}") from None
+    start: Array = np.ascontiguousarray(point, dtype=np.float64)
+    return start
+
+
+def final_points(folder: str | os.PathLike[str]) -> NDArray[Any]:
+    """``(n, *shape)``: the agents' points at the end of the run in ``folder``.
+
+    Raises
+    ------
+    OSError, ValueError, TypeError
+        There is no such file, or it does not hold points.
+    """
+    path = Path(folder) / FINAL
+    points = npz_array(path, "x")
+    require_real(points.dtype, f"{path}:x")
+    if points.ndim < 2 or not points.size:
+        raise ValueError(f"{path}:x must hold a point for each agent, but has shape {points.shape}")
+    return points
+
+
+@contextlib.contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file, or found out while it is read, is an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; is {path.parent} the folder of a run?") from None
+    except UnicodeDecodeError as error:
+        why = f"not a text file ({error.reason} at byte {error.start})"
+        raise InputError(f"{path}: {why}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"cannot read {path}: {error}") from None
