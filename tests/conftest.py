@@ -15,10 +15,6 @@ settings.load_profile("tests")
 gc.disable()  # until the tests are collected, which leaves no garbage, only objects for the garbage collector to look through
 
 
-SLOW = frozenset(line for line in Path(__file__).with_name("slow.txt").read_text().splitlines() if not line.startswith("#"))
-"""The tests that take more than half a second of the processor."""
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave files that do not contain the marker unread where only tests with ranks are asked for."""
     only_ranks = str(config.getoption("markexpr")) in ("ranks and not slow", "slow and ranks")
@@ -27,9 +23,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of `SLOW`, and refuse a test with ranks in a file that does not contain the marker."""
+    """Mark the cases that ``slow_cases`` names as slow, and refuse a test with ranks in a file that does not contain the marker."""
     for item in items:
-        if item.nodeid in SLOW or item.nodeid.partition("[")[0] in SLOW:
+        cases = item.get_closest_marker("slow_cases")
+        if cases is not None and item.name.partition("[")[2].removesuffix("]") in cases.args:
             item.add_marker(pytest.mark.slow)
     for path in {item.path for item in items if item.get_closest_marker("ranks")}:
         assert "mark.ranks" in path.read_text(), f"{path} must mark its tests by pytest.mark.ranks itself"

@@ -105,6 +105,7 @@ def test_all_problems_and_all_cells_have_rows() -> None:
     assert len(PROBLEMS) == 3
 
 
+@pytest.mark.slow_cases("words1---peers none stands alone", "words2-name another folder", "words3---fast")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -119,6 +120,7 @@ def test_bad_flags_are_one_line_and_exit_code_2(words: list[str], said: str) -> 
     assert said in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_the_report_is_complete(tmp_path: Path) -> None:
     done = run_ranks(0, [*ROWS, str(tmp_path), "--note", "One of many"])
@@ -147,6 +149,7 @@ def test_the_report_is_complete(tmp_path: Path) -> None:
     assert [cells["before"] for cells in again] == [f"{cells['ratio']} ({kept['commit']})" for cells in shown]
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_rows_that_are_measured(tmp_path: Path) -> None:
     command = [sys.executable, "-u", *ROWS, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -162,6 +165,7 @@ def test_ctrl_c_keeps_the_rows_that_are_measured(tmp_path: Path) -> None:
     assert "Ended by Ctrl-C: further rows were not measured." in (folder(tmp_path) / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_holds_the_start_three_arrays_of_its_state_and_those_of_a_step() -> None:
     arrays = sizes.memory(10_000)["10,000 agents"]()
     assert 4.0 < arrays < 6.0

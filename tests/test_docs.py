@@ -107,6 +107,7 @@ def commands() -> list[tuple[str, list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_runs_in_pages_have_flags_and_names_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     from decentorth.commands.run.command import main
 

@@ -19,6 +19,7 @@ from decentorth.stopping import Error
 from tests.support.marks import first_is_quick
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("order", get_args(Order))
 def test_the_published_setting(order: Order, seed: int) -> None:
@@ -50,6 +51,7 @@ def graph(name: str) -> Any:
     }[name]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition", ["even", "by-label"])
 @pytest.mark.parametrize("name", first_is_quick(["ring", "erdos-renyi", "star"]))
 @pytest.mark.parametrize(("step_size", "farthest"), [("auto", 0.5), ("constant", 0.1)])

@@ -84,6 +84,7 @@ def test_other_objects_print_in_a_line() -> None:
         assert type(thing).__name__ in Page(thing._repr_html_()).text
 
 
+@pytest.mark.slow
 def test_a_saved_result_is_read_bit_for_bit(tmp_path: Path) -> None:
     RESULT.save(tmp_path)
     found = do.load(tmp_path)

@@ -44,6 +44,7 @@ def gap(problem: Any, B: Array, x: Array) -> float:
 # each method is its formula
 
 
+@pytest.mark.slow_cases("natural-0.3", "psi-b-0.3")
 @pytest.mark.parametrize("eps", [None, 0.3])
 @directions
 def test_landing_is_its_iteration(direction: Direction, eps: float | None) -> None:
@@ -150,6 +151,7 @@ def test_rgd_carries_the_product_with_b() -> None:
     assert products - begun == 2
 
 
+@pytest.mark.slow
 def test_the_carried_product_does_not_drift_with_long_steps() -> None:
     """Nor with Barzilai-Borwein steps made of rounding errors, hundreds of times the first one."""
     problem, B, _, x0 = small()
@@ -163,6 +165,7 @@ def test_the_carried_product_does_not_drift_with_long_steps() -> None:
     assert longest > 100
 
 
+@pytest.mark.slow
 def test_methods_on_the_stiefel_manifold_are_those_with_the_identity() -> None:
     """PLAM, PCAL and RGD run on St(d, r) itself; GeneralizedLanding is `Landing` there with half the step and half the penalty."""
     rng = np.random.default_rng(0)
@@ -217,6 +220,7 @@ def test_automatic_numbers() -> None:
         assert next(set_up(problem, method(penalty=5.0), x0=x0).states()).penalty[0] == 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
 def test_automatic_numbers_scale_with_the_problem(scale: float) -> None:
     """B <- s B and x <- x / sqrt(s) is the same problem: the same points up to that factor, for every method."""
@@ -244,6 +248,7 @@ def test_an_automatic_penalty_asks_for_solves() -> None:
 # answers
 
 
+@pytest.mark.slow_cases("method2", "method6")
 @pytest.mark.parametrize(
     "method",
     [
@@ -261,6 +266,7 @@ def test_automatic_steps_find_the_generalized_eigenvectors(method: Any) -> None:
     assert result.row.values["feasibility"] < 1e-4
 
 
+@pytest.mark.slow_cases("method0", "method2")
 @pytest.mark.parametrize(
     "method",
     [

@@ -73,6 +73,7 @@ def test_dgd_stops_where_its_linear_equation_says() -> None:
     assert np.abs(expected - pooled).max() > 1e-2
 
 
+@pytest.mark.slow
 def test_a_penalty_bounds_dgd_on_pca() -> None:
     """Agents that are alike stop at v sqrt(1 + c / lambda) for each top eigenvector v; without a penalty they run away."""
     (a,) = samples((40,), 8, 2)
@@ -101,6 +102,7 @@ def descend(name: str, step_size: Any, iterations: int, seed: int = 0, **more: A
     return farthest(result.x, top)
 
 
+@pytest.mark.slow
 @descents
 def test_the_error_of_a_constant_step_is_proportional_to_it(name: str) -> None:
     steps = np.array([0.08, 0.04, 0.02]) / heterogeneous()[0].lipschitz.max()
@@ -313,6 +315,7 @@ def test_time_varying_networks_are_told_what_to_give() -> None:
 # DeEPCA.
 
 
+@pytest.mark.slow
 def test_deepca_converges_at_the_rate_of_the_power_method() -> None:
     """Linearly, by the quotient of eigenvalues r + 1 and r of the mean, though the agents differ, with rounds enough; more slowly
     with the automatic ones, but in fewer rounds in all."""

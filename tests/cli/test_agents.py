@@ -13,6 +13,7 @@ from decentorth.commands.plot.command import main, read_configuration
 from decentorth.commands.run.command import main as run
 
 
+@pytest.mark.slow
 def test_colours_are_the_errors_of_the_final_points(tmp_path: Path) -> None:
     folder = str(tmp_path / "a")
     assert run(["--out", folder, "--iterations", "40", "--quiet", "--agents", "6", "--topology", "star"]) == 0

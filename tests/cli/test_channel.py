@@ -22,6 +22,7 @@ def summary(folder: Path, *words: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_the_summary_says_whether_tracking_was_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     channel = ["--channel", "loss:p=0.1", "--channel", "quantize:bits=8,feedback=true"]
     faults = ["loss:p=0.1", "quantize:feedback=true,bits=8"]
@@ -38,6 +39,7 @@ def test_the_summary_says_whether_tracking_was_kept(tmp_path: Path, capsys: pyte
     assert "channel" not in summary(tmp_path / "good")
 
 
+@pytest.mark.slow
 def test_a_saved_configuration_and_a_resumed_run_have_the_channel(tmp_path: Path) -> None:
     words = ["--channel", "topk:share=0.2,feedback=true", "--channel", "bursts:p=0.2,length=3"]
     whole = summary(tmp_path / "whole", *words)

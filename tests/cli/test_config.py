@@ -403,6 +403,7 @@ FILE_ERRORS = [
 ]
 
 
+@pytest.mark.slow_cases("run.yaml-text17-run.yaml: lists and mappings lie too deep in one another; settings are flat keys")
 @pytest.mark.parametrize(("path", "text", "phrase"), FILE_ERRORS)
 def test_errors_in_files(path: str, text: str, phrase: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -651,6 +652,7 @@ def test_the_self_weight_is_0_8_unless_given() -> None:
         assert made.origin == f"ring, uniform weights (self weight {own:g})"
 
 
+@pytest.mark.slow
 def test_flags_are_read_beside_pydantic_which_checks_defaults() -> None:
     assert Parser({"": settings(RunSettings)}).divided(["--iterations", "7", "--no-plot"])[0] == {
         "iterations": "7",

@@ -91,6 +91,7 @@ def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixt
     assert sum(map(len, found.values())) == len({name for group in Command([]).groups.values() for name in group})
 
 
+@pytest.mark.slow
 def test_help_loads_neither_scipy_nor_a_library_for_command_lines() -> None:
     code = "import sys; from decentorth.run import main; main(['--help']); print([n for n in sys.modules if n in sys.argv])"
     heavy = ["scipy", "scipy.sparse", "networkx", "rich", "yaml"]
@@ -112,6 +113,7 @@ def test_help_for_every_algorithm(algorithm: str, capsys: pytest.CaptureFixture[
     assert "--algorithms" in printed("decentorth/commands/compare.py", ["--algorithms", algorithm], capsys)
 
 
+@pytest.mark.slow
 def test_no_problem_shares_a_setting_with_an_algorithm() -> None:
     """The command line takes any pair of them, so a flag must mean one thing."""
     for problem in PROBLEMS:

@@ -21,6 +21,7 @@ def summary(folder: Path, *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_the_last_line_and_the_summary_name_what_agreeing_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A ring of six: three rounds, and one exchange of points, over twelve directed edges."""
     found = summary(tmp_path / "a", *SMALL, *LOCAL, "--require-converged")
@@ -40,6 +41,7 @@ def test_the_last_line_and_the_summary_name_what_agreeing_took(tmp_path: Path, c
     assert "agreement" not in summary(tmp_path / "b", *SMALL[:-1], "10")
 
 
+@pytest.mark.slow
 def test_quantities_and_rounds_are_given_by_flag_or_file(tmp_path: Path) -> None:
     words = ["--local-quantity", "movement", "--local-quantity", "disagreement", "--local-rounds", "5"]
     found = summary(tmp_path / "a", *SMALL, *LOCAL, *words)
@@ -52,6 +54,7 @@ def test_quantities_and_rounds_are_given_by_flag_or_file(tmp_path: Path) -> None
     assert again["agreement"] == found["agreement"]
 
 
+@pytest.mark.slow
 def test_tolerances_of_agents_and_observer_must_both_hold(tmp_path: Path) -> None:
     found = summary(tmp_path / "a", *SMALL, *LOCAL, "--gradient-tolerance", "1e-4")
     assert found["metrics"]["gradient_norm"] <= 1e-4
@@ -59,6 +62,7 @@ def test_tolerances_of_agents_and_observer_must_both_hold(tmp_path: Path) -> Non
     assert "gradient norm" in found["message"]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_may_be_given_another_local_tolerance(tmp_path: Path) -> None:
     """Or a first one."""
     whole = summary(tmp_path / "whole", *SMALL, *LOCAL)

@@ -70,6 +70,7 @@ def test_an_interruption_while_a_command_is_imported_is_one_line(
     assert capsys.readouterr().err == "decentorth: interrupted\n"
 
 
+@pytest.mark.slow_cases("words2")
 @pytest.mark.ranks
 @pytest.mark.parametrize("words", [["ruun"], ["run", "--topology", "rng"], ["run", "--agents", "2"]])
 def test_on_ranks_a_mistake_is_said_once_and_nobody_waits(words: list[str]) -> None:
@@ -166,6 +167,7 @@ def left_by_its_reader(words: str) -> tuple[str, str]:
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -181,6 +183,7 @@ def test_a_reader_that_leaves_ends_the_command(words: str) -> None:
     assert left_by_its_reader(words) == ("141", "")
 
 
+@pytest.mark.slow
 def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
     """Modules that are None cannot be imported; ranks are refused with what to install."""
     code = (

@@ -151,6 +151,7 @@ def boxes(drawn: Figure) -> list[tuple[str, Any]]:
     return [(name, thing.get_window_extent(renderer)) for name, thing in found] + [("panel", axes.bbox) for axes in drawn.axes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "x_scale", "against", "runs"),
     first_row_is_quick(
@@ -183,6 +184,7 @@ def test_nothing_overlaps_and_widths_are_those_of_papers(width: Any, x_scale: An
             assert not box.shrunk(0.97, 0.97).overlaps(another.shrunk(0.97, 0.97)), (name, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", first_is_quick(["pdf", "svg"]))
 def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path, ending: str) -> None:
     """Type 42 in PDF, text as text in SVG; also by matplotlib's own savefig."""
@@ -234,6 +236,7 @@ def make(folder: Path, config: str, scale: float) -> None:
     writer.close()
 
 
+@pytest.mark.slow
 def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path / "a", "step_size: 0.1\n", 1.0)
     make(tmp_path / "b", "step_size: 0.2\n", 2.0)
@@ -247,6 +250,7 @@ def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow_cases("tokens11-cannot write none/f.png")
 @pytest.mark.parametrize(
     ("tokens", "phrase"),
     [

@@ -55,6 +55,7 @@ def test_the_recipe_of_contributing_works_as_it_is_written() -> None:
     assert re.search(r"heavy_ball.*\n(.*\n)*.*drfgt", done.stdout.partition("All 100")[2])
 
 
+@pytest.mark.slow
 def test_the_problem_of_the_scaffold_passes_its_own_tests() -> None:
     written("trace_sum", "problem")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -122,6 +123,7 @@ def test_help_lists_a_plugin_and_its_settings(capsys: pytest.CaptureFixture[str]
     assert "alpha > 0, or auto." in said
 
 
+@pytest.mark.slow
 def test_worker_processes_have_the_plugin_and_a_changed_one_is_run_anew() -> None:
     pytest.importorskip("joblib")
     path = written("own_workers")

@@ -45,6 +45,7 @@ def pictures(page: str) -> list[str]:
     return [base64.b64decode(data).decode() for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
 
 
+@pytest.mark.slow
 def test_the_report_has_the_numbers_of_the_run(folder: Path) -> None:
     found = rows((folder / "a.html").read_text())
     history, summary = read_history(folder / "a"), json.loads((folder / "a" / "summary.json").read_text())

@@ -40,6 +40,7 @@ def names(name: str) -> list[int]:
     return sorted(int(path.name) for path in kept(Path(name, "checkpoints")))
 
 
+@pytest.mark.slow
 def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
     words = [*SMALL, *"--step-size auto --order adapt-then-combine --record-every 10".split()]
     assert run(*words, "--iterations", "150", "--checkpoint-every", "50", "--out", "a") == 0
@@ -57,6 +58,7 @@ def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
     assert (names("a"), names("b")) == ([50, 100, 150], [200, 250, 300])
 
 
+@pytest.mark.slow
 def test_the_run_goes_on_where_it_is() -> None:
     """It writes checkpoints as before; a checkpoint of its own can be named too, and says where the run is not."""
     assert run(*SMALL, "--iterations", "45", "--checkpoint-every", "20", "--keep-checkpoints", "2", "--out", "a") == 0
@@ -80,6 +82,7 @@ def test_a_run_that_has_ended_is_left_as_it_was() -> None:
     assert {name for name in before if before[name] != after[name]} <= {"started", "seconds", "command", "resumed_from"}
 
 
+@pytest.mark.slow
 def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a") == 0
     again = (
@@ -143,6 +146,7 @@ def runs(folder: Path) -> None:
     do.solve(pca().problem, do.DRFGT(), GRAPHS["ring"](5), iterations=3, checkpoints=do.Checkpoints("python"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs")
 def test_what_is_refused_says_why_and_touches_nothing(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -199,6 +203,7 @@ def test_the_history_is_kept_whole_where_memory_kept_every_second_row(folder: Pa
     assert Path("history.csv").read_text().splitlines() == written[:8]
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,6 +224,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     assert not Path("b20").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_with_a_message_and_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     """Files beyond 40 kB: the history is shorter, the agents' points are longer."""
     words = ["--dimension", "60", "--rank", "10", "--iterations", "60", "--checkpoint-every", "20", "--record-every", "20"]
@@ -245,6 +251,7 @@ def test_a_new_run_in_place_of_an_old_one_leaves_none_of_its_checkpoints() -> No
     assert not Path("a/checkpoints").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals(number: signal.Signals, tmp_path: Path) -> None:
     """SIGTERM ends the run with 143, SIGUSR1 does not; both leave a checkpoint that leads to the bits of an unbroken run."""

@@ -64,6 +64,7 @@ def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFi
         assert final["x"].shape == (10, 50, 20)
 
 
+@pytest.mark.slow
 def test_outputs_agree_with_each_other() -> None:
     assert run(*SMALL, "--out", "a", "--plot") == 0
     names = [".lock", "config.yaml", "final.npz", "history.csv", "history.png", "summary.json"]
@@ -88,6 +89,7 @@ def test_outputs_agree_with_each_other() -> None:
     assert {"python", "numpy", "scipy", "networkx", "mpi4py", "numba", "decentorth"} == set(summary["versions"])
 
 
+@pytest.mark.slow
 def test_a_saved_configuration_reproduces_the_run_exactly(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*SMALL, "--topology", "erdos_renyi:p=0.6", "--seed", "4", "--order", "adapt-then-combine", "--out", "a") == 0
     assert run("--config", "a/config.yaml", "--out", "b") == 0
@@ -104,6 +106,7 @@ def test_a_saved_configuration_reproduces_the_run_exactly(capsys: pytest.Capture
     assert Path("a/config.yaml").read_bytes() == Path("b/config.yaml").read_bytes() == Path("c/config.yaml").read_bytes()
 
 
+@pytest.mark.slow
 def test_tolerances_must_all_hold_and_time_does_not_converge(capsys: pytest.CaptureFixture[str]) -> None:
     easy, hard = ("--consensus-tolerance", "1e3", "--gradient-tolerance", "1e3"), ("--gradient-tolerance", "1e-30")
     loose = easy[:2]
@@ -165,6 +168,7 @@ def test_a_run_that_diverges_says_so_and_leaves_its_history(capsys: pytest.Captu
     assert read_summary("b")["status"] == "left_safe_region"
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*SMALL, "--out", "a") == 0
     first, last = read_history("a"), np.load("a/final.npz")["x"]
@@ -189,6 +193,7 @@ def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -
 HYPERBOLIC = ("--problem", "hevp", "--agents", "1", "--dimension", "6")
 
 
+@pytest.mark.slow
 def test_a_floor_of_the_objective_ends_a_run() -> None:
     assert run(*HYPERBOLIC, "--algorithm", "gs_jobcd", "--objective-below", "1e3", "--out", "a") == 0
     assert (read_summary("a")["status"], read_summary("a")["iterations"]) == ("objective_floor", 0)
@@ -210,6 +215,7 @@ def test_an_objective_without_a_minimum_is_named(capsys: pytest.CaptureFixture[s
     assert main([*printed, "--gradient-tolerance", "1e-300", "--require-converged"]) == 4
 
 
+@pytest.mark.slow
 def test_a_knowledge_graph_by_path_is_judged_by_its_test_triples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "graph").mkdir()
     triples = [f"e{i}\tnext\te{(i + 1) % 9}\n" for i in range(9)] + [f"e{(i + 1) % 9}\tbefore\te{i}\n" for i in range(9)]
@@ -551,6 +557,7 @@ def test_help_and_version_on_standard_output(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("decentorth 0.")
 
 
+@pytest.mark.slow
 def test_a_method_of_ones_own_joins_by_name(folder: Path) -> None:
     (folder / "mine.py").write_text(own_method("decentorth.run"))
     words = ["--algorithm", "averaging", "--rounds", "3", *SMALL, "--out", str(folder / "a"), "--quiet"]
@@ -561,6 +568,7 @@ def test_a_method_of_ones_own_joins_by_name(folder: Path) -> None:
     assert summary["metrics"]["consensus_error"] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_commands_of_one_process() -> None:
     rng = np.random.default_rng(3)
     np.save("my.npy", rng.standard_normal((60, 6)))
@@ -617,6 +625,7 @@ GENERATED = {
 }
 
 
+@pytest.mark.slow_cases("matrix_completion")
 @pytest.mark.parametrize("problem", GENERATED)
 def test_generated_problems_with_nothing_tuned(problem: str) -> None:
     """A known answer is approached, and the summary says in which measure."""
@@ -627,6 +636,7 @@ def test_generated_problems_with_nothing_tuned(problem: str) -> None:
     assert summary["metrics"]["error"] < most < history["error"][0]
 
 
+@pytest.mark.slow_cases("words1-nan")
 @pytest.mark.ranks
 @pytest.mark.usefixtures("bad_files")
 @pytest.mark.parametrize(
@@ -647,6 +657,7 @@ def test_bad_input_on_ranks_is_printed_once(words: list[str], phrase: str, folde
     assert "Traceback" not in job.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "decentorth.run", "--iterations", "100000000", "--quiet", "--out", str(tmp_path / "a")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
@@ -673,6 +684,7 @@ def eventful(folder: Path, rank: int, events: str, *words: str, ranks: int = 0) 
     return job, {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("events", "code"),
     [
@@ -692,12 +704,14 @@ def test_a_signal_waits_until_the_folder_is_whole(ranks: int, events: str, code:
     assert read_summary("a")["status"] == "iterations"
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_ends_the_run_while_it_writes(folder: Path) -> None:
     job, files = eventful(folder / "a", 0, "end:SIGINT,end:SIGINT")
     assert (job.returncode, files) == (130, {".lock", "config.yaml", "history.csv"}), job.report()
     assert job.stderr == f"decentorth: interrupted; the history so far is in {folder}/a/history.csv\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "code"), [("SIGINT", 130), ("SIGHUP", 143)])
 def test_an_ending_leaves_a_checkpoint_and_results(ending: str, code: int, folder: Path) -> None:
     job, files = eventful(folder / "a", 0, f"loop:{ending}", "--checkpoint-every", "1h")
@@ -708,6 +722,7 @@ def test_an_ending_leaves_a_checkpoint_and_results(ending: str, code: int, folde
     assert [path.name for path in kept(folder / "a" / "checkpoints")] == [f"{summary['iterations']:09d}"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_without_a_folder_promises_no_history() -> None:
     words = ["--iterations", "100000000"]
     command = [sys.executable, "-m", "decentorth.run", *words]
@@ -815,6 +830,7 @@ def test_a_second_run_in_a_folder_is_refused(ranks: int, folder: Path) -> None:
 FULL = "decentorth: cannot write to standard output (No space left on device); nothing more is printed\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("streams", "code", "prints", "said"),
     [
@@ -839,6 +855,7 @@ def test_a_run_does_without_streams_that_cannot_be_written_to(
         assert read_history("a")["iteration"][-1] == 40
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_fault() -> None:
     pipe = f"{sys.executable} -m decentorth.run --iterations 20000 | head -n 1; exit ${{PIPESTATUS[0]}}"
     root = Path(__file__).parents[2]

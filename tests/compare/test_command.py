@@ -51,6 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     assert {path.name for path in made.iterdir()} == FILES
     settings = ProcrustesSettings(dimension=5, rank=2, rows=4)
@@ -70,6 +71,7 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     assert any(row["reached"] == "2" for row in expected)
 
 
+@pytest.mark.slow
 def test_the_same_command_makes_nothing_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()}
     assert len(before) == 2 * (3 + 2)
@@ -258,6 +260,7 @@ def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     assert len(read(tmp_path / "o" / "trials.csv")) == 10
 
 
+@pytest.mark.slow
 def test_modelled_seconds_do_not_need_the_runs_again(made: Path, tmp_path: Path) -> None:
     """Another network: the same runs, another column, as the model says."""
     words = ["--config", str(made / "comparison.yaml"), "--network", "ideal:latency=1,compute=0", "--out", str(made), "--overwrite"]

@@ -47,6 +47,7 @@ def found() -> Comparison:
     return small(algorithms=(CTA, ATC, WILD))
 
 
+@pytest.mark.slow
 def test_every_method_gets_the_same_data_start_and_network(found: Comparison) -> None:
     digests = [[trace.digest for trace in entry.traces] for entry in found.entries]
     assert digests[0] == digests[1] == digests[2]
@@ -71,6 +72,7 @@ def test_a_problem_that_is_another_each_time_is_refused() -> None:
         compare(careless, (CTA, ATC), graph(0), Rules(trials=1, iterations=3))
 
 
+@pytest.mark.slow
 def test_the_table_is_made_of_the_histories(found: Comparison) -> None:
     """Every number again, from runs by `solve` with every iteration looked at, and a median by sorting."""
     for label, order in ORDERS.items():
@@ -97,6 +99,7 @@ def test_the_table_is_made_of_the_histories(found: Comparison) -> None:
                     assert shown == true if math.isinf(true) else true <= shown <= 1.0101 * true + 1e-9
 
 
+@pytest.mark.slow
 def test_every_iteration_can_be_looked_at() -> None:
     exact, near = small(rules=Rules(trials=1, iterations=300, resolution=0.0)), small(rules=Rules(trials=1, iterations=300))
     for one, other in zip(exact.lines, near.lines, strict=True):
@@ -132,6 +135,7 @@ def test_modelled_seconds_are_those_of_the_model(found: Comparison) -> None:
             assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
 
 
+@pytest.mark.slow
 def test_parallel_processes_take_functions_of_any_kind() -> None:
     """Those without a name at the top of a module too, and what they hold."""
     data = np.random.default_rng(3).standard_normal((AGENTS, 9, 6))
@@ -181,6 +185,7 @@ def test_different_minimisers_are_told(found: Comparison) -> None:
         assert [note[: len(told[0])] for note in notes(changed) if "different minimisers" in note] == told
 
 
+@pytest.mark.slow
 def test_a_time_varying_network_needs_given_steps() -> None:
     sequence = tp.sequence_from_name("random_matching", AGENTS)
     rules = Rules(trials=1, iterations=400, tolerances=(4.0, 2.0, 1.0, 0.1))

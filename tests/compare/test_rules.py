@@ -31,6 +31,7 @@ def test_steps_are_powers_of_two_about_the_methods_own(grid: int) -> None:
     assert factors[0] * factors[-1] in (1.0, 2.0)
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True)
 @given(st.integers(1, 50_000), st.sampled_from([0.003, 0.01, 0.05, 0.3]))
 def test_counts_are_too_high_by_the_resolution_at_most(iterations: int, resolution: float) -> None:

@@ -62,6 +62,7 @@ def cells(found: Comparison, form: Any) -> Iterator[tuple[float, list[str]]]:
             yield tolerance, [part.replace(r"\_", "_") for part in parts]
 
 
+@pytest.mark.slow_cases("markdown")
 @pytest.mark.parametrize("form", ["markdown", "latex"])
 def test_text_tables_read_back_to_the_same_numbers(found: Comparison, form: Any) -> None:
     lines = [line for tolerance in found.shown for line in found.lines if line.tolerance == tolerance]
@@ -118,6 +119,7 @@ def test_whole_numbers_are_shown_whole() -> None:
     assert [number(value, "bytes") for value in (1.234567e9, 8.0)] == ["1235", "8e-06"]
 
 
+@pytest.mark.slow
 def test_files(found: Comparison, tmp_path: Path) -> None:
     save(found, tmp_path / "new")
     files = {path.name for path in (tmp_path / "new").iterdir()}
@@ -175,6 +177,7 @@ def boxes(drawn: Figure) -> list[Any]:
     return [thing.get_tightbbox(canvas.get_renderer()).shrunk(0.99, 0.99) for thing in things]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metrics", [(), ("gradient_norm", "consensus_rms", "feasibility")])
 def test_a_figure_has_a_panel_for_each_cost_and_nothing_overlaps(found: Comparison, metrics: tuple[str, ...]) -> None:
     drawn = figure(found, metrics)
@@ -205,6 +208,7 @@ def test_lines_of_a_figure_are_the_curves(found: Comparison) -> None:
         assert [line.get_ydata()[0] for line in axes.lines if line.get_gid() == "tolerance"] == list(found.shown)  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
     some = small(algorithms={"drfgt": DRFGT(), "template": Template()}, rules=replace(RULES, trials=1))
     (row,) = [drawn.axes for drawn in [figure(some, ("tracking_error",))]]

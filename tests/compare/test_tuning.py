@@ -66,6 +66,7 @@ def test_every_method_has_the_same_budget(tuned: Comparison) -> None:
         assert all(trace.history["iteration"][-1] <= TUNED.iterations for one in entry.tried for trace in one.traces)
 
 
+@pytest.mark.slow
 def test_the_grid_is_centred_at_the_methods_own_step(tuned: Comparison) -> None:
     for label, entry in zip((CTA, ATC), tuned.entries, strict=True):
         order: Any = label.partition("=")[2]
@@ -77,6 +78,7 @@ def test_the_grid_is_centred_at_the_methods_own_step(tuned: Comparison) -> None:
                 assert one.algorithm == DRFGT(order=order, step_size=centre * one.factor)
 
 
+@pytest.mark.slow
 def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
     for entry in tuned.entries:
         for seed, trace in zip((0, 1), entry.traces, strict=True):

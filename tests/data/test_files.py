@@ -552,6 +552,7 @@ def test_wrong_rows_are_refused(rows: list[object], error: type[Exception], says
         load_rows(tmp_path / "a.npy", np.array(rows))
 
 
+@pytest.mark.slow
 def test_what_unpacks_out_of_proportion_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
     """Files of a few megabytes that would become gigabytes: packed zeros, entries and white space."""
     zeros = gzip.compress(bytes(2**24))
@@ -587,6 +588,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert int(kilobytes) < 2**20
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_into_memory_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     path.write_bytes(npy_header("<f8", (2**28, 1)))

@@ -37,6 +37,7 @@ def even_sizes(m: int, n_agents: int) -> list[int]:
     return [m // n_agents + (i < m % n_agents) for i in range(n_agents)]
 
 
+@pytest.mark.slow
 @given(labelled(), st.sampled_from(KINDS), st.integers(0, 2**70), st.floats(1e-300, 1e12))
 def test_every_sample_is_with_exactly_one_agent(case: tuple[Labels, int], kind: str, seed: int, alpha: float) -> None:
     labels, n_agents = case
@@ -60,6 +61,7 @@ def test_without_shuffle_agents_get_consecutive_runs(m: int, data: st.DataObject
     assert np.array_equal(np.concatenate(parts), np.arange(m))
 
 
+@pytest.mark.slow
 @given(labelled(), st.integers(0, 5))
 def test_by_label_agents_follow_the_order_of_the_labels(case: tuple[Labels, int], seed: int) -> None:
     labels, n_agents = case

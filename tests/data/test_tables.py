@@ -103,6 +103,7 @@ def test_labels_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
         load_labels(tmp_path / "a.txt")
 
 
+@pytest.mark.slow
 def test_labels_in_parquet_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     named = Columns(("x",), "label")
     arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
@@ -115,6 +116,7 @@ def test_labels_in_parquet_that_are_not_utf_8_are_refused(tmp_path: Path) -> Non
         _ = MatrixFile(tmp_path / "latin-1.parquet", named).labels
 
 
+@pytest.mark.slow
 def test_a_long_label_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("label,x\n" + "a,1\n" * 10**4 + f"{'x' * 10**5},1\n")
     tracemalloc.start()
@@ -124,6 +126,7 @@ def test_a_long_label_is_refused_before_it_fills_the_memory(tmp_path: Path) -> N
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_nan_of_parquet_that_is_not_null_is_missing(tmp_path: Path) -> None:
     arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     parquet.write_table(arrow.table({"label": arrow.array([1.0, np.nan]), "x": [1.0, 2.0]}), tmp_path / "a.parquet")
@@ -167,6 +170,7 @@ def test_text_without_names_has_numbers_for_names(tmp_path: Path) -> None:
         MatrixFile(tmp_path / "a.npy", Columns(("a",)))
 
 
+@pytest.mark.slow
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     data = Path(saved(FRAME, "parquet", tmp_path)).read_bytes()
     for number, spoilt in enumerate((data[:-20], data[:40] + b"\xff" * 60 + data[100:], b"PAR1")):
@@ -267,6 +271,7 @@ def test_sparse_mat_files_whose_places_are_damaged_are_refused(starts: list[int]
         load_matrix(tmp_path / "a.mat")
 
 
+@pytest.mark.slow
 def test_sparse_logical_mat_files_are_sparse(tmp_path: Path) -> None:
     path = tmp_path / "a.mat"
     entries = (np.ones(3, dtype=bool), ([0, 1, 2], [0, 5, 29999]))
@@ -287,6 +292,7 @@ def test_sparse_logical_mat_files_are_sparse(tmp_path: Path) -> None:
     assert np.array_equal(load_matrix(path), [[1, 0, 1], [0, 1, 0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "most", "says"), [("SECONDS", 0.01, "was not read in 0.01 s"), ("MEMORY", 2**28, "")])
 def test_a_mat_file_beyond_the_limits_of_its_child_is_refused(
     limit: str, most: float, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

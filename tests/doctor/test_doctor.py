@@ -87,6 +87,7 @@ def test_a_launcher_of_another_mpi_on_path(tmp_path: Path) -> None:
     assert not Path(ROOT, "started").exists()
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_launcher_that_fails(tmp_path: Path) -> None:
     code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", "echo no such host >&2; exit 7"))
@@ -124,6 +125,7 @@ def test_no_mpi_library() -> None:
     assert job.stdout.count("The main job does not work: mpirun -n 2 python -m decentorth.run") == 1, job.report()
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_launcher_of_another_mpi_around_us() -> None:
     """Its variables are there, but the library is not its own: said before the library is started, which would end the process."""
@@ -175,6 +177,7 @@ def test_machines_that_differ_are_named() -> None:
     assert "rank 1 has EPYC on b, unlike rank 0 on a" in said.found
 
 
+@pytest.mark.slow
 def test_threads_and_extras_are_those_of_this_project() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras.keys() >= EXTRAS.keys()

@@ -131,6 +131,7 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
         np.testing.assert_allclose(back, LinearRegression().fit(scores, view).predict(scores), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", first_is_quick(["auto", "cdadt"]))
 def test_agents_find_the_correlations_of_all_samples(algorithm: str) -> None:
     """Nobody knows the covariances; every sample counts the same, although the agents have unequally many, of different digits."""

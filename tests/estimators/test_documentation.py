@@ -10,6 +10,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
 
 
+@pytest.mark.slow
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S))
     names: dict[str, object] = {}

@@ -133,6 +133,7 @@ def test_agents_find_the_sources_of_all_samples() -> None:
     assert found.n_samples_seen_ == 5000
 
 
+@pytest.mark.slow_cases("50")
 @pytest.mark.parametrize("batch", [50, 60_000])
 def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int) -> None:
     """The statistical error of all samples, and little more."""
@@ -178,6 +179,7 @@ def test_batches_are_their_iteration() -> None:
     np.testing.assert_allclose(np.abs(found.mixing_), np.abs(mixing[:, order]), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_more_passes_approach_the_fit() -> None:
     X, _ = mixed(6000)
     fitted, found = ICA(random_state=0).fit(X), ICA(random_state=0)

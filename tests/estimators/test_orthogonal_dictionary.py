@@ -30,6 +30,7 @@ def planted(d: int = 12, samples: int = 1500, seed: int = 0) -> tuple[Array, Arr
 REDRAWN = RSSM(blocks=4, step_size="geometric:initial=3e-3,ratio=0.98", block_partition="redraw")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", first_is_quick([{}, {"algorithm": "rsm", "step_size": "geometric:initial=3e-3,ratio=0.97"}, {"algorithm": REDRAWN}])
 )
@@ -45,6 +46,7 @@ def test_the_dictionary_is_found(settings: dict[str, Any]) -> None:
         np.testing.assert_allclose(found.inverse_transform(sparse), scale * X, atol=1e-12 * scale * np.abs(X).max())
 
 
+@pytest.mark.slow
 def test_agents_find_the_same_dictionary() -> None:
     """Unequally many samples each."""
     X, atoms = planted(seed=1)
@@ -55,6 +57,7 @@ def test_agents_find_the_same_dictionary() -> None:
     np.testing.assert_allclose(found.sizes_, np.abs(X @ atoms.T).mean(axis=0), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_clones_pickles_and_too_few_iterations() -> None:
     X, _ = planted()
     found = OrthogonalDictionary(random_state=3).fit(X)

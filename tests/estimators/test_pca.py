@@ -82,6 +82,7 @@ def test_data_that_does_not_vary() -> None:
     np.testing.assert_allclose(found.inverse_transform(found.transform(np.full((1, 3), 7.0))), 7.0)
 
 
+@pytest.mark.slow_cases("rextra")
 @pytest.mark.parametrize("algorithm", ["auto", "drfgt", "rextra"])
 def test_agents_find_the_components_of_all_samples(algorithm: str) -> None:
     """Every sample counts the same, although the agents have unequally many, of different digits."""
@@ -103,6 +104,7 @@ def test_the_weights_of_agents_are_those_of_the_problem(weights: Any) -> None:
     assert found.explained_variance_.sum() == pytest.approx(value * len(X) / (len(X) - 1), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_agents_stop_once_they_agree_too() -> None:
     """Along a path the mean comes near to the answer before the agents come near to it."""
     X = np.random.default_rng(0).standard_normal((400, 6)) * np.array([3.0, 2.5, 1.0, 0.8, 0.5, 0.3])

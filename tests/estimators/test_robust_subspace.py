@@ -40,6 +40,7 @@ def projection(components: Array) -> Array:
     return components.T @ components
 
 
+@pytest.mark.slow_cases("algorithm1")
 @pytest.mark.parametrize("algorithm", ["auto", RSSM(blocks=4, step_size="geometric:initial=2,ratio=0.985")])
 def test_the_subspace_is_found_among_outliers(algorithm: Any) -> None:
     """To 1e-5, and scores tell outliers apart; principal components are nowhere near."""
@@ -64,6 +65,7 @@ def test_components_are_principal_axes_on_the_sphere() -> None:
     assert all(row[np.abs(row).argmax()] > 0 for row in found.components_)
 
 
+@pytest.mark.slow
 def test_location_scale_and_coordinates() -> None:
     """The median; neither the samples' unit nor where they are matters, and what lies in the subspace comes back."""
     X, _, _ = planted()
@@ -80,6 +82,7 @@ def test_location_scale_and_coordinates() -> None:
     assert plain.score_samples(plain.location_[None])[0] == 0.0
 
 
+@pytest.mark.slow
 def test_agents_find_what_one_place_finds() -> None:
     """Unequally many samples each, some outliers only; every sample counts the same, so the division does not matter."""
     X, inlier, subspace = planted(seed=1)
@@ -106,6 +109,7 @@ def test_agents_find_what_one_place_finds() -> None:
     assert mean_distance(found) < 0.9 * mean_distance(pca)
 
 
+@pytest.mark.slow
 def test_pipelines_frames_clones_and_pickles() -> None:
     X, _, _ = planted()
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(12)])

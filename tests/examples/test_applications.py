@@ -105,6 +105,7 @@ def test_a_stations_filter_over_lossy_links_is_that_of_scipy(sensors: Any) -> No
         assert found["average of own answers, server"][0] > 1e-3
 
 
+@pytest.mark.slow
 def test_hospitals_read_a_table_with_a_column_of_sites(tmp_path: Path, hospitals: Any) -> None:
     """The rows of the sites are interleaved; with a file of sites beside an array there is the same table."""
     sites = three_sites()
@@ -124,6 +125,7 @@ def test_hospitals_read_a_table_with_a_column_of_sites(tmp_path: Path, hospitals
     assert found["correlations"][0][0][1] < 1e-6
 
 
+@pytest.mark.slow
 def test_sensors_read_two_recordings(tmp_path: Path, sensors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each station takes its own means away."""
     noise, signals = (np.concatenate(parts) for parts in sensors.generated(n_stations=6, n_sensors=5))

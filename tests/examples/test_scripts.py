@@ -14,6 +14,7 @@ from tests.support.examples import run
 from tests.support.mpi import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_solve_converges_and_says_the_same_alone_and_on_three_ranks() -> None:
     alone = run("examples/solve.py")
@@ -21,6 +22,7 @@ def test_solve_converges_and_says_the_same_alone_and_on_three_ranks() -> None:
     assert run("examples/solve.py", ranks=3) == alone
 
 
+@pytest.mark.slow
 def test_own_problem_becomes_stationary_in_consensus() -> None:
     values = re.search(r"-> (\S+), consensus (\S+)", run("examples/own_problem.py"))
     assert values is not None

@@ -167,6 +167,7 @@ assert solve(far, JJOBCD(varsigma=1e-6), x0=start, iterations=50).status == "div
 """
 
 
+@pytest.mark.slow
 def test_python_runs_the_same_loops_without_numba() -> None:
     """To rounding, after a line that says what to install."""
     pytest.importorskip("numba")

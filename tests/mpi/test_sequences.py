@@ -20,6 +20,7 @@ def sha256(topology: str, ranks: int, folder: Path) -> str:
     return str(json.loads((out / "summary.json").read_text())["iterates_sha256"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "topology", ["one_peer_exponential", pytest.param("link_failures:p=0.3@torus:4x4", marks=pytest.mark.slow)]
 )

@@ -128,6 +128,7 @@ def cuts(W: Weights, bounds: Index) -> int:
     return sum(int(dense[:border, border:].sum()) for border in bounds[1:-1])
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(n=st.integers(1, 60), density=st.floats(0, 0.3), seed=st.integers(0, 1000), data=st.data())
 def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, seed: int, data: st.DataObject) -> None:

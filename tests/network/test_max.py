@@ -21,6 +21,7 @@ RANKS = (1, 2, 3, 7, 10)
 graphs = st.tuples(st.integers(1, 12), st.sampled_from([0.0, 0.2, 0.6, 1.0]), st.integers(0, 999))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(graph=graphs, data=st.data())
 def test_after_r_rounds_it_is_the_maximum_within_r_edges(graph: tuple[int, float, int], data: st.DataObject) -> None:
@@ -47,6 +48,7 @@ def test_after_r_rounds_it_is_the_maximum_within_r_edges(graph: tuple[int, float
     assert (network.rounds, network.messages, network.bytes) == (rounds, rounds * edges, rounds * edges * 8 * 4)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(graph=graphs, data=st.data())
 def test_the_plans_of_any_ranks_find_the_same(graph: tuple[int, float, int], data: st.DataObject) -> None:
@@ -143,6 +145,7 @@ def test_on_a_bad_channel_the_same_is_found_and_more_is_sent(faults: str) -> Non
         assert set(agents) <= set(clean)
 
 
+@pytest.mark.slow
 def test_each_message_is_sent_until_it_arrives() -> None:
     """At loss p in 1 / (1 - p) messages on average, and in as many rounds as the unluckiest of all needs."""
     W, p, rounds = GRAPHS["ring"](10), 0.4, 2000

@@ -280,6 +280,19 @@ PROBLEMS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow_cases(
+    "pca, each rank loading its own-10",
+    "pca, each rank loading its own-7",
+    "pca-10",
+    "pca-7",
+    "procrustes, published-10",
+    "procrustes, published-2",
+    "procrustes, published-3",
+    "procrustes, published-7",
+    "procrustes, wide-10",
+    "procrustes, wide-3",
+    "procrustes, wide-7",
+)
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_run_over_ranks_has_the_bits_of_one_process(name: str, ranks: int) -> None:

@@ -100,6 +100,7 @@ def test_permutations_are_permutations() -> None:
         np.testing.assert_array_equal(np.sort(streams.permutation("blocks", 4, n)), np.arange(n))
 
 
+@pytest.mark.slow
 def test_permutations_are_uniform() -> None:
     """All 24 orders of four, equally often over the iterations."""
     streams = CounterStreams(2, slice(0, 1))

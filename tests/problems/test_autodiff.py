@@ -34,6 +34,7 @@ def made(library: Any, f: Any = pca, **more: Any) -> Any:
     return from_function(f, Stiefel(D, R), backend=library, **{"data": DATA, **more})
 
 
+@pytest.mark.slow_cases("jax-numbers", "jax-unequal")
 @pytest.mark.parametrize(
     ("library", "given"),
     [*(("autograd", given) for given in ("stacked", "list", "unequal", "numbers")), ("jax", "unequal"), ("jax", "numbers")],
@@ -61,6 +62,7 @@ def network(a: Any, x: Any) -> Any:
     return jnp.mean(jnp.tanh(a @ x) ** 2) + jnp.linalg.norm(x) + jnp.exp(jnp.sum(a) / 100.0)
 
 
+@pytest.mark.slow_cases("jax")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_part_has_the_bits_of_the_whole(library: str) -> None:
     problem = made(library, network if library == "jax" else pca)
@@ -72,6 +74,7 @@ def test_every_part_has_the_bits_of_the_whole(library: str) -> None:
         assert [a.tobytes() for a in found] == [a[own].tobytes() for a in whole]
 
 
+@pytest.mark.slow
 def test_stacked_data_are_not_copied_and_float32_gets_a_warning() -> None:
     problem = made("autograd")
     assert np.shares_memory(problem._own, DATA)
@@ -81,6 +84,7 @@ def test_stacked_data_are_not_copied_and_float32_gets_a_warning() -> None:
         made("jax", lambda a, x: pca(jnp.float32(a), jnp.float32(x)))
 
 
+@pytest.mark.slow
 def test_auto_is_the_library_that_can_differentiate_the_function() -> None:
     import autograd.numpy as np_
     import jax.numpy as jnp
@@ -137,6 +141,7 @@ def test_flat_products_have_the_fields_of_their_parts() -> None:
     assert flat.feasibility(flat.project(x)).max() < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_an_own_objective_becomes_a_figure(library: str, tmp_path: Path) -> None:
     """In the script and in the notebook, by at most 15 lines each."""

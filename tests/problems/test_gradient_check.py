@@ -22,6 +22,7 @@ from tests.support.mpi import HUNG, ROOT
 ALONE = ("hevp", "hspp", "lda", "ultrae")
 
 
+@pytest.mark.slow_cases("ultrae")
 @pytest.mark.parametrize("name", registry.problems.names())
 def test_every_shipped_gradient_fits_its_value(name: str) -> None:
     n = 1 if name in ALONE else 5
@@ -93,6 +94,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_slope_or_refuses_the_gradient(tmp_path: Path) -> None:
     script = tmp_path / "bent.py"
     script.write_text(WRONG)

@@ -61,6 +61,7 @@ def test_gradients_of_batches_are_the_formula(name: str, size: int) -> None:
     assert found.flags.writeable
 
 
+@pytest.mark.slow_cases("pca-shape1", "procrustes-shape1")
 @pytest.mark.parametrize("shape", [(90, 15), (784, 10), (5, 1), (1, 1)])
 @names
 def test_other_shapes_in_parts_have_the_bits_of_the_whole(name: str, shape: tuple[int, int]) -> None:

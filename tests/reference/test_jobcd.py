@@ -22,6 +22,7 @@ def group(signs: tuple[float, float], number: int) -> list[Array]:
     return [sign * np.cosh(t) * one + np.sinh(t) * two for t in mu for one, two, sign in families]
 
 
+@pytest.mark.slow_cases("signs0")
 @pytest.mark.parametrize("signs", first_is_quick([(1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0)]))
 def test_no_other_matrix_of_the_group_is_better(signs: tuple[float, float]) -> None:
     rng, J = np.random.default_rng(0), np.diag(signs)

@@ -148,6 +148,7 @@ def as_bytes(arrays: Arrays) -> dict[str, Any]:
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 12),
@@ -216,6 +217,7 @@ def test_checkpoints_change_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == [58, 59, 60]
 
 
+@pytest.mark.slow_cases("0")
 @pytest.mark.parametrize("stop", [0, 1, 19, 20, 33, 59, 60])
 def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
     """With equally spaced rows nothing tells an extended run from one without a stop; seconds add up."""
@@ -237,6 +239,7 @@ def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> 
         assert bits(run(iterations=300, resume=path)) == bits(whole)
 
 
+@pytest.mark.slow
 def test_an_extended_run_keeps_its_rows_and_takes_the_new_schedule_from_there_on(tmp_path: Path) -> None:
     run(tmp_path, 100)
     again = run(iterations=900, resume=tmp_path)
@@ -252,6 +255,7 @@ def test_a_row_that_is_due_where_a_run_goes_on_is_recorded(tmp_path: Path) -> No
     assert again.history["iteration"].tolist() == [0, 22, 33, 44]
 
 
+@pytest.mark.slow
 def test_a_converged_run_stops_where_it_was_unless_asked_for_more(tmp_path: Path) -> None:
     first = run(tmp_path, 5000, stopping=GradientNorm(1e-3))
     assert first.status == "converged"
@@ -261,6 +265,7 @@ def test_a_converged_run_stops_where_it_was_unless_asked_for_more(tmp_path: Path
     assert further.state.k > first.state.k
 
 
+@pytest.mark.slow
 def test_one_process_and_ranks_take_turns(tmp_path: Path) -> None:
     """Written by 1, then 3, then 2 ranks, among whom the agents are divided differently."""
 
@@ -278,6 +283,7 @@ def test_one_process_and_ranks_take_turns(tmp_path: Path) -> None:
     assert until(60, "serial") == (whole.iterates_sha256, history)
 
 
+@pytest.mark.slow
 def test_a_time_varying_network_goes_on_with_its_round(tmp_path: Path) -> None:
     import topologies as tp
 
@@ -354,6 +360,7 @@ def test_checkpoints_of_another_run_are_not_touched(tmp_path: Path) -> None:
     assert names(tmp_path) == [20, 40, 60]
 
 
+@pytest.mark.slow
 def test_time_between_checkpoints(tmp_path: Path) -> None:
     """A due time is seen at every look, and looks come soon."""
     run(tmp_path, 400, checkpoints=Checkpoints(tmp_path, every="0.000001s", keep=1000), rows=2)
@@ -408,6 +415,7 @@ def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
         signal.signal(number, before)
 
 
+@pytest.mark.slow
 def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None:
     kept_all = Checkpoints(tmp_path, keep=100)
     result = run(tmp_path, record_every=1, metrics=[Sends(signal.SIGUSR1, 1)], checkpoints=kept_all)
@@ -847,6 +855,7 @@ class Counting(SerialCommunicator):
         return values
 
 
+@pytest.mark.slow
 def test_looks_are_seldom(tmp_path: Path) -> None:
     """In a quarter of a second, however short the iterations: at 1, 5, 21, 85, 341 and 1365, where spans have grown fourfold."""
     alone, watched = Counting(), Counting()

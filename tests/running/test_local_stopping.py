@@ -294,6 +294,7 @@ def bits(result: Result) -> tuple[Any, ...]:
     return result.x.tobytes(), history, result.status, result.message, result.agreement.tally, result.agreement.latest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "channel"),
     [

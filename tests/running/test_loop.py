@@ -35,6 +35,7 @@ N = 5
 RING = GRAPHS["ring"](N)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(iterations=st.integers(0, 100_000), rows=st.integers(2, 400))
 def test_the_schedule_is_log_spaced_from_first_to_last(iterations: int, rows: int) -> None:
@@ -259,6 +260,7 @@ def spoilt(name: str) -> FunctionProblem[Stiefel]:
     return FunctionProblem(value, gradient, Stiefel(4, 1), 3)
 
 
+@pytest.mark.slow_cases("DPRGT-None", "DPRGT-sleep:p=0.2", "DRFGT-delay:rounds=2", "DRFGT-sleep:p=0.2")
 @pytest.mark.parametrize(
     ("method", "channel"),
     [
@@ -332,6 +334,7 @@ def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.L
     assert [record.message for record in caplog.records] == [words]
 
 
+@pytest.mark.slow
 def test_divergence_on_a_bad_channel_names_a_smaller_step_and_no_momentum() -> None:
     """Automatic steps and momentum know nothing of the channel."""
     problem = CCASettings(data="synthetic").problem(10, 0)
@@ -340,6 +343,7 @@ def test_divergence_on_a_bad_channel_names_a_smaller_step_and_no_momentum() -> N
     assert f"try a smaller step size than auto, as {result.state.step_size.max() / 5.0:.2g}, or momentum 0" in result.message
 
 
+@pytest.mark.slow
 def test_a_run_that_leaves_its_region_stops() -> None:
     case = procrustes()
     L = max(case.lipschitz)
@@ -517,6 +521,7 @@ def blas_threads() -> set[int]:
     return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
 
 
+@pytest.mark.slow_cases("gradient")
 @pytest.mark.parametrize("moment", ["build", "value", "gradient"])
 def test_one_blas_thread_wherever_bits_are_made(moment: str) -> None:
     """Products of large matrices depend on the number of threads; the user's own number is back afterwards."""

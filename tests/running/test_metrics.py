@@ -255,6 +255,7 @@ def test_distances_are_measured_whatever_their_size(power: int) -> None:
             assert values[name] == np.ldexp(usual[name], power), name
 
 
+@pytest.mark.slow
 def test_a_run_on_tiny_data_has_not_converged_at_once() -> None:
     """Data, step and penalty in proportion: the bits of the run on ordinary data, and gradients times the square of the scale."""
     data, s = samples(UNEVEN[:5], 12, 0), 2.0**-270

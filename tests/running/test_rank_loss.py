@@ -120,6 +120,7 @@ LEAVABLE = [
 ]
 
 
+@pytest.mark.slow_cases("drfgt-numba")
 @pytest.mark.parametrize("method", LEAVABLE, ids=lambda method: method.name)
 def test_every_method_goes_on_from_unlike_points(method: Method) -> None:
     """And the mean of the trackers is that of the fields of those that are left, from the first iteration on."""
@@ -134,6 +135,7 @@ def test_every_method_goes_on_from_unlike_points(method: Method) -> None:
             assert gap < 1e-13 * np.linalg.norm(state.field)
 
 
+@pytest.mark.slow_cases("algorithm1", "algorithm2", "algorithm3")
 @pytest.mark.parametrize("algorithm", [DRFGT(), DRGTA(), DPRGT(), DeEPCA(rounds=3)])
 def test_the_others_find_their_own_answer(algorithm: Any) -> None:
     """The leading eigenvectors of the mean over those that are left, which are not those of the mean over all."""
@@ -200,6 +202,7 @@ def gathered(results: dict[int, Result]) -> Array:
     return np.concatenate([results[rank].x for rank in sorted(results)])
 
 
+@pytest.mark.slow_cases("(0, 3)-2", "(0, 3)-3", "(0,)-1", "(1, 2)-2", "(1, 2)-3", "(1,)-3")
 @pytest.mark.parametrize(
     ("dying", "seed"), [*product([(0,)], (0, 1)), *product([(1,), (1, 2), (0, 3)], (2, 3))], ids=lambda value: str(value)
 )
@@ -225,6 +228,7 @@ def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...]
     np.testing.assert_array_equal(np.diff(one.history["rounds"]) > 0, True)
 
 
+@pytest.mark.slow
 def test_nothing_lost_changes_nothing(monkeypatch: Any) -> None:
     monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.ring(N))
@@ -261,6 +265,7 @@ def test_a_constraint_that_all_agents_make_is_refused() -> None:
         solve(own_pencils(), DRFGT(), GRAPHS["ring"](5), on_rank_loss="shrink")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, tmp_path: Any) -> None:
     """On any number of ranks that each have somebody left, with the bits of a run without a stop; and can lose more."""
@@ -279,6 +284,7 @@ def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, 
     assert results[0].history["objective"][:9].tobytes() == stopped.history["objective"].tobytes()
 
 
+@pytest.mark.slow
 def test_a_rank_with_nobody_left_cannot_resume(monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.complete(N))

@@ -27,6 +27,7 @@ def solved(recorder: Any = None) -> Any:
     return result
 
 
+@pytest.mark.slow
 def test_parquet_has_every_row_bit_for_bit(tmp_path: Path) -> None:
     from pyarrow import parquet
 
@@ -38,6 +39,7 @@ def test_parquet_has_every_row_bit_for_bit(tmp_path: Path) -> None:
         assert np.array_equal(table[name].to_numpy(), history[name])
 
 
+@pytest.mark.slow
 def test_tensorboard_has_every_row_in_single_precision(tmp_path: Path) -> None:
     from tensorboardX.proto.event_pb2 import Event
 
@@ -56,6 +58,7 @@ def test_tensorboard_has_every_row_in_single_precision(tmp_path: Path) -> None:
             assert found[name, step] == np.float32(value)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_has_every_row(tmp_path: Path) -> None:
     mlflow: Any = importlib.import_module("mlflow")
@@ -70,6 +73,7 @@ def test_mlflow_has_every_row(tmp_path: Path) -> None:
         assert kept == dict(zip(history["iteration"].tolist(), history[name].tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_the_command_records_also_the_rows_before_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow import parquet
 

@@ -419,6 +419,7 @@ def test_with_the_identity_it_is_the_stiefel_manifold(shape: tuple[int, int]) ->
         np.testing.assert_allclose(there.retract(on, v, retraction), plain.retract(on, v, retraction), **close)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("direction", "scale"),
     [(direction, scale) for number, direction in enumerate(get_args(Direction)) for scale in (1.0, 1e-2 if number % 2 else 1e2)],
@@ -532,6 +533,7 @@ def inside(there: GeneralizedStiefel, rng: np.random.Generator, infeasibility: A
     return x
 
 
+@pytest.mark.slow_cases("natural-0.001", "psi-b-300.0", "psi-br-0.001", "psi-br-1.0", "riemannian-300.0")
 @pytest.mark.parametrize(
     ("direction", "scale"),
     [(direction, scale) for number, direction in enumerate(get_args(Direction)) for scale in (1.0, 1e-3 if number % 2 else 300.0)],
@@ -560,6 +562,7 @@ def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
     np.testing.assert_allclose(there.safe_step(x, field, omega, eps, B @ x, B @ field), step, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", first_is_quick(get_args(Direction)))
 def test_safe_steps_are_those_of_a_search(direction: Direction) -> None:
     """Bisection finds the same step, with points near the border and long fields among them."""
@@ -735,6 +738,7 @@ def test_a_product_with_other_matrices() -> None:
     assert both.with_matrices(np.full_like(matrices, np.nan)).shape == both.shape  # made without a look at the eigenvalues
 
 
+@pytest.mark.slow
 def test_safe_steps_of_a_product_stay_inside() -> None:
     """Wherever the infeasibility is divided between the parts; at the step itself it is eps in all."""
     both, first, second = pair()

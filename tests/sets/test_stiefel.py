@@ -160,6 +160,7 @@ def inside(seed: int, fraction: float, eps: float) -> Array:
     return x
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -52,6 +52,7 @@ def test_averaging_stays_below_sigma_to_the_k_and_comes_to_its_rate(family: str,
     assert rows[-1]["rate"] == pytest.approx(rows[-1]["sigma"], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("weights", "order", "rate", "step"),
     first_row_is_quick(
@@ -70,6 +71,7 @@ def test_ten_ring_converges_at_its_best_rate_to_three_digits(weights: str, order
     assert row["measured"] == pytest.approx(row["predicted"], abs=5e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", first_is_quick(["ring", "star", "erdos_renyi"]))
 def test_the_widest_gap_is_not_the_fewest_iterations(family: str) -> None:
     metropolis, best = (drfgt_row("quadratic", family, rule) for rule in ("metropolis", "best-constant"))
@@ -107,6 +109,7 @@ def test_trials_are_named_once() -> None:
             assert all(tuple(trial) == study.key for trial in trials)
 
 
+@pytest.mark.slow
 def test_figures_show_every_point() -> None:
     rows = pd.DataFrame(
         row

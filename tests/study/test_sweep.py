@@ -26,6 +26,7 @@ def written(study: Study, trials: Sequence[Trial], path: Path, workers: int = 1)
     return path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", [spectral.STUDY, consensus.STUDY], ids=lambda study: study.name)
 def test_the_number_of_workers_leaves_every_byte(study: Study, tmp_path: Path) -> None:
     assert written(study, FEW, tmp_path / "one.csv", 1) == written(study, FEW, tmp_path / "two.csv", 2)

@@ -61,6 +61,7 @@ def test_one_agent_converges_like_gradient_descent_in_the_tangent_space() -> Non
     assert rate.symmetries == 0
 
 
+@pytest.mark.slow_cases("procrustes-0-combine-then-adapt")
 @pytest.mark.parametrize("order", ["combine-then-adapt", "adapt-then-combine"])
 @pytest.mark.parametrize(("name", "symmetries"), [("pca", 1), ("procrustes", 0)])
 def test_predicted_rate_is_measured(name: str, symmetries: int, order: Order) -> None:

@@ -56,6 +56,7 @@ def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: pytest.
     assert "local-degree: W has the eigenvalue -1" in out
 
 
+@pytest.mark.slow
 def test_tables_fit_80_columns_and_cut_no_number(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do narrower terminals."""
     texts = {}
@@ -129,6 +130,7 @@ def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed["distinct matrices"][0] == "1"
 
 
+@pytest.mark.slow
 def test_plot_is_written(tmp_path: Path) -> None:
     assert main("florentine_families", plot=tmp_path / "graph.svg") == 0
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
@@ -211,6 +213,7 @@ def test_no_graph_is_answered_with_what_to_type(words: list[str], capsys: pytest
     assert capsys.readouterr() == ("", "decentorth graph: give a graph, as in: decentorth graph ring:10\n")
 
 
+@pytest.mark.slow
 def test_mistakes_end_with_status_2() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "topologies", "rng:4"], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)}

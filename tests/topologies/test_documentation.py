@@ -16,6 +16,9 @@ TEXT = PAGE.read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```\n(.*?)```", TEXT, re.S) for line in block.splitlines()]
 
 
+@pytest.mark.slow_cases(
+    "python -m topologies ring:10 --compare", "python -m topologies ring:10 --weights metropolis --plot ring.png"
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -106,6 +106,7 @@ def test_an_activation_is_its_equations() -> None:
     np.testing.assert_allclose(np.stack([agent.mass[0] * UNIT for agent in simulated.agents]), np.stack(z), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_both_invariants_are_exactly_zero_and_the_limit_is_right() -> None:
     simulated = simulation()
     for _ in range(10):
@@ -137,6 +138,7 @@ def shuffled(used: list[Index], seed: int) -> Iterator[Activation]:
         done[i] += 1
 
 
+@pytest.mark.slow
 def test_a_log_repeats_the_run_in_any_order_that_it_allows() -> None:
     live = run(simulation(), 1500)
     counts = [agent.version for agent in live.agents]
@@ -175,6 +177,7 @@ def test_an_agent_that_falls_back_to_a_checkpoint_disturbs_no_invariant() -> Non
     assert agent.version >> 40 == 1
 
 
+@pytest.mark.slow
 def test_agents_go_on_from_checkpoints_of_different_times() -> None:
     """As after the loss of every process: exact invariants, and the same limit."""
     simulated, saved = simulation(), []
@@ -273,6 +276,7 @@ def test_a_run_in_one_process_goes_on_with_the_same_bits(tmp_path: Path) -> None
         assert again.row.messages == whole.row.messages
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_path: Path) -> None:
     words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 40 --gap 0.5 --agents 6 --quiet --channel loss:p=0.3"
@@ -330,6 +334,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_replays_a_log(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(log)]) == 0
     assert f"iterates_sha256 {read(log).header['iterates_sha256']}, as in the log" in capsys.readouterr().out
@@ -403,6 +408,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
         assert part in capsys.readouterr().err, wrong
 
 
+@pytest.mark.slow
 def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
     method = do.AsynchronousDRFGT(step_size=0.3, activations=30_000, end_tolerance=1e-3, log=str(tmp_path / "log"), delay=1.0)
     W = tp.metropolis_weights(tp.ring(N))
@@ -419,6 +425,7 @@ def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
         do.solve(PROBLEM, method, W, stopping=do.stopping.LocalMaximum(1e-3))
 
 
+@pytest.mark.slow
 def test_automatic_steps_bear_the_rotation_of_a_directed_ring() -> None:
     """Its eigenvalues are complex: with the step and the penalty of undirected graphs this run diverges."""
     method = do.AsynchronousDRFGT(activations=5000, slow_agents=1)

@@ -65,6 +65,7 @@ policies = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(policies)
 def test_text_stands_for_its_policy(drawn: Schedule) -> None:
     for form in (str(drawn), drawn):
@@ -221,6 +222,7 @@ vectors = st.lists(st.floats(-1e3, 1e3).map(lambda v: round(v, 6)), min_size=4, 
 """Whose products do not underflow."""
 
 
+@pytest.mark.slow
 @given(vectors, vectors, st.integers(1, 100))
 def test_barzilai_borwein_steps(s: Array, z: Array, k: int) -> None:
     """The long one is at least the short one (Cauchy-Schwarz); they alternate, the long one first; all within floor and cap."""

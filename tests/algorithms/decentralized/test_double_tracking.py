@@ -245,6 +245,7 @@ def test_without_columns_nobody_learns_more_than_a_sketch_of_B() -> None:
         assert max(widths) == max(widest, 2 * 2)
 
 
+@pytest.mark.slow
 @both
 def test_agents_with_different_preconditioners_find_the_same_answer(method: DoubleTracking) -> None:
     """P_i = (1 + 0.2 i) times a random well-conditioned change of P: the fixed points are those of any P."""

@@ -153,6 +153,7 @@ def test_the_same_answer_in_fewer_iterations(method: Any, graph: str) -> None:
     assert grown.row.iteration < 0.7 * constant.row.iteration
 
 
+@pytest.mark.slow
 def test_extra_goes_on_growing_while_its_moves_shrink() -> None:
     """The curvature of matrix completion falls on the way, so that 2^(5/3) times the first step remains too short."""
     problem, W = MatrixCompletionSettings(dimension=40, rank=3).problem(10, 0), GRAPHS["star"](10)
@@ -166,6 +167,7 @@ def test_extra_goes_on_growing_while_its_moves_shrink() -> None:
     assert grown.row.iteration < 0.7 * constant.row.iteration
 
 
+@pytest.mark.slow
 def test_agents_that_drift_off_together_are_brought_back() -> None:
     """Centred digits, a few on each agent: at five times the first step the moves grow by a tenth a block, without turning."""
     problem, W = PCASettings(center=True, partition="by-label", rank=5), GRAPHS["ring"](10)

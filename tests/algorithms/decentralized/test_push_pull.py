@@ -53,6 +53,7 @@ def test_it_is_the_formulas_agent_by_agent(weights: Any) -> None:
     assert relative(result.x, np.array([x0] * 5)) > 1e-2
 
 
+@pytest.mark.slow
 def test_it_is_exact_where_tracking_with_row_stochastic_weights_stalls() -> None:
     problem = unlike()
     result = do.solve(problem, do.PushPull(), WEIGHTS, iterations=2000, rows=2)
@@ -82,6 +83,7 @@ def test_automatic_steps_converge_on_every_family(name: str, method: Any) -> Non
     assert result.converged, result.message
 
 
+@pytest.mark.slow
 def test_in_euclidean_space_it_finds_the_least_squares_answer() -> None:
     """min (1/n) sum_i ||H_i x - c_i||^2 / 2, whose answer solves (sum_i H_i^T H_i) x = sum_i H_i^T c_i."""
     rng = np.random.default_rng(5)

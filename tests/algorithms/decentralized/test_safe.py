@@ -194,6 +194,7 @@ def test_the_published_experiment_at_any_step(network: str, times: float, order:
     assert 2e-3 < found.state.step_size[0] <= 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_given_penalty_stays(order: Order) -> None:
     """Steps 1e8 times too large beside the published penalty: halved until their product is small."""
@@ -239,6 +240,7 @@ def test_a_restart_long_after_the_start() -> None:
     assert found.gradient[-1] < 0.02 * found.gradient[0]
 
 
+@pytest.mark.slow
 def test_mini_batches() -> None:
     """f_i(x) = -<mean_s C_is, x>, estimated; whoever starts over, starts with the first estimate."""
     C = np.random.default_rng(2).standard_normal((5, 20, 8, 3)) + 3.0 * np.eye(8, 3)
@@ -260,6 +262,7 @@ def test_mini_batches() -> None:
     assert end < 0.2 * start
 
 
+@pytest.mark.slow
 def test_steps_that_are_safe_are_left_alone() -> None:
     """The same bits as without safe, and 8 bytes more over each edge."""
     case, W = pca(), GRAPHS["erdos-renyi"](5)
@@ -281,6 +284,7 @@ def test_without_a_manifold_there_is_nothing_to_leave() -> None:
     np.testing.assert_allclose(state.x, 2.0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_start_outside_is_refused() -> None:
     case = pca()
     message = r"within eps = 0\.5 of the manifold.*\|\|x0\^T x0 - I\|\|_F is 1\.73; project x0 first"

@@ -60,6 +60,7 @@ def squares(array: Array) -> float:
 # DESTINY: every iteration lowers a merit function, which bounds the least of the squared errors by a constant over K.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_destiny_descends_and_so_its_least_squared_gradient_is_of_order_1_over_k(order: Order) -> None:
     """The dissolved variant tracks the gradients of h_i(x) = f_i(A(x)) + beta/4 ||x^T x - I||^2, A(x) = x (3I - x^T x)/2.
@@ -144,6 +145,7 @@ DEGENERATE: dict[str, tuple[Any, float]] = {
 """Methods, and how far they go along the Riemannian gradient in an iteration."""
 
 
+@pytest.mark.slow_cases("cdadt", "destiny direct combine-then-adapt", "rfextra")
 @pytest.mark.parametrize("name", once(DEGENERATE))
 def test_the_squares_of_all_three_errors_fall_at_least_as_1_over_k_without_a_linear_rate(name: str) -> None:
     """Stationarity, feasibility and consensus together; the gradient at the rate of gradient descent of f, 3/32 (step k)^-3.
@@ -229,6 +231,7 @@ def test_a_first_order_point_is_where_cdadt_rests_whatever_the_steps_and_precond
 # RF-EXTRA.
 
 
+@pytest.mark.slow
 def test_rfextra_rests_exactly_where_agents_agree_on_a_critical_point_of_the_problem() -> None:
     """There u_i = alpha Lambda_i. From points and corrections of any kind, if these add up to zero, it comes to such a point."""
     problem = procrustes(rows=(30, 28, 27, 32, 31), d=4, r=2).problem
@@ -266,6 +269,7 @@ LINEAR: dict[str, tuple[Any, tuple[str, ...], int]] = {
 """The methods, the arrays that they change, and how many sums over the agents they conserve."""
 
 
+@pytest.mark.slow_cases("cdadt", "destiny direct combine-then-adapt")
 @pytest.mark.parametrize("name", once(LINEAR))
 def test_the_local_rate_is_the_spectral_radius_of_the_iteration_linearised_by_differences(name: str) -> None:
     """Without the eigenvalues 1 of the conserved sums; on a Procrustes problem whose minimiser is isolated.

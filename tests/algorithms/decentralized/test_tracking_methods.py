@@ -68,6 +68,7 @@ def iterations_to(distances: tuple[float, ...], algorithm: Any) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_the_published_pca() -> None:
     """At the rate of gradient descent, 1 - b (c_5 - c_6); the landing direction is half as long off x; twice the step, half the
     iterations, until consensus is slower. About 1800 and 1100 iterations to 1e-8 at the steps 0.1 and 0.2."""
@@ -91,6 +92,7 @@ def test_the_published_pca() -> None:
 # No constraint.
 
 
+@pytest.mark.slow
 def test_without_a_constraint_they_are_all_gradient_tracking() -> None:
     """On Euclidean space tangents are gradients, retractions additions, and there is nothing to penalise."""
     data, rng = samples(UNEVEN[:N], 6, 3), np.random.default_rng(4)
@@ -120,6 +122,7 @@ def test_gradient_tracking_solves_least_squares() -> None:
     assert result.row.values["feasibility"] > 0.1
 
 
+@pytest.mark.slow
 def test_a_soft_constraint_on_pca() -> None:
     """The penalised problem is solved by v sqrt(1 + c / lambda) for the top eigenvectors v; without a penalty points run away."""
     data = samples((40, 25, 3, 30, 8), 8, 5, ratio=0.75)

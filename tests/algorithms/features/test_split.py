@@ -120,6 +120,7 @@ def test_tracked_landing_rests_at_the_answer_and_its_trackers_keep_the_sums(make
     assert result.converged
 
 
+@pytest.mark.slow
 def test_lobpcg_rests_when_its_columns_have_converged() -> None:
     """Digits: from iteration 17 on the first columns are exact to rounding, and the last one is not yet."""
     digits = load_digits().data
@@ -180,6 +181,7 @@ def test_the_certificate_says_that_an_eigenvector_is_missing() -> None:
     assert certificate.missed > 0.1 * certificate.values[0]
 
 
+@pytest.mark.slow_cases("1000")
 @pytest.mark.parametrize("features", [1000, 100_000])
 def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_features(features: int) -> None:
     m, n, r = 8, 4, 2
@@ -208,6 +210,7 @@ def test_sums_over_the_tree_are_exact_and_take_two_messages_for_each_edge(graph:
     assert (noisy == noisy[0]).all()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path: Path) -> None:
     problem = gevp()[0]
     for method in METHODS:
@@ -217,6 +220,7 @@ def test_a_run_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path: Path) -> N
         assert do.solve(problem, method, W, iterations=12, resume=folder).iterates_sha256 == whole.iterates_sha256
 
 
+@pytest.mark.slow
 def test_estimators_of_split_features_find_what_the_libraries_find() -> None:
     X = load_digits().data[:400]
     fit = PCA(4, tol=1e-10).fit_agents(parts(X, 8), "ring", split="features")
@@ -272,6 +276,7 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
         PCA(2).fit_agents([sparse.csr_array(one) for one in parts(A)], W, split="features")
 
 
+@pytest.mark.slow
 def test_the_command_line_splits_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--problem", "lda", "--split", "features", "--agents", "8", "--rank", "3", "--iterations", "100"]
     assert run.main([*words, "--gradient-tolerance", "1e-8", "--out", str(tmp_path / "run")]) == 0

@@ -189,6 +189,7 @@ def test_other_functions_have_one_minimum() -> None:
 # the published settings
 
 
+@pytest.mark.slow
 def test_the_published_schedule_of_admm_freezes() -> None:
     """At a feasible point that is no better than the start."""
     problem = hevp(20)

@@ -112,6 +112,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "partition"), first_row_is_quick([("ring", "by-label"), ("ring", "even"), ("path", "even"), ("random", "by-label")])
 )
@@ -148,6 +149,7 @@ def test_a_dictionary_that_is_missed_on_a_ring_is_found_by_steps_that_shrink_hal
     assert all(0.005 < share < 0.05 for share in shares)
 
 
+@pytest.mark.slow
 def test_a_users_own_function_over_a_network() -> None:
     """The spherical median of points around a pole: the agents' answers agree with Weiszfeld's fixed point for all points."""
     rng = np.random.default_rng(0)

@@ -106,6 +106,7 @@ def test_columns_that_do_not_move_keep_their_bits(name: str) -> None:
         before = state.x.copy()
 
 
+@pytest.mark.slow
 def test_pairs_of_blocks_are_drawn_uniformly() -> None:
     """chi^2 of 9 degrees of freedom is above 27.9 with probability 1e-3."""
     drawn = Counter(tuple(columns.tolist()) for columns in moves(RSSM(blocks=5, block_partition="fixed"), 0, 5000, 10))
@@ -134,6 +135,12 @@ def test_blocks_by_count_are_as_equal_as_can_be(blocks: int, r: int) -> None:
     assert {len(block) for block in found} <= {r // blocks, -(-r // blocks)}
 
 
+@pytest.mark.slow_cases(
+    "fixed-constant:initial=1e3-500",
+    "fixed-diminishing:initial=1-500",
+    "redraw-constant:initial=0.1-500",
+    "redraw-constant:initial=1e3-500",
+)
 @pytest.mark.parametrize(
     ("division", "step_size", "iterations"),
     [

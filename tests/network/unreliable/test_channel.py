@@ -332,6 +332,7 @@ def test_the_same_bits_over_ranks(written: str, repair: bool) -> None:
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
+@pytest.mark.slow_cases("combine-then-adapt-faults2", "combine-then-adapt-faults3")
 @pytest.mark.parametrize(
     "faults",
     [
@@ -377,6 +378,7 @@ def published(channel: Channel | None, iterations: int, **given: Any) -> do.Resu
     )
 
 
+@pytest.mark.slow
 def test_what_the_monitor_says_of_the_published_experiment() -> None:
     kept, left = (published(Channel("loss:p=0.1", repair=repair), 300, rows=5) for repair in (True, False))
     assert kept.drifted is False

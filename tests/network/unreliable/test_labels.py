@@ -46,6 +46,7 @@ def largest_heard(W: csr_array, labels: Array) -> list[float]:
 graphs = st.tuples(st.integers(1, 12), st.sampled_from([0.0, 0.2, 0.6, 1.0]), st.integers(0, 999))
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(graph=graphs, data=st.data())
 def test_the_matrix_is_symmetric_and_doubly_stochastic_and_keeps_to_equal_labels(
@@ -66,6 +67,7 @@ def test_the_matrix_is_symmetric_and_doubly_stochastic_and_keeps_to_equal_labels
         np.testing.assert_allclose(matrix[np.ix_(members, members)].sum(1), 1.0, rtol=0, atol=1e-15 * n)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(graph=graphs, data=st.data())
 def test_mixing_is_the_product_with_the_masked_matrix_to_the_bit(graph: tuple[int, float, int], data: st.DataObject) -> None:

@@ -148,6 +148,7 @@ def test_the_answer_of_singular_covariances_is_refused() -> None:
         canonical_correlations(np.ones((2, 2)), np.ones((2, 2)), np.eye(2))
 
 
+@pytest.mark.slow
 def test_many_columns_are_never_formed() -> None:
     """One agent, 2 x 2500 columns: a covariance would take 50 MB, what the methods take beside the data is 3 MB."""
     rng = np.random.default_rng(0)
@@ -206,6 +207,7 @@ def halves() -> tuple[Array, Array]:
     return images[:, :, :4].reshape(len(images), -1), images[:, :, 4:].reshape(len(images), -1)
 
 
+@pytest.mark.slow
 def test_digits_are_centred_halves_without_constant_pixels() -> None:
     """The same covariances however the images are divided, and the same correlations whatever the scale."""
     found = []
@@ -229,6 +231,7 @@ def test_digits_are_centred_halves_without_constant_pixels() -> None:
     np.testing.assert_allclose(found[0], found[2], rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", first_is_quick(get_args(Direction)))
 @pytest.mark.parametrize("condition", [pytest.param(1.0, marks=pytest.mark.slow), 10.0])
 def test_automatic_steps_reach_the_answer(direction: Direction, condition: float) -> None:

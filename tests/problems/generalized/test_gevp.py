@@ -141,6 +141,7 @@ def test_relative_gap_is_a_column_of_the_history() -> None:
     assert abs(gap[-1]) < 1e-13
 
 
+@pytest.mark.slow
 def test_natural_landing_takes_about_as_many_iterations_as_rgd() -> None:
     """With Barzilai-Borwein steps and condition 1000; psi-br, whose pull to the set depends on the condition, takes many more."""
     problem = GEVPSettings(dimension=60, rank=6, condition=1000.0).problem(1, 0)
@@ -174,6 +175,7 @@ class TestAgents:
         with pytest.raises(ValueError, match="needs all 5 agents, but only 2"):
             part.pooled()
 
+    @pytest.mark.slow
     def test_drfgt_finds_the_answer_of_the_mean(self) -> None:
         problem = built(GEVPSettings(dimension=12, rank=2, condition=3.0), 4)
         W = topologies.metropolis_weights(topologies.complete(4))

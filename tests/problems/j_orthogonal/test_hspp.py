@@ -156,6 +156,7 @@ def planted(m: int, smoothing: float = 0.0) -> tuple[HSPP, Array]:
     return HSPP(plain.rows, plain.distances(x[0]), SIGNS, ALPHA, smoothing=smoothing, optimal_value=0.0), x
 
 
+@pytest.mark.slow
 def test_j_jobcd_finds_planted_distances_and_never_increases() -> None:
     problem, x = planted(40, 0.5)
     aside = problem.constraint.tangent(x, 0.1 * np.random.default_rng(5).standard_normal((1, 5, 5)))

@@ -89,6 +89,7 @@ def test_one_is_weakly_convex_and_the_other_concave() -> None:
     assert (np.linalg.norm(sparse.gradient(unit), axis=(-2, -1)) <= sparse.lipschitz_value).all()
 
 
+@pytest.mark.slow
 def test_one_robust_component_is_the_best_of_all_signs() -> None:
     """max ||A x||_1 over unit vectors is max ||A^T b|| over signs b (Markopoulos, Karystinos, Pados 2014): all 2^9 are tried."""
     a = np.random.default_rng(3).standard_normal((10, 4)) * [3.0, 1.0, 1.0, 1.0]
@@ -103,6 +104,7 @@ def test_one_robust_component_is_the_best_of_all_signs() -> None:
     assert max(reached) < best * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", first_is_quick([RSM(), RSSM(blocks=3)]))
 def test_sparse_components_are_exactly_sparse_where_that_is_best(method: Any) -> None:
     """Of a diagonal covariance the leading unit vectors are best for both terms, and f is sharp there."""

@@ -151,6 +151,7 @@ def test_columns_are_those_of_the_full_subgradient(kind: Kind) -> None:
             assert alone[i].tobytes() == cache[i : i + 1].tobytes()
 
 
+@pytest.mark.slow
 def test_maintained_norms_keep_their_relative_accuracy() -> None:
     """While they shrink by twelve orders of magnitude, in thousands of changes, and when they become 0."""
     rng = np.random.default_rng(5)

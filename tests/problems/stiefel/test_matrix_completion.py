@@ -311,6 +311,7 @@ def test_held_out_entries_are_judged_and_play_no_part() -> None:
         built(replace(settings, held_out=0.001).problem(4, 1))
 
 
+@pytest.mark.slow
 def test_the_history_has_the_held_out_error_and_it_falls() -> None:
     """The column is the root mean squared error over all agents at the mean point, also of one agent in blocks."""
     settings = MatrixCompletionSettings(dimension=30, columns=20, rank=2, oversampling=5.0, held_out=0.1)

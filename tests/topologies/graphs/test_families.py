@@ -94,6 +94,7 @@ def test_random_regular_is_simple_connected_and_regular(n: int, degree: int) -> 
         assert nx.number_of_selfloops(graph) == 0
 
 
+@pytest.mark.slow
 def test_random_regular_draws_every_edge_equally_often() -> None:
     n, degree, draws = 12, 3, 600
     counts = np.zeros((n, n))

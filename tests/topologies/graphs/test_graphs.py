@@ -55,6 +55,7 @@ def test_one_dimensional_torus_is_the_ring_and_grid_the_path() -> None:
     assert edges(topologies.grid(8)) == edges(topologies.path(8))
 
 
+@pytest.mark.slow
 def test_erdos_renyi_draws_every_pair_with_the_given_probability() -> None:
     n, p, draws = 20, 0.8, 300
     counts = np.zeros((n, n))
@@ -144,6 +145,7 @@ def test_offsets_count_modulo_the_number_of_agents() -> None:
     assert edges(topologies.circulant(10, (10**30 + 1,))) == edges(topologies.ring(10))
 
 
+@pytest.mark.slow
 def test_import_is_lazy_and_needs_neither_the_solver_package_nor_mpi() -> None:
     code = (
         "import sys, topologies\n"

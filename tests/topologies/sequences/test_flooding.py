@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import topologies as tp
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(n=st.integers(2, 14), p=st.sampled_from([0.1, 0.3, 0.7]), seed=st.integers(0, 999))
 def test_on_a_graph_it_is_the_diameter(n: int, p: float, seed: int) -> None:

@@ -59,6 +59,7 @@ def two_sines(x: float) -> float:
     return float(2 * np.sin(x / 2) ** 2)
 
 
+@pytest.mark.slow_cases("10000-0.8")
 @pytest.mark.parametrize("self_weight", [0.2, 0.8])
 @pytest.mark.parametrize("n", [1501, 10_000])
 def test_large_ring(n: int, self_weight: float) -> None:
@@ -85,6 +86,7 @@ def test_best_constant_weights_of_a_long_path() -> None:
     assert found.lambda_min == pytest.approx(-found.lambda_2, abs=1e-12)
 
 
+@pytest.mark.slow_cases("sides0")
 @pytest.mark.parametrize("sides", [(100, 100), (41, 43), (5, 1001), (13, 14, 15)])
 def test_large_torus(sides: tuple[int, ...]) -> None:
     found = tp.spectrum(tp.uniform_weights(tp.torus(*sides), 0.2))
@@ -115,6 +117,7 @@ def two_expanders_and_a_bridge() -> nx.Graph[int]:
     return tp.numbered(nx.compose(halves, nx.Graph([(0, 1000)])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "graph",
     [

@@ -51,6 +51,7 @@ def test_the_best_gap_is_the_worst_score() -> None:
     assert ratio == pytest.approx(5.1, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_best_and_largest_step_are_what_they_say(order: Order) -> None:
     score = tracking_score(ring_weights(1 / 3), CURVATURES, order)

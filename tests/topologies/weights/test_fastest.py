@@ -64,6 +64,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", SMALL)
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_certificates_close(graph: nx.Graph[int], nonnegative: bool) -> None:
@@ -74,6 +75,7 @@ def test_certificates_close(graph: nx.Graph[int], nonnegative: bool) -> None:
     topologies.check_weights(found.W, graph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ring:32", "grid:5x6", "watts_strogatz:30"])
 def test_fastest_mixing_is_certified_where_others_stop(name: str) -> None:
     found = fastest_weights(topologies.adjacency_from_name(name))
@@ -90,6 +92,7 @@ def test_path_fmmc_is_one_half_everywhere() -> None:
     np.testing.assert_allclose(found.W.toarray(), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(st.integers(3, 8), st.integers(0, 10**6))
 def test_no_other_rule_and_no_perturbation_is_faster(n: int, seed: int) -> None:

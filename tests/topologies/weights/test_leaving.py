@@ -20,6 +20,7 @@ RULES: dict[str, Callable[[nx.Graph[int]], Any]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, derandomize=True, database=None)
 @given(n=st.integers(2, 11), seed=st.integers(0, 99), rule=st.sampled_from(sorted(RULES)), data=st.data())
 def test_the_repaired_matrix_is_a_mixing_matrix_on_the_induced_subgraph(n: int, seed: int, rule: str, data: st.DataObject) -> None:

@@ -30,6 +30,7 @@ def test_gradient_is_the_derivative_of_the_exact_rate(order: Order) -> None:
         assert gradient @ direction == pytest.approx(numeric, abs=2e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", first_is_quick(["ring:8", "random_geometric:10"]))
 def test_optimised_weights_beat_every_rule(name: str, order: Order) -> None:
@@ -55,6 +56,7 @@ def test_optimised_for_several_scenarios_beats_the_rules_on_the_worst_of_them() 
         assert found.score.rate < max(tracking_score(W, scenario).rate for scenario in scenarios)
 
 
+@pytest.mark.slow
 def test_two_agents_and_one() -> None:
     """Two agents of curvature 1, adapt then combine: W = 11'/2 and step 1 solve the problem at once."""
     assert tracking_weights(topologies.path(2), 1.0, "adapt-then-combine").score.rate == pytest.approx(0, abs=1e-4)

@@ -14,6 +14,7 @@ from topologies import sinkhorn_weights
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(st.integers(1, 12), st.integers(0, 10**6))
 def test_scaling_of_random_matrices(n: int, seed: int) -> None:

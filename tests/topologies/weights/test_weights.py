@@ -46,6 +46,7 @@ def expected_weights(graph: nx.Graph[int], rule: str, self_weight: float) -> np.
 LOCAL = [name for name in topologies.available_weights() if not name.endswith(("fmmc", "fdla"))]
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(connected_graphs(), st.sampled_from(LOCAL), st.sampled_from([0.0, 0.3, 0.8]))
 def test_every_rule_gives_a_mixing_matrix_on_every_connected_graph(graph: nx.Graph[int], name: str, self_weight: float) -> None:
