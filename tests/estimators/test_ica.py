@@ -179,18 +179,6 @@ def test_batches_are_their_iteration() -> None:
     np.testing.assert_allclose(np.abs(found.mixing_), np.abs(mixing[:, order]), rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_more_passes_approach_the_fit() -> None:
-    X, _ = mixed(6000)
-    fitted, found = ICA(random_state=0).fit(X), ICA(random_state=0)
-    distances = []
-    for passes in range(1, 33):
-        found.partial_fit(X)
-        if passes in (2, 8, 32):
-            distances.append(apart(found, fitted.mixing_))
-    assert distances[0] > 1.5 * distances[1] > 2.25 * distances[2]
-
-
 def test_batches_continue_a_fit() -> None:
     """Of which they need nothing but its attributes."""
     X, mixing = mixed(40_000)

@@ -12,11 +12,11 @@ import pytest
 
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
-from decentorth.protocols import Array, KnownOptimum, Smooth
+from decentorth.protocols import Array, Smooth
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.building import collective
-from tests.support.problems import CASES, UNEVEN, Case, pca, samples, stack
+from tests.support.problems import CASES, UNEVEN, Case, pca, stack
 from tests.support.threads import on_ranks
 
 N, D, R = len(UNEVEN), 12, 3
@@ -156,38 +156,6 @@ def test_starting_points_are_feasible_and_follow_the_seed(name: str) -> None:
     variables = problem.unpack(start[None])
     assert list(variables) == ["x"]
     assert variables["x"].base is start or np.shares_memory(variables["x"], start)
-
-
-def function_problem(case: Case, stacked: bool) -> FunctionProblem[Stiefel]:
-    """The case's objectives through a user's two functions."""
-    data = samples(UNEVEN, D, 0)
-    covariances = np.stack([a.T @ a / len(a) for a in data])
-
-    def values(agents: Any, x: Array) -> Array:
-        half: Array = -0.5 * (x * (covariances[agents] @ x)).sum((-2, -1))
-        return half
-
-    def gradients(agents: Any, x: Array) -> Array:
-        product: Array = -(covariances[agents] @ x)
-        return product
-
-    if stacked:
-        return FunctionProblem(values, gradients, Stiefel(D, R), N, stacked=True)
-    return FunctionProblem(lambda agent, x: case.values[agent](x), lambda agent, x: case.gradients[agent](x), Stiefel(D, R), N)
-
-
-@pytest.mark.parametrize("stacked", [False, True])
-def test_a_users_two_functions_are_the_same_problem(stacked: bool) -> None:
-    case = pca(rows=UNEVEN)
-    problem, x = function_problem(case, stacked), gaussian(N)
-    np.testing.assert_allclose(problem.value(x), case.problem.value(x), rtol=1e-12)
-    np.testing.assert_allclose(problem.gradient(x), case.problem.gradient(x), atol=1e-13)
-    for own in (slice(0, 1), slice(3, 8)):
-        part = problem.restrict(own)
-        assert part.gradient(x[own]).tobytes() == problem.gradient(x)[own].tobytes()
-        assert part.value(x[own]).tobytes() == problem.value(x)[own].tobytes()
-    assert not isinstance(problem, Smooth)
-    assert not isinstance(problem, KnownOptimum)
 
 
 def test_what_a_users_function_returns_is_checked_and_copied() -> None:

@@ -14,7 +14,7 @@ from decentorth import DGD, DPRGD, DRFGT, DRSGD, Landing, solve
 from decentorth.api.capabilities import check_capabilities
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
-from decentorth.protocols import Array, Eigenproblem, Index, Sampled
+from decentorth.protocols import Array, Eigenproblem, Index, Sampled, Smooth
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, samples, stack
@@ -166,6 +166,11 @@ def test_a_users_own_samples(stacked: bool) -> None:
     part = problem.restrict(slice(2, 6)).restrict(slice(3, 5))
     np.testing.assert_array_equal(part.n_samples, UNEVEN[3:5])
     assert part.gradient_on(x[3:5], batch[3:5]).tobytes() == problem.gradient_on(x, batch)[3:5].tobytes()
+    for name in ("value", "gradient"):
+        found = getattr(problem, name)(x)
+        np.testing.assert_allclose(found, getattr(whole("pca"), name)(x), rtol=1e-12, atol=1e-13)
+        assert getattr(part, name)(x[3:5]).tobytes() == found[3:5].tobytes()
+    assert not isinstance(problem, Smooth)
     method = DRSGD(step_size=0.1, batch_size=2)
     mine, theirs = (solve(p, method, GRAPHS["ring"](N), x0=problem.start(1), iterations=20) for p in (problem, whole("pca")))
     np.testing.assert_allclose(mine.x, theirs.x, atol=1e-12)

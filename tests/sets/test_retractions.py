@@ -251,18 +251,6 @@ def test_qr_without_full_rank_is_feasible(name: Retraction) -> None:
     np.testing.assert_array_less(Stiefel(6, 3).feasibility(reached), 1e-14)
 
 
-@shapes
-@retractions
-def test_results_are_fresh_and_contiguous(shape: tuple[int, int], name: Retraction) -> None:
-    x, v = far_apart(shape)
-    for part in (slice(0, 1), slice(None)):
-        found = Stiefel(*shape).retract(x[part], v[part], name)
-        assert found.shape == x[part].shape
-        assert found.dtype == np.float64
-        assert found.flags.c_contiguous
-        assert not np.shares_memory(found, x)
-
-
 @pytest.mark.parametrize("shape", [(6, 3), (5, 5), (7, 1), (50, 20)])
 def test_pymanopt_agrees(shape: tuple[int, int]) -> None:
     """Tangent projection, Riemannian gradient, both retractions."""

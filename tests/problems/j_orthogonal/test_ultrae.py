@@ -88,20 +88,6 @@ def test_the_value_is_the_formula(corrupt: Any, tails: int, heads: int) -> None:
     assert problem.value(x)[0] == pytest.approx(loss(problem, x[0], range(number), tails, heads) / number, rel=1e-12)
 
 
-def test_the_gradient_is_that_of_the_formula() -> None:
-    """Central differences of the loop over triples, for entries of every kind."""
-    problem = made()
-    x, number = somewhere(problem), range(len(problem.graph.train))
-    gradient, step = problem.gradient(x)[0], 1e-6
-    rng, bound = np.random.default_rng(5), problem.constraint.bound
-    rows = np.concatenate((rng.integers(0, bound, 15), rng.integers(bound, bound + ENTITIES, 12), np.full(5, bound + ENTITIES)))
-    for place in zip(rows.tolist(), rng.integers(0, 5, len(rows)).tolist(), strict=True):
-        away = np.zeros(problem.shape)
-        away[place] = step
-        slope = (loss(problem, x[0] + away, number, 3, 2) - loss(problem, x[0] - away, number, 3, 2)) / (2.0 * step * len(number))
-        assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-7), place
-
-
 def test_the_softmax_loss_is_the_formula() -> None:
     """Other training tails and heads of a triple's query are left out; those of the test triples are not."""
     for corrupt, sides in (("both", SIDES), ("tail", SIDES[:1]), ("head", SIDES[1:])):
