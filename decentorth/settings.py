@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import wraps
 from typing import Annotated, Any, NoReturn, ParamSpec, Self, TypeVar, cast
 
-from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, settings
+from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, read, settings
 from topologies.words import suggestion
 
 from .display import table
@@ -135,9 +135,17 @@ class Settings:
             A value that its annotation does not admit, or one that is not the default and has no effect; the message names the
             field.
         """
-        for name, annotation in declared(type(self)).items():
-            form = hint(annotation).form or partial(check, name, annotation)
-            object.__setattr__(self, name, form(getattr(self, name)))
+        fields, given, name = declared(type(self)), vars(self), ""
+        try:
+            for name, annotation in fields.items():
+                if hint(annotation).form is None:
+                    object.__setattr__(self, name, read(annotation, given[name]))
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"{name} {error}") from None
+        for name, annotation in fields.items():
+            form = hint(annotation).form
+            if form is not None:
+                object.__setattr__(self, name, form(given[name]))
         for name, why in self.idle().items():
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
                 raise ValueError(without_effect(name, why))
