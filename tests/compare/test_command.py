@@ -255,7 +255,7 @@ def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     assert (process.returncode, said) == (130, "decentorth compare: interrupted; with --out the same command goes on\n")
     kept = {path: path.stat().st_mtime_ns for path in runs.glob("*.json")}
     assert 0 < len(kept) < 10
-    assert main(words[3:]) == 0
+    assert main(words[1 + len(MODULE) :]) == 0
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert len(read(tmp_path / "o" / "trials.csv")) == 10
 

@@ -11,7 +11,7 @@ from mpi4py import MPI
 from decentorth.estimators import ICA, PCA, RobustSubspace
 
 if __name__ == "__main__":
-    sites = {name: np.random.default_rng(i).laplace(size=(40 + i, 3)) * (1, 2, 3) for i, name in enumerate("abc")}
+    sites = {name: np.random.default_rng(i).laplace(size=(400 + i, 3)) * (1, 2, 3) for i, name in enumerate("abc")}
     rank = MPI.COMM_WORLD.rank
     own: list[Any] = [None, None, None]
     own[rank] = sites["abc"[rank]]
