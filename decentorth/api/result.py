@@ -15,10 +15,11 @@ from topologies import text
 from ..display import Shown, curve, shape, size
 from ..network import Network
 from ..network.collective import AgentCollective
-from ..protocols import Array, Row
+from ..protocols import Array, Declared, Row
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
 from .rank_loss import Loss
+from .sent import Sent, sent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -247,6 +248,19 @@ class Result(FinishedRun):
         messages, size = total.astype(np.int64).tolist()
         return {**self.collective.communicator.describe(), "messages": messages, "bytes": size}
 
+    def sent(self) -> list[Sent]:
+        """What has left each site in the whole run: to whom, which quantity, how many numbers and bytes.
+
+        The bytes add up to those of the history; the same on every rank, which need not ask together.
+        "x or tracker" is a method that sends the two in turn. What a resumed run sent before, and
+        what asynchronous agents send, is one last row for all sites. `docs/what_leaves_a_site.md`
+        says what a neighbour can infer.
+        """
+        names = self.labels or [f"agent {agent}" for agent in range(self.n_agents)]
+        fields, sends = self.state._fields, Declared.of(self.algorithm).sends
+        widths = {name: getattr(self.state, name)[0].size for name in sends if name in fields}
+        return sent(self.network, widths, names)
+
     def draw(self, quantity: Literal["consensus", "feasibility"] = "consensus") -> Figure | None:
         """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by their names where they have any,
         coloured by their distance from the mean or by their feasibility; called by all ranks. Needs matplotlib.
@@ -294,6 +308,7 @@ class Result(FinishedRun):
             "metrics": dict(self.row.values),
             "iterates_sha256": self.collective.sha256(self.x),
             "agents": self.n_agents,
+            "sent": [row._asdict() for row in self.sent()],
             "ranks": self.collective.size,
             "labels": self.labels,
         }

@@ -10,6 +10,7 @@ from ..numerics.devices import is_on_device
 from ..numerics.ordered_sums import Csr
 from ..protocols import Array
 from .collective import AgentCollective
+from .ledger import Contents
 from .network import Network, Plan
 
 
@@ -32,6 +33,7 @@ class DeviceNetwork(Network):
         pulled = len(xs) - pushed
         out = tuple([(plan.pull if number < pulled else plan.push)(x) for number, x in enumerate(xs)])
         size = sum(x.size for x in xs) // self.n_local
+        plan.used[Contents("mix", tuple([x.size // self.n_local for x in xs]))] += 1
         self.rounds, self.messages = self.rounds + 1, self.messages + plan.directed_edges
         self.bytes += 8 * plan.directed_edges * size
         return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,7 @@ from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
 from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
 from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
+from .ledger import Contents, Ledger
 from .traffic import Traffic
 from .transport.communicator import Communicator, connect
 from .tree import Level, TreeSum, levels
@@ -40,6 +42,20 @@ class Plan:
         self.halo = plan(W, bounds, communicator.rank)
         self.directed_edges = len(W.data) - W.rows
         self.traffic = Traffics(self.halo, communicator)
+        self.used: Counter[Contents] = Counter()
+        """The rounds so far in which every message was sent once, by what the messages had in them."""
+        self._rows = W
+
+    @cached_property
+    def pairs(self) -> Index:
+        """``(2, directed_edges)``: the sender and the receiver of each message of a round."""
+        senders, receivers = self._rows.indices.astype(np.int64), entry_rows(self._rows)
+        return np.stack((senders, receivers))[:, senders != receivers]
+
+    def enter(self, ledger: Ledger) -> None:
+        """Add the messages of this plan's rounds to a ledger."""
+        for contents, times in self.used.items():
+            ledger.add(contents, self.pairs, times, 8 * times * sum(contents.widths))
 
 
 class Traffics(dict[tuple[int, ...], Traffic]):
@@ -110,6 +126,8 @@ class Network(Shown):
         self._plans: dict[Hashable, Plan] = {}
         self._tree: list[Level] | None = None
         self._sums: dict[int, TreeSum] = {}
+        self._totals: Counter[int] = Counter()
+        self._earlier = Ledger()
         if ranks > 1 and self.sequence is None and not self._too_large:
             # computed once, by rank 0: step sizes made from it are the same bits everywhere
             if self.directed:
@@ -276,7 +294,7 @@ class Network(Shown):
         known = self._plans.get(key)
         if known is None:
             if len(self._plans) >= _KEPT_PLANS:
-                del self._plans[next(iter(self._plans))]
+                self._plans.pop(next(iter(self._plans))).enter(self._earlier)
             known = self._plans[key] = self._new_plan(self._rows_of(self.rounds))
             known.traffic.compiled = self.compiled
         return known
@@ -353,6 +371,7 @@ class Network(Shown):
             self._sums[width] = TreeSum(self._tree, self.bounds, self.communicator, width)
         one, values = self._sums[width], np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
         self.wait_seconds += one(values)
+        self._totals[width] += 1
         self.rounds += one.rounds
         self.messages += one.messages
         self.bytes += 8 * width * one.messages
@@ -400,8 +419,20 @@ class Network(Shown):
         plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
         traffic = plan.traffic[widths]
         out = mix(traffic, xs, *how)
+        plan.used[Contents(mix.__name__, widths)] += 1
         self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
+
+    def ledger(self) -> Ledger:
+        """The messages so far by sender, receiver and contents; the same on every rank, without a message."""
+        ledger = Ledger(self._earlier)
+        for plan in self._plans.values():
+            plan.enter(ledger)
+        if self._tree is not None:
+            pairs = np.concatenate([(level.senders, level.receivers) for level in self._tree], axis=1)
+            for width, times in self._totals.items():
+                ledger.add(Contents("total", (width,)), pairs, times, 8 * times * width)
+        return ledger
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:
         """Count a round of so many messages of ``size`` bytes."""

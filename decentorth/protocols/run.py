@@ -126,6 +126,8 @@ class Declared:
     """True if it does not converge where most messages are late."""
     nonsmooth: ClassVar[bool] = False
     """True if it is for problems that need not be differentiable."""
+    sends: ClassVar[tuple[str, ...]] = ("x", "tracker", "product_tracker")
+    """The entries of its state that it sends, where the state has them, in the order of a message."""
     counts: ClassVar[str] = "iterations"
     """The steps of the method: all agents' common iterations, or "activations" of single agents."""
     without: ClassVar[Mapping[str, str]] = MappingProxyType({})

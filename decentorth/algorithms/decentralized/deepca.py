@@ -63,6 +63,7 @@ class DeEPCA(Method):
     """
 
     on_time: ClassVar[bool] = True
+    sends: ClassVar[tuple[str, ...]] = ("tracker",)
     requires: ClassVar[tuple[type, ...]] = (Eigenproblem,)
     requires_set: ClassVar[tuple[type, ...]] = ()
 

@@ -74,6 +74,7 @@ class TrackedLanding(Method):
     """
 
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
+    sends: ClassVar[tuple[str, ...]] = ("tracker",)
     requires_set: ClassVar[tuple[type, ...]] = ()
 
     step_size: Positive | Auto = "auto"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...display import size
@@ -10,6 +10,7 @@ from ...records.environment import environment
 
 if TYPE_CHECKING:
     from ...api import Result
+    from ...api.sent import Sent
     from ...network import Network
     from ...running.local_stopping import Agreement
     from ..line.config import Configuration
@@ -38,6 +39,7 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "error_name": getattr(result.problem, "error_name", None) or None,
         "iterates_sha256": result.iterates_sha256,
         "agents": network.n_agents,
+        "sent": [row._asdict() for row in result.sent()],
         **({"labels": result.labels} if result.sites else {}),
         "ranks": result.collective.size,
         **_losses(result),
@@ -89,6 +91,20 @@ def taken(result: Result) -> str:
     rounds = f"{tally.rounds} of {network.rounds} rounds"
     messages = f"{tally.messages} of {network.messages} messages"
     return f"{rounds}, {messages}, {size(tally.bytes)} of {size(network.bytes)}"
+
+
+def sent_in_words(rows: Sequence[Sent]) -> str:
+    """What each site has sent, in a line for each of them."""
+    lines = []
+    for site in dict.fromkeys(row.site for row in rows):
+        own = [row for row in rows if row.site == site]
+        receivers = ", ".join(dict.fromkeys(row.to for row in own))
+        amounts: dict[str, int] = {}
+        for row in own:
+            amounts[row.quantity] = amounts.get(row.quantity, 0) + row.bytes
+        words = [f"{name} {part // 8} numbers, {size(part)}" for name, part in amounts.items()]
+        lines.append(f"sent        {site} to {receivers}: {'; '.join(words)}")
+    return "\n".join(lines)
 
 
 def mixing_words(network: Network) -> str:

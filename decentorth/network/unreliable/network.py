@@ -12,6 +12,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import Csr, accumulate, entry_rows
 from ...protocols import Array, Index
+from ..ledger import Contents, Ledger
 from ..network import Network, Placement, Plan
 from ..traffic import Traffic
 from ..transport.communicator import Communicator
@@ -42,6 +43,7 @@ class _LossyPlan(Plan):
         self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
         self._losses = any_of([loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges)
         ordered = edges.upper * n + edges.lower
+        self._sent: dict[Contents, Index] = {}
         self._entries = []  # for each piece of the halo the numbers of its entries' messages; self-weights have the last
         for piece in self.halo.pieces:
             sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + piece.block.entry_rows
@@ -53,7 +55,18 @@ class _LossyPlan(Plan):
         """The mask of the ``directed`` messages of round ``t`` that do not arrive, or come from agents that sleep or go to them."""
         return self._losses(t) | asleep[self.directed.lower] | asleep[self.directed.upper]
 
-    def used(self, lost: Mask) -> list[Mask] | None:
+    def tally(self, contents: Contents, messages: Index, size: Index) -> None:
+        """Count so many messages, and bytes, ``(2 * edges,)`` each, of the ``directed`` pairs."""
+        known = self._sent.setdefault(contents, np.zeros((2, 2 * self._edges), dtype=np.int64))
+        known += (messages, size)
+
+    def enter(self, ledger: Ledger) -> None:
+        super().enter(ledger)
+        pairs = np.stack((self.directed.lower, self.directed.upper))
+        for contents, (messages, size) in self._sent.items():
+            ledger.add(contents, pairs, messages, size)
+
+    def arriving(self, lost: Mask) -> list[Mask] | None:
         """For each piece of the halo the mask of its used entries; None if all are used."""
         if not lost.any():
             return None
@@ -187,6 +200,7 @@ class UnreliableNetwork(Network):
         total, weights = traffic.add(blocks, gathered, 0, np.zeros(x.shape)), np.zeros(self.n_local)
         for block in blocks:
             accumulate(block, 1, np.ones(block.columns), weights)
+        plan.tally(Contents("back", (width,)), sent * 1, sent * 8 * width)
         self._count(traffic, int(sent.sum()), 8 * width)
         return total, weights
 
@@ -205,7 +219,7 @@ class UnreliableNetwork(Network):
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
         traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
         gathered = traffic.gather((*labels, *messages.arrays))
-        used = plan.used(lost)
+        used = plan.arriving(lost)
         out: list[Array] = []
         blocks = plan.halo.blocks
         if alike:
@@ -221,12 +235,16 @@ class UnreliableNetwork(Network):
             out.append(traffic.add(blocks, gathered, number, rest.reshape(x.shape)))
         sender, receiver = plan.directed
         sent = ~asleep[sender]
-        count = int(sent.sum())
+        counts, size, more = sent.astype(np.int64), messages.size + 8 * len(labels), 0
         if self.channel.feedback:
-            count += int((sent & lost).sum())
+            counts += sent & lost
             whole = sent & (self._back[sender] | self._back[receiver])
-            self.bytes += int(whole.sum()) * (messages.whole - messages.size)
-        self._count(traffic, count, messages.size + 8 * len(labels))
+            more = whole * (messages.whole - messages.size)
+        amount = counts * size + more
+        widths = tuple([x.size // self.n_local for x in (*labels, *xs)])
+        plan.tally(Contents("mix" + "_alike" * alike, widths), counts, amount)
+        self.bytes += int(np.sum(more))
+        self._count(traffic, int(counts.sum()), size)
         self._exchange += 1
         return tuple(out)
 
@@ -239,6 +257,7 @@ class UnreliableNetwork(Network):
         while missing.any():
             self.messages += int(missing.sum())
             self.bytes += int(missing.sum()) * size
+            plan.tally(Contents("sent again", (size // 8,)), missing * 1, missing * size)
             missing &= plan.lost(self.rounds, self._nobody)
             self.rounds += 1
         self.rounds += self.channel.lateness

@@ -1,0 +1,52 @@
+"""What leaves a site: the counts of `Result.sent` are those of the history, on every kind of network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import decentorth as do
+import topologies
+
+N = 5
+QUANTITIES = {
+    "drfgt": {"x", "tracker", "averages"},
+    "drgta": {"x", "tracker", "averages"},
+    "push_pull": {"x", "tracker", "averages"},
+    "deepca": {"tracker"},
+    "dprgd": {"x", "averages"},
+}
+
+
+def problem() -> Any:
+    return do.problems.PCASettings(features=6, samples=40, rank=2).problem(N, seed=0)
+
+
+def bytes_of(result: Any) -> int:
+    return sum(row.bytes for row in result.sent())
+
+
+@pytest.mark.parametrize("method", QUANTITIES)
+def test_the_bytes_add_up_to_those_of_the_history(method: str) -> None:
+    result = do.solve(problem(), method, "ring", iterations=12)
+    assert bytes_of(result) == result.history["bytes"][-1] > 0
+    assert {row.quantity for row in result.sent()} <= QUANTITIES[method]
+    assert all(row.bytes == 8 * row.numbers for row in result.sent())
+
+
+def test_each_number_goes_to_the_neighbours_only() -> None:
+    """Known by hand: 12 iterations send x and the tracker, 6 x 2 numbers each, over every edge of a path."""
+    method = do.DRFGT(step_size=0.1, penalty=1.0)
+    result = do.solve(problem(), method, "path", iterations=12)
+    edges = {(f"agent {i}", f"agent {j}") for i in range(N) for j in range(N) if abs(i - j) == 1}
+    expected = {(*edge, name): 144 for edge in edges for name in ("x", "tracker")}
+    assert {row[:3]: row.numbers for row in result.sent()} == expected
+
+
+def test_sequences_and_directed_networks_add_up() -> None:
+    directed = topologies.push_pull_weights(topologies.directed_ring(N))
+    for mixing in (directed, topologies.RandomMatchings(N, seed=1)):
+        method: Any = do.PushPull(step_size=0.01)
+        result = do.solve(problem(), method, mixing, iterations=150)
+        assert bytes_of(result) == result.row.bytes > 0
