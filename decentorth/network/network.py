@@ -426,8 +426,8 @@ class Network(Shown):
     def ledger(self) -> Ledger:
         """The messages so far by sender, receiver and contents; the same on every rank, without a message."""
         ledger = Ledger(self._earlier)
-        for plan in self._plans.values():
-            plan.enter(ledger)
+        for known in self._plans.values():
+            known.enter(ledger)
         if self._tree is not None:
             pairs = np.concatenate([(level.senders, level.receivers) for level in self._tree], axis=1)
             for width, times in self._totals.items():

@@ -44,9 +44,31 @@ def test_each_number_goes_to_the_neighbours_only() -> None:
     assert {row[:3]: row.numbers for row in result.sent()} == expected
 
 
-def test_sequences_and_directed_networks_add_up() -> None:
-    directed = topologies.push_pull_weights(topologies.directed_ring(N))
-    for mixing in (directed, topologies.RandomMatchings(N, seed=1)):
-        method: Any = do.PushPull(step_size=0.01)
-        result = do.solve(problem(), method, mixing, iterations=150)
+@pytest.mark.parametrize("faults", ["loss:p=0.3", "sleep:p=0.2,length=2", "topk:share=0.5", "delay:p=0.2", "quantize"])
+def test_faulty_networks_add_up(faults: str) -> None:
+    result = do.solve(problem(), do.DRFGT(step_size=0.01, penalty=1.0), "ring", iterations=12, channel=faults)
+    assert bytes_of(result) == result.row.bytes > 0
+    assert "all sites" not in {row.site for row in result.sent()}
+
+
+def test_networks_that_change_and_directed_ones_add_up() -> None:
+    for mixing in ("directed_ring", topologies.RandomMatching(N, seed=1)):
+        result = do.solve(problem(), do.PushPull(step_size=0.01, penalty=1.0), mixing, iterations=100)
         assert bytes_of(result) == result.row.bytes > 0
+        assert {row.quantity for row in result.sent()} == {"x", "tracker"}
+
+
+def test_the_rest_of_a_resumed_run_is_said(tmp_path: Path) -> None:
+    method = do.DRFGT(step_size=0.01, penalty=1.0)
+    do.solve(problem(), method, "ring", iterations=10, checkpoint_dir=tmp_path, checkpoint_every=10)
+    result = do.solve(problem(), method, "ring", iterations=20, resume=tmp_path)
+    rest = result.sent()[-1]
+    assert bytes_of(result) == result.row.bytes == 2 * rest.bytes
+    assert rest.site == "all sites"
+
+
+def test_exact_sums_and_agreements_add_up() -> None:
+    rule = do.stopping.LocalMaximum("gradient", 1e-3, every=5)
+    result = do.solve(problem(), "drfgt", "ring", iterations=20, stopping=rule)
+    assert bytes_of(result) == result.row.bytes
+    assert "maxima" in {row.quantity for row in result.sent()}
