@@ -258,6 +258,8 @@ class Result(FinishedRun):
         """
         names = self.labels or [f"agent {agent}" for agent in range(self.n_agents)]
         fields, sends = self.state._fields, Declared.of(self.algorithm).sends
+        if self.agreement is not None and "x" not in sends:
+            sends += ("x",)
         widths = {name: getattr(self.state, name)[0].size for name in sends if name in fields}
         return sent(self.network, widths, names)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import decentorth as do
 import topologies
+from tests.support.threads import on_ranks
 
 N = 5
 QUANTITIES = {
@@ -20,7 +23,8 @@ QUANTITIES = {
 
 
 def problem() -> Any:
-    return do.problems.PCASettings(features=6, samples=40, rank=2).problem(N, seed=0)
+    sites = np.random.default_rng(0).normal(size=(N, 40, 6))
+    return do.problems.PCA(list(sites), 2)
 
 
 def bytes_of(result: Any) -> int:
@@ -44,7 +48,7 @@ def test_each_number_goes_to_the_neighbours_only() -> None:
     assert {row[:3]: row.numbers for row in result.sent()} == expected
 
 
-@pytest.mark.parametrize("faults", ["loss:p=0.3", "sleep:p=0.2,length=2", "topk:share=0.5", "delay:p=0.2", "quantize"])
+@pytest.mark.parametrize("faults", ["loss:p=0.3", "sleep:p=0.2,length=2", "topk:share=0.5", "delay:rounds=1", "quantize"])
 def test_faulty_networks_add_up(faults: str) -> None:
     result = do.solve(problem(), do.DRFGT(step_size=0.01, penalty=1.0), "ring", iterations=12, channel=faults)
     assert bytes_of(result) == result.row.bytes > 0
@@ -60,7 +64,8 @@ def test_networks_that_change_and_directed_ones_add_up() -> None:
 
 def test_the_rest_of_a_resumed_run_is_said(tmp_path: Path) -> None:
     method = do.DRFGT(step_size=0.01, penalty=1.0)
-    do.solve(problem(), method, "ring", iterations=10, checkpoint_dir=tmp_path, checkpoint_every=10)
+    kept = do.Checkpoints(str(tmp_path), every=10)
+    do.solve(problem(), method, "ring", iterations=10, checkpoints=kept)
     result = do.solve(problem(), method, "ring", iterations=20, resume=tmp_path)
     rest = result.sent()[-1]
     assert bytes_of(result) == result.row.bytes == 2 * rest.bytes
@@ -68,7 +73,23 @@ def test_the_rest_of_a_resumed_run_is_said(tmp_path: Path) -> None:
 
 
 def test_exact_sums_and_agreements_add_up() -> None:
-    rule = do.stopping.LocalMaximum("gradient", 1e-3, every=5)
+    rule = do.stopping.LocalMaximum(1e-9, every=5)
     result = do.solve(problem(), "drfgt", "ring", iterations=20, stopping=rule)
     assert bytes_of(result) == result.row.bytes
     assert "maxima" in {row.quantity for row in result.sent()}
+
+
+def test_exact_sums_go_along_a_tree_that_has_two_messages_for_each_edge() -> None:
+    parts = np.random.default_rng(0).normal(size=(N, 40, 2))
+    split = do.problems.SplitPCA(list(parts), 2)
+    result = do.solve(split, "lobpcg", "complete", iterations=5)
+    assert bytes_of(result) == result.row.bytes > 0
+    assert {row.quantity for row in result.sent()} == {"sums over the tree"}
+    assert len(result.sent()) == 2 * (N - 1)
+
+
+def test_the_table_is_the_same_on_any_number_of_ranks() -> None:
+    def table(communicator: Any) -> Any:
+        return do.solve(problem(), "drfgt", "ring", iterations=8, comm=communicator).sent()
+
+    assert on_ranks(3, table) == [table("serial")] * 3
