@@ -249,7 +249,7 @@ class Result(FinishedRun):
         return {**self.collective.communicator.describe(), "messages": messages, "bytes": size}
 
     def sent(self) -> list[Sent]:
-        """What has left each site in the whole run: to whom, which quantity, how many numbers and bytes.
+        """Rows of what has left each site in the whole run: receiver, quantity, numbers and bytes.
 
         The bytes add up to those of the history; the same on every rank, which need not ask together.
         "x or tracker" is a method that sends the two in turn. What a resumed run sent before, and
@@ -257,10 +257,10 @@ class Result(FinishedRun):
         says what a neighbour can infer.
         """
         names = self.labels or [f"agent {agent}" for agent in range(self.n_agents)]
-        fields, sends = self.state._fields, Declared.of(self.algorithm).sends
+        state, sends = self.state._asdict(), Declared.of(self.algorithm).sends
         if self.agreement is not None and "x" not in sends:
             sends += ("x",)
-        widths = {name: getattr(self.state, name)[0].size for name in sends if name in fields}
+        widths = {name: state[name][0].size for name in sends if name in state}
         return sent(self.network, widths, names)
 
     def draw(self, quantity: Literal["consensus", "feasibility"] = "consensus") -> Figure | None:

@@ -1,4 +1,4 @@
-"""What leaves a site: the numbers and bytes that each agent has sent to each neighbour, by quantity."""
+"""The table of what leaves a site: the numbers and bytes that each agent has sent to each neighbour, by quantity."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def sent(network: Network, entries: Mapping[str, int], names: Sequence[str]) -> 
         The names of all agents.
     """
     totals: dict[tuple[int, int, str], int] = {}
-    for contents, counts in network.ledger().items():
+    ledger = network.ledger()
+    for contents in ledger:
         parts = _parts(contents, entries)
         together = " + ".join(name for name, _ in parts)
-        for sender, receiver, messages, amount in counts.tolist():
+        for sender, receiver, messages, amount in ledger.table(contents).tolist():
             shares = [(name, 8 * messages * width) for name, width in parts]
             if amount != 8 * messages * sum(contents.widths):
                 shares = [(f"{together} (coded)", amount)]

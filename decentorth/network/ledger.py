@@ -1,12 +1,15 @@
-"""Who has sent what to whom: messages and bytes for each pair of neighbours and each kind of exchange."""
+"""Counts of messages and bytes for each pair of neighbours and each kind of exchange."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ..protocols import Index
+
+_PENDING = 256
+"""The tables that wait before they are added up, as this takes longer than a round."""
 
 
 class Contents(NamedTuple):
@@ -16,16 +19,26 @@ class Contents(NamedTuple):
     widths: tuple[int, ...]
 
 
-class Ledger(dict[Contents, Index]):
-    """Of each kind of message ``(pairs, 4)``: sender, receiver, messages and bytes, by sender, then by receiver."""
+class Ledger(dict[Contents, list[Index]]):
+    """Of each kind of message tables ``(pairs, 4)``: sender, receiver, messages and bytes."""
 
     def add(self, contents: Contents, pairs: Index, messages: Index | int, size: Index | int) -> None:
         """Add so many messages, and bytes in all, for each of the ``pairs``, ``(2, count)``: sender, receiver."""
         rows = np.empty((pairs.shape[1], 4), dtype=np.int64)
         rows[:, :2], rows[:, 2], rows[:, 3] = pairs.T, messages, size
-        if contents in self:
-            rows = np.concatenate((self[contents], rows))
-        known, places = np.unique(rows[:, :2], axis=0, return_inverse=True)
-        counts = np.zeros((len(known), 2), dtype=np.int64)
-        np.add.at(counts, places.reshape(-1), rows[:, 2:])
-        self[contents] = np.concatenate((known, counts), axis=1)
+        tables = self.setdefault(contents, [])
+        tables.append(rows)
+        if len(tables) > _PENDING:
+            tables[:] = [self.table(contents)]
+
+    def table(self, contents: Contents) -> Index:
+        """One table, by sender, then by receiver."""
+        rows = np.concatenate(self[contents])
+        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+        starts = np.flatnonzero(np.diff(rows[:, :2], axis=0, prepend=-1).any(axis=1))
+        sums = np.add.reduceat(rows[:, 2:], starts)
+        return np.concatenate((rows[starts, :2], sums), axis=1)
+
+    def copy(self) -> Self:
+        """The same counts, to add to."""
+        return type(self)({contents: list(tables) for contents, tables in self.items()})

@@ -425,7 +425,7 @@ class Network(Shown):
 
     def ledger(self) -> Ledger:
         """The messages so far by sender, receiver and contents; the same on every rank, without a message."""
-        ledger = Ledger(self._earlier)
+        ledger = self._earlier.copy()
         for known in self._plans.values():
             known.enter(ledger)
         if self._tree is not None:

@@ -94,7 +94,7 @@ def taken(result: Result) -> str:
 
 
 def sent_in_words(rows: Sequence[Sent]) -> str:
-    """What each site has sent, in a line for each of them."""
+    """A line for each site, with what it has sent."""
     lines = []
     for site in dict.fromkeys(row.site for row in rows):
         own = [row for row in rows if row.site == site]

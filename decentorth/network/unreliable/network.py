@@ -235,7 +235,8 @@ class UnreliableNetwork(Network):
             out.append(traffic.add(blocks, gathered, number, rest.reshape(x.shape)))
         sender, receiver = plan.directed
         sent = ~asleep[sender]
-        counts, size, more = sent.astype(np.int64), messages.size + 8 * len(labels), 0
+        counts, size = sent.astype(np.int64), messages.size + 8 * len(labels)
+        more: Index = 0 * counts
         if self.channel.feedback:
             counts += sent & lost
             whole = sent & (self._back[sender] | self._back[receiver])
@@ -243,7 +244,7 @@ class UnreliableNetwork(Network):
         amount = counts * size + more
         widths = tuple([x.size // self.n_local for x in (*labels, *xs)])
         plan.tally(Contents("mix" + "_alike" * alike, widths), counts, amount)
-        self.bytes += int(np.sum(more))
+        self.bytes += int(more.sum())
         self._count(traffic, int(counts.sum()), size)
         self._exchange += 1
         return tuple(out)
