@@ -28,6 +28,9 @@ _MAIN = ("gradient_norm", "subgradient_norm", "objective")
 """The metrics of which the first one in a history is drawn in a notebook."""
 _METRICS = ("objective", *_MAIN[:2], "consensus_rms", "feasibility", "error")
 
+_LARGEST_TABLE = 100
+"""The most agents whose messages are listed in a file: each may have all others as neighbours."""
+
 
 class SitePoints(np.ndarray):
     """Points of agents, ``(n_local, *shape)``, each of which also has the name of its site: ``x["north"]``."""
@@ -263,6 +266,12 @@ class Result(FinishedRun):
         widths = {name: state[name][0].size for name in sends if name in state}
         return sent(self.network, widths, names)
 
+    def sent_table(self) -> list[dict[str, Any]]:
+        """The rows of `sent` for ``summary.json``; none with more than 100 agents."""
+        if self.network.n_agents > _LARGEST_TABLE:
+            return []
+        return [row._asdict() for row in self.sent()]
+
     def draw(self, quantity: Literal["consensus", "feasibility"] = "consensus") -> Figure | None:
         """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by their names where they have any,
         coloured by their distance from the mean or by their feasibility; called by all ranks. Needs matplotlib.
@@ -310,7 +319,7 @@ class Result(FinishedRun):
             "metrics": dict(self.row.values),
             "iterates_sha256": self.collective.sha256(self.x),
             "agents": self.n_agents,
-            "sent": [row._asdict() for row in self.sent()],
+            "sent": self.sent_table(),
             "ranks": self.collective.size,
             "labels": self.labels,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from ..network import Network
 from ..network.ledger import Contents
 
 _REST = "messages before a resume or a loss, or of asynchronous agents"
+_LEADING = {"mix": (), "mix_alike": ("labels",), "mix_and_max": ("verdicts",)}
+"""The names of the arrays that come before the entries of the state."""
 
 
 class Sent(NamedTuple):
@@ -31,23 +34,18 @@ def sent(network: Network, entries: Mapping[str, int], names: Sequence[str]) -> 
     names
         The names of all agents.
     """
-    totals: dict[tuple[int, int, str], int] = {}
+    totals: Counter[tuple[int, int, str]] = Counter()
     ledger = network.ledger()
     for contents in ledger:
         parts = _parts(contents, entries)
-        together = " + ".join(name for name, _ in parts)
         for sender, receiver, messages, amount in ledger.table(contents).tolist():
             shares = [(name, 8 * messages * width) for name, width in parts]
             if amount != 8 * messages * sum(contents.widths):
-                shares = [(f"{together} (coded)", amount)]
+                shares = [(" + ".join(name for name, _ in parts) + " (coded)", amount)]
             for name, part in shares:
-                key = (sender, receiver, name)
-                totals[key] = totals.get(key, 0) + part
-    rows = [
-        Sent(names[sender], names[receiver], name, part // 8, part)
-        for (sender, receiver, name), part in sorted(totals.items())
-        if part
-    ]
+                totals[sender, receiver, name] += part
+    ordered = sorted((key, part) for key, part in totals.items() if part)
+    rows = [Sent(names[i], names[j], name, part // 8, part) for (i, j, name), part in ordered]
     rest = network.bytes - sum(totals.values())
     if rest:
         rows.append(Sent("all sites", "their neighbours", _REST, rest // 8, rest))
@@ -57,16 +55,13 @@ def sent(network: Network, entries: Mapping[str, int], names: Sequence[str]) -> 
 def _parts(contents: Contents, entries: Mapping[str, int]) -> list[tuple[str, int]]:
     """The name and the numbers of each array in a message."""
     use, widths = contents
-    first: list[tuple[str, int]] = []
-    if use in ("total", "sent again", "back"):
-        words = {"total": "sums over the tree", "back": "points for agents that are back"}
-        return [(words.get(use, use), sum(widths))]
     if use == "mix_and_max" and len(widths) == 1:
         return [("maxima", widths[0])]
-    if use in ("mix_alike", "mix_and_max"):
-        word = {"mix_alike": "labels", "mix_and_max": "verdicts"}[use]
-        first, widths = [(word, widths[0])], widths[1:]
-    if widths == tuple(entries.values()):
-        return first + list(entries.items())
-    fitting = [name for name, width in entries.items() if widths == (width,)]
-    return [*first, (" or ".join(fitting) or "averages", sum(widths))]
+    if use not in _LEADING:
+        return [(use, sum(widths))]
+    leading, names = _LEADING[use], tuple(entries)
+    first, rest = widths[: len(leading)], widths[len(leading) :]
+    if rest != tuple(entries.values()):
+        names = (" or ".join(name for name, width in entries.items() if rest == (width,)) or "averages",)
+        rest = (sum(rest),)
+    return list(zip(leading + names, first + rest, strict=True))

@@ -431,7 +431,7 @@ class Network(Shown):
         if self._tree is not None:
             pairs = np.concatenate([(level.senders, level.receivers) for level in self._tree], axis=1)
             for width, times in self._totals.items():
-                ledger.add(Contents("total", (width,)), pairs, times, 8 * times * width)
+                ledger.add(Contents("sums over the tree", (width,)), pairs, times, 8 * times * width)
         return ledger
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:

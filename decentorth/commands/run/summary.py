@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "error_name": getattr(result.problem, "error_name", None) or None,
         "iterates_sha256": result.iterates_sha256,
         "agents": network.n_agents,
-        "sent": [row._asdict() for row in result.sent()],
+        "sent": result.sent_table(),
         **({"labels": result.labels} if result.sites else {}),
         "ranks": result.collective.size,
         **_losses(result),
@@ -97,12 +98,11 @@ def sent_in_words(rows: Sequence[Sent]) -> str:
     """A line for each site, with what it has sent."""
     lines = []
     for site in dict.fromkeys(row.site for row in rows):
-        own = [row for row in rows if row.site == site]
-        receivers = ", ".join(dict.fromkeys(row.to for row in own))
-        amounts: dict[str, int] = {}
-        for row in own:
-            amounts[row.quantity] = amounts.get(row.quantity, 0) + row.bytes
+        amounts: Counter[str] = Counter()
+        for row in (own := [row for row in rows if row.site == site]):
+            amounts[row.quantity] += row.bytes
         words = [f"{name} {part // 8} numbers, {size(part)}" for name, part in amounts.items()]
+        receivers = ", ".join(dict.fromkeys(row.to for row in own))
         lines.append(f"sent        {site} to {receivers}: {'; '.join(words)}")
     return "\n".join(lines)
 

@@ -200,7 +200,7 @@ class UnreliableNetwork(Network):
         total, weights = traffic.add(blocks, gathered, 0, np.zeros(x.shape)), np.zeros(self.n_local)
         for block in blocks:
             accumulate(block, 1, np.ones(block.columns), weights)
-        plan.tally(Contents("back", (width,)), sent * 1, sent * 8 * width)
+        plan.tally(Contents("points for agents that are back", (width,)), sent * 1, sent * 8 * width)
         self._count(traffic, int(sent.sum()), 8 * width)
         return total, weights
 
