@@ -128,6 +128,8 @@ class Network(Shown):
         self._sums: dict[int, TreeSum] = {}
         self._totals: Counter[int] = Counter()
         self._earlier = Ledger()
+        self.final_ledger: Ledger | None = None
+        """The ledger of a run that has ended, whose iterations may be made again to find out why."""
         if ranks > 1 and self.sequence is None and not self._too_large:
             # computed once, by rank 0: step sizes made from it are the same bits everywhere
             if self.directed:
@@ -425,6 +427,8 @@ class Network(Shown):
 
     def ledger(self) -> Ledger:
         """The messages so far by sender, receiver and contents; the same on every rank, without a message."""
+        if self.final_ledger is not None:
+            return self.final_ledger
         ledger = self._earlier.copy()
         for known in self._plans.values():
             known.enter(ledger)

@@ -210,6 +210,7 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
     problem, network, collective = parts.problem, parts.network, parts.collective
     now = (network.rounds, network.messages, network.bytes)
     in_flight = {name: array.copy() for name, array in network.in_flight().items()}
+    network.final_ledger = network.ledger()
     network.restore(*good.counts, good.in_flight)
     before, k = good.state.x, good.state.k
     for state in parts.states(good.copied().state):

@@ -93,3 +93,12 @@ def test_the_table_is_the_same_on_any_number_of_ranks() -> None:
         return do.solve(problem(), "drfgt", "ring", iterations=8, comm=communicator).sent()
 
     assert on_ranks(3, table) == [table("serial")] * 3
+
+
+@pytest.mark.filterwarnings("ignore:diverged")
+def test_iterations_made_again_to_explain_a_divergence_do_not_count() -> None:
+    method = do.DRFGT(step_size=1e3, penalty=1e3)
+    result = do.solve(problem(), method, "ring", iterations=200)
+    assert result.status == "diverged"
+    assert bytes_of(result) == result.network.bytes
+    assert "all sites" not in {row.site for row in result.sent()}
