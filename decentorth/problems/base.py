@@ -110,8 +110,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
             return self
         if not self.agents.start <= agents.start < agents.stop <= self.agents.stop:
             raise ValueError(
-                f"agents {agents.start} to {agents.stop - 1} were asked for, but this problem holds only "
-                f"{self.agents.start} to {self.agents.stop - 1}"
+                f"agents {agents.start} to {agents.stop - 1} were asked for, but this "
+                f"problem holds only {self.agents.start} to {self.agents.stop - 1}"
             )
         part = self._copied()
         part._take(slice(agents.start - self.agents.start, agents.stop - self.agents.start))
@@ -152,8 +152,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     def on(self, put: Callable[[Array], Array]) -> Self:
         """The same problem for points on a device, to which ``put`` brings an array; a ValueError where it cannot be there."""
         raise ValueError(
-            f"{type(self).__name__} does not run on a device: PCA, Procrustes and FunctionProblem with stacked=True do; "
-            "leave device out"
+            f"{type(self).__name__} does not run on a device: PCA, Procrustes "
+            "and FunctionProblem with stacked=True do; leave device out"
         )
 
     def _in_one_block(self) -> Self:

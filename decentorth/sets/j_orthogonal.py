@@ -136,7 +136,8 @@ class JOrthogonal:
             size = np.linalg.svd(excess[agent], compute_uv=False)[0] if np.isfinite(excess[agent]).all(axis=(-2, -1)) else np.inf
             if not size < 1.0:
                 raise ValueError(
-                    f"the Newton-Schulz correction needs ||J x^T J x - I||_2 < 1, but it is {size:.3g} at local agent {agent}: "
+                    "the Newton-Schulz correction needs ||J x^T J x - I||_2 "
+                    f"< 1, but it is {size:.3g} at local agent {agent}: "
                     "correct more often, or start again from a feasible point"
                 )
         return x - 0.5 * (x @ excess)

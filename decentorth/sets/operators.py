@@ -119,8 +119,9 @@ class Matrices(Operator):
             if info != 0:
                 values = np.linalg.eigvalsh(matrix)
                 raise ValueError(
-                    f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, its largest {values[-1]:.3g}: add a "
-                    "ridge to its diagonal, or leave out the directions that it does not see (constant features)"
+                    f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, "
+                    f"its largest {values[-1]:.3g}: add a ridge to its diagonal, or leave out "
+                    "the directions that it does not see (constant features)"
                 )
             found.append(factor)
         return found
@@ -353,8 +354,8 @@ def _check_square(name: str, shape: tuple[int, ...]) -> None:
 def _check_symmetric(name: str, difference: float, scale: float) -> None:
     if not difference <= _SYMMETRY * scale:
         raise ValueError(
-            f"{name} must be symmetric, but differs from its transpose by {difference:.3g} where its entries reach {scale:.3g}: "
-            f"give ({name} + {name}.T) / 2 if that is meant"
+            f"{name} must be symmetric, but differs from its transpose by {difference:.3g} "
+            f"where its entries reach {scale:.3g}: give ({name} + {name}.T) / 2 if that is meant"
         )
 
 

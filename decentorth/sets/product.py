@@ -61,8 +61,8 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         widths = [part.shape[1] for part in parts]
         if len(set(widths)) > 1:
             raise ValueError(
-                f"the points of a product's parts must have equally many columns, got {', '.join(map(str, widths))}: "
-                "sets.Flat joins matrices of any shapes"
+                "the points of a product's parts must have equally many columns, got "
+                f"{', '.join(map(str, widths))}: sets.Flat joins matrices of any shapes"
             )
         self._stack(parts, [part.shape[0] for part in parts], widths[0])
 

@@ -31,7 +31,8 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     if shape and len(shape) != 3:
         split = f": np.array_split(np.asarray({name}), n) gives each of n agents its rows" if len(shape) == 2 else ""
         raise ValueError(
-            f"{name} must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got "
+            f"{name} must be a list with one matrix for each agent, or a "
+            "stack of shape (n_agents, rows, columns), got "
             f"{'one matrix' if split else 'an array'} of shape {shape}{split}"
         )
     if isinstance(values, Mapping):
@@ -59,7 +60,8 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
             finite = np.isfinite(array[row, column])
             must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number" if finite else "be finite"
             raise ValueError(
-                f"{name} of agent {agent} must {must}; {_place(value, int(row), int(column))} is {array[row, column]} "
+                f"{name} of agent {agent} must {must}; "
+                f"{_place(value, int(row), int(column))} is {array[row, column]} "
                 f"({int(bad.sum())} such entries){_repair(value, array[row, column])}"
             )
         result.append(array)
@@ -112,8 +114,8 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
     for i, value in enumerate(values):
         if value.shape[1] != columns:
             raise ValueError(
-                f"all agents must share the dimension d: {name} of agent {first_agent} has {columns} columns, "
-                f"that of agent {first_agent + i} has {value.shape[1]}"
+                f"all agents must share the dimension d: {name} of agent {first_agent} has "
+                f"{columns} columns, that of agent {first_agent + i} has {value.shape[1]}"
             )
     return int(columns)
 
@@ -124,16 +126,17 @@ def same_names(name: str, values: Any, first_agent: int = 0) -> None:
     for agent, names in frames:
         if sorted(names) == sorted(frames[0][1]) and names != frames[0][1]:
             raise ValueError(
-                f"{name} of agent {agent} has the columns of agent {frames[0][0]} in another order: "
-                "give frame[frames[0].columns] for each frame"
+                f"{name} of agent {agent} has the columns of agent {frames[0][0]} "
+                "in another order: give frame[frames[0].columns] for each frame"
             )
         if names != frames[0][1]:
             others = frames[0][1]
             lists = ((agent, set(names) - set(others)), (frames[0][0], set(others) - set(names)))
             differing = [f"only agent {which} has {', '.join(sorted(some)):.200}" for which, some in lists if some]
             raise ValueError(
-                f"{name} of agent {agent} has other columns than that of agent {frames[0][0]} "
-                f"({'; '.join(differing) or 'some occur twice'}): give all data frames the same columns in the same order"
+                f"{name} of agent {agent} has other columns than that of agent "
+                f"{frames[0][0]} ({'; '.join(differing) or 'some occur twice'}): "
+                "give all data frames the same columns in the same order"
             )
 
 

@@ -152,8 +152,8 @@ class Division(SampleSource):
         for view in views[1:]:
             if view.shape[0] != first.shape[0]:
                 raise ValueError(
-                    f"views must have a row for each sample, but {first.name} has {first.shape[0]} rows and {view.name} "
-                    f"{view.shape[0]}"
+                    f"views must have a row for each sample, but {first.name} "
+                    f"has {first.shape[0]} rows and {view.name} {view.shape[0]}"
                 )
         return views
 
@@ -194,7 +194,8 @@ class Division(SampleSource):
         for name, view in zip(self.data, files, strict=True):
             if len(view) != self.n_agents:
                 raise ValueError(
-                    f"data {name!r:.200} names {max(len(view), 1)} files, one for each agent, but n_agents is {self.n_agents}: "
+                    f"data {name!r:.200} names {max(len(view), 1)} files, "
+                    f"one for each agent, but n_agents is {self.n_agents}: "
                     "the number of agents is that of the files, leave it out"
                 )
         if self.settings.partition != "even":

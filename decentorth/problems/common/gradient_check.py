@@ -62,8 +62,9 @@ def check_attached(problem: Any, start: Array) -> None:
     wrong = np.flatnonzero(zero & ~(slopes > RIGHT))
     if len(wrong):
         raise ValueError(
-            f"the gradient of agent {problem.agents.start + wrong[0]} is zero, although its objective changes with x: does the "
-            "function cut its value off from x, by x.detach(), torch.no_grad() or a conversion to NumPy?"
+            f"the gradient of agent {problem.agents.start + wrong[0]} is zero, "
+            "although its objective changes with x: does the function cut its value "
+            "off from x, by x.detach(), torch.no_grad() or a conversion to NumPy?"
         )
 
 

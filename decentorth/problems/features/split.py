@@ -371,8 +371,8 @@ def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
     """The agents' matrices, checked, with equally many rows; the ValueError names the first agent that differs."""
     if getattr(parts, "ndim", None) == 2:
         raise ValueError(
-            f"{name} must be a list with the features of each agent, got one matrix: np.array_split(np.asarray({name}), n, axis=1) "
-            "gives each of n agents its columns"
+            f"{name} must be a list with the features of each agent, got one matrix: "
+            f"np.array_split(np.asarray({name}), n, axis=1) gives each of n agents its columns"
         )
     for i, part in enumerate(parts):
         if hasattr(part, "toarray"):
@@ -385,8 +385,8 @@ def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
             raise ValueError(f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by one number")
         if len(part) != len(checked[0]):
             raise ValueError(
-                f"agents that hold features must have the same samples, row for row: {name} of agent 0 has "
-                f"{len(checked[0])} rows, that of agent {i} has {len(part)}"
+                f"agents that hold features must have the same samples, row for row: {name} "
+                f"of agent 0 has {len(checked[0])} rows, that of agent {i} has {len(part)}"
             )
     return checked
 

@@ -284,8 +284,9 @@ class CCA(AgentProblem[Any], Loadable):
     def _moments(self) -> tuple[Array, Array, Array]:
         if self._pooled is None:
             raise ValueError(
-                f"the covariances of views with {self._widths[0]} and {self._widths[1]} columns are not formed, and the canonical "
-                f"correlations are not known: that is done up to {_LARGEST_FORMED} columns"
+                f"the covariances of views with {self._widths[0]} and {self._widths[1]} "
+                "columns are not formed, and the canonical correlations are not known: "
+                f"that is done up to {_LARGEST_FORMED} columns"
             )
         return self._pooled
 
@@ -300,14 +301,15 @@ def _views(
     for agent, (a, b) in enumerate(zip(first, second, strict=True), first_agent):
         if len(a) != len(b):
             raise ValueError(
-                f"A and B must have a row for each sample, but those of agent {agent} have {len(a)} and {len(b)} rows: "
-                "row k of both is the same sample"
+                f"A and B must have a row for each sample, but those of agent {agent} "
+                f"have {len(a)} and {len(b)} rows: row k of both is the same sample"
             )
     if not (isinstance(ridge, float | int | np.number) and math.isfinite(ridge) and ridge >= 0.0):
         raise ValueError(f"ridge must be finite and not negative, got {ridge!r}")
     if collective is None and (n_agents or len(first)) != len(first):
         raise ValueError(
-            f"{len(first)} of {n_agents} agents are given, and the covariances of all are needed: give all, or use "
-            "CCA.from_loader, or pass the collective with which the processes add up theirs"
+            f"{len(first)} of {n_agents} agents are given, and the "
+            "covariances of all are needed: give all, or use CCA.from_loader, "
+            "or pass the collective with which the processes add up theirs"
         )
     return list(zip(first, second, strict=True))

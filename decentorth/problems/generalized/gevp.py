@@ -229,8 +229,8 @@ class GEVPSettings(Settings):
         """
         if self.matrix_a is not None and n_agents > 1:
             raise ValueError(
-                f"the matrix in {self.matrix_a} is one agent's, so n_agents must be 1, got {n_agents}; or give GEVP a list "
-                "of matrices in Python"
+                f"the matrix in {self.matrix_a} is one agent's, so n_agents must "
+                f"be 1, got {n_agents}; or give GEVP a list of matrices in Python"
             )
         matrices = 2 + n_agents if n_agents > 1 else 2
         size = matrices * self.dimension**2 if self.matrix_a is None else 0  # a file's size is checked when it is read

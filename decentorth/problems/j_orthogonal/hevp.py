@@ -117,7 +117,8 @@ def _root(rows: Sequence[Array], fold: Fold) -> Array:
     diagonal, n = np.abs(np.diagonal(root)), len(root)
     if not diagonal.min(axis=-1) > n * np.finfo(np.float64).eps * diagonal.max(axis=-1):
         raise ValueError(
-            f"the well-posed form needs a positive definite D^T D, but D, {int(total(rows, 1, len, fold)[0])} x {n}, has dependent "
+            "the well-posed form needs a positive definite D^T D, but D, "
+            f"{int(total(rows, 1, len, fold)[0])} x {n}, has dependent "
             "columns: add a ridge, give more rows, or choose form as-printed"
         )
     return root

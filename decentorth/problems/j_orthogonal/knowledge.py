@@ -85,8 +85,8 @@ class Completions:
         if len(full):
             h, r, t = triples[full[0]]
             raise ValueError(
-                f"the triple (head {h}, relation {r}, tail {t}) cannot be corrupted: with every other {self._side} it is a "
-                f"training triple too; corrupt the other side only"
+                f"the triple (head {h}, relation {r}, tail {t}) cannot be corrupted: with every "
+                f"other {self._side} it is a training triple too; corrupt the other side only"
             )
         drawn = draw(self._n_entities - counts)
         # the u-th entity that is missing from m_0 < m_1 < ... is u + #{i : m_i - i <= u}

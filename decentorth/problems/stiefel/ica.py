@@ -305,8 +305,8 @@ class ICASettings(Divided):
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if not self.whiten and n_agents > 1:
             raise ValueError(
-                f"without whitening the covariance of all samples makes the constraint, which none of {n_agents} agents knows: "
-                "whiten the samples (whiten), or take n_agents 1"
+                "without whitening the covariance of all samples makes the constraint, which none "
+                f"of {n_agents} agents knows: whiten the samples (whiten), or take n_agents 1"
             )
 
         source = self._source(n_agents, seed)
@@ -350,8 +350,9 @@ class ICASettings(Divided):
     def _generalized(self, A: Array, mixing: Array | None) -> GeneralizedICA:
         if self.sources not in (None, A.shape[1]):
             raise ValueError(
-                f"without whitening there are as many sources as columns, {A.shape[1]}, but sources is {self.sources}: leave it "
-                "out, or whiten the samples (whiten), which takes their principal components"
+                "without whitening there are as many sources as columns, "
+                f"{A.shape[1]}, but sources is {self.sources}: leave it out, or "
+                "whiten the samples (whiten), which takes their principal components"
             )
         return GeneralizedICA(A, mixing=mixing)
 

@@ -127,9 +127,10 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         short = np.flatnonzero(observed < least)
         if short.size:
             raise ValueError(
-                f"each column must have at least rank = {least} observed entries, or its least squares are singular: column "
-                f"{short[0]} of agent {agent} has {observed[short[0]]} ({short.size} such columns of that agent); leave such "
-                "columns out, or take a smaller rank or a positive ridge"
+                f"each column must have at least rank = {least} observed entries, or "
+                f"its least squares are singular: column {short[0]} of agent {agent} "
+                f"has {observed[short[0]]} ({short.size} such columns of that agent); "
+                "leave such columns out, or take a smaller rank or a positive ridge"
             )
 
     def _take(self, local: Selection) -> None:
@@ -311,8 +312,9 @@ class MatrixCompletionSettings(Settings):
             for agent, out in enumerate(held, agents.start):
                 if np.isnan(out).all():
                     raise ValueError(
-                        f"held_out {self.held_out:g} leaves agent {agent} without a held-out entry, as each column keeps at least "
-                        f"{least}: ask for a larger share, a smaller rank or a positive ridge"
+                        f"held_out {self.held_out:g} leaves agent {agent} without "
+                        f"a held-out entry, as each column keeps at least {least}: "
+                        "ask for a larger share, a smaller rank or a positive ridge"
                     )
         return MatrixCompletion(
             columns, self.rank, ridge=self.ridge, held_out=held, truth=truth, n_agents=n_agents, first_agent=agents.start
@@ -324,13 +326,15 @@ class MatrixCompletionSettings(Settings):
         count = round(self.oversampling * r * (d + total - r))
         if count > d * total:
             raise ValueError(
-                f"oversampling {self.oversampling:g} asks for {count} observed entries, but the {d} x {total} matrix has only "
-                f"{d * total}: it can be at most {d * total / (r * (d + total - r)):.3g} here"
+                f"oversampling {self.oversampling:g} asks for {count} observed "
+                f"entries, but the {d} x {total} matrix has only {d * total}: "
+                f"it can be at most {d * total / (r * (d + total - r)):.3g} here"
             )
         if self.ridge == 0.0 and count < r * total:
             raise ValueError(
-                f"oversampling {self.oversampling:g} means {count} observed entries in {total} columns, fewer than rank = {r} in "
-                "each, so that their least squares are singular: ask for a larger oversampling or a positive ridge"
+                f"oversampling {self.oversampling:g} means {count} observed entries in "
+                f"{total} columns, fewer than rank = {r} in each, so that their least "
+                "squares are singular: ask for a larger oversampling or a positive ridge"
             )
         return count
 

@@ -47,8 +47,8 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
         for i, (a, b) in enumerate(zip(rows, targets, strict=True)):
             if b.shape != (r, len(a)):
                 raise ValueError(
-                    f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, "
-                    f"got {b.shape}"
+                    f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, "
+                    f"{len(a)}) to go with A of shape {a.shape}, got {b.shape}"
                 )
         sums = SumsOfSquares(rows, [b.T for b in targets], np.ones(len(rows)))
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r), sums)
@@ -108,8 +108,9 @@ class ProcrustesSettings(Settings):
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.rows is not None and self.data is None and n_agents * self.rows < self.dimension:
             raise ValueError(
-                f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} rows in all, fewer than dimension "
-                f"{self.dimension}: the pooled matrix would be singular; ask for more agents or rows, or a smaller dimension"
+                f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} "
+                f"rows in all, fewer than dimension {self.dimension}: the pooled matrix "
+                "would be singular; ask for more agents or rows, or a smaller dimension"
             )
         return self._generated(n_agents, seed) if self.data is None else self._from_files(n_agents, seed)
 
@@ -132,8 +133,8 @@ class ProcrustesSettings(Settings):
             data, targets = resolve(str(self.data)), resolve(str(self.targets))
             if data.shape[0] != targets.shape[0]:
                 raise ValueError(
-                    f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} "
-                    f"and {targets.shape[0]} in {self.targets}"
+                    f"data and targets must have equally many rows, got {data.shape[0]} "
+                    f"in {self.data} and {targets.shape[0]} in {self.targets}"
                 )
             return data, targets
 
