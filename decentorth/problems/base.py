@@ -101,7 +101,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``, fresh: the Euclidean gradients G_i(x_i)."""
 
-    def prepare(self, collective: Collective) -> None:  # most problems need nothing from other agents
+    # Most problems need nothing from other agents.
+    def prepare(self, collective: Collective) -> None:
         """Compute quantities of all agents' data (a pooled optimum), once, before a run."""
 
     def restrict(self, agents: slice) -> Self:
@@ -168,7 +169,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """A shallow copy without the values that were computed from its agents' data and cached."""
         other = copy.copy(self)
         other._blocks = None
-        for name in [key for key in vars(other) if isinstance(getattr(type(other), key, None), cached_property)]:
+        kind = type(other)
+        for name in [key for key in vars(other) if isinstance(getattr(kind, key, None), cached_property)]:
             del vars(other)[name]
         return other
 
@@ -186,7 +188,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
 
     def start(self, seed: int) -> Array:
         """``shape``: a random feasible point from the seed, the same on every rank."""
-        return self.constraint.random(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xFFFFFFFF, 0))))
+        sequence = np.random.SeedSequence(seed, spawn_key=(_SHARED, 0))
+        return self.constraint.random(np.random.default_rng(sequence))
 
     def check_gradient(self, x: Array | None = None, *, seed: int = 0) -> GradientCheck:
         """The Taylor test of the gradients of the agents in this process, along one random direction.
@@ -261,8 +264,9 @@ class Deferred(NamedTuple):
         few, make = FEW + more, sizes.made
 
         def made(agents: slice) -> Any:
-            drawn = enumerate(sizes.counts[agents], agents.start)
-            rows = [stream(few, agent).standard_normal((min(count, few), sizes.width)) for agent, count in drawn]
+            shapes = [(min(count, few), sizes.width) for count in sizes.counts[agents]]
+            drawn = enumerate(shapes, agents.start)
+            rows = [stream(few, agent).standard_normal(shape) for agent, shape in drawn]
             return make(rows, agents)
 
         return on_each_rank(self.n_agents, made, self.outline)._replace(sizes=sizes)
@@ -298,7 +302,8 @@ class Loadable:
 
         problem: Any = cls
         try:
-            inspect.signature(problem).bind(*[None] * cls._arrays, *settings, **{"n_agents": 1, "first_agent": 0, **more})
+            named = {"n_agents": 1, "first_agent": 0, **more}
+            inspect.signature(problem).bind(*[None] * cls._arrays, *settings, **named)
         except TypeError as error:
             name = cls.__name__
             raise TypeError(
@@ -353,7 +358,8 @@ class Loadable:
                 for agent in range(agents.start, agents.stop):
                     samples = given[agent][1]
                     own[agent] = samples() if callable(samples) else samples
-                views = [[(name, view(one, k)) for name, one in zip(every, own, strict=True)] for k in range(cls._arrays)]
+                named = list(zip(every, own, strict=True))
+                views = [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
             lists = [read_sites(part, columns or Columns(), agents, collective) for part in views]
             found = cls._of_all(lists[0], collective)
             with collective.together(), naming(every):

@@ -168,7 +168,8 @@ class SpreadProblem(AgentProblem[Any]):
             within = batch[0] - starts[block]
             within = within[(within >= 0) & (within < count[block])]
             if len(within):
-                found[local] = evaluate(self.base.restrict(slice(block, block + 1)), within[None])[0]
+                own = self.base.restrict(slice(block, block + 1))
+                found[local] = evaluate(own, within[None])[0]
                 found[local] *= len(within) / batch.shape[1] * (total / count[block])
         return self._mean(found)
 
@@ -184,7 +185,8 @@ class SpreadProblem(AgentProblem[Any]):
     @cached_property
     def _matrix_shape(self) -> tuple[int, ...]:
         first = self.base.agents.start
-        one: Array = self.base.restrict(slice(first, first + 1)).matrices_on(np.zeros((1, 1), dtype=np.int64))
+        own = self.base.restrict(slice(first, first + 1))
+        one: Array = own.matrices_on(np.zeros((1, 1), dtype=np.int64))
         return one.shape[1:]
 
     def _matrices_on(self, batch: Index) -> Array:

@@ -86,7 +86,8 @@ class ClosedMultiplier(ABC):
     def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
         """The part of a field that keeps each x_j^T B x_j: every column is made orthogonal to that of B x."""
         bx = self._image(x, bx)
-        share = (bx * field).sum(-2, keepdims=True) / np.maximum((bx * bx).sum(-2, keepdims=True), np.finfo(np.float64).tiny)
+        lengths = (bx * bx).sum(-2, keepdims=True)
+        share = (bx * field).sum(-2, keepdims=True) / np.maximum(lengths, np.finfo(np.float64).tiny)
         return field - bx * share
 
     def normalized(self, y: Array) -> tuple[Array, Array]:
@@ -136,7 +137,8 @@ def squares(x: Array, field: Array, bx: Array, image: Array) -> Array:
     along = 2.0 * sym(field.swapaxes(-1, -2) @ bx)
     bend = sym(field.swapaxes(-1, -2) @ image)
     second = sums(along * along) + 2.0 * sums(gap * bend)
-    return np.stack((sums(gap * gap), -2.0 * sums(gap * along), second, -2.0 * sums(along * bend), sums(bend * bend)), axis=-1)
+    first, third = -2.0 * sums(gap * along), -2.0 * sums(along * bend)
+    return np.stack((sums(gap * gap), first, second, third, sums(bend * bend)), axis=-1)
 
 
 class WithSquares(Protocol):
@@ -160,7 +162,8 @@ def safe_step(
     From outside the region it is the step to the first minimum of ||h||_F. Where the field is zero it is 1e300, and NaN where
     the field is not finite. ``image`` is the product of B with ``direction``; ``penalty`` is not used.
     """
-    size = np.frexp(np.abs(direction).max((-2, -1)))[1]  # lengths along the field are in units of this power of two
+    # Lengths along the field are in units of this power of two.
+    size = np.frexp(np.abs(direction).max((-2, -1)))[1]
     scale = np.ldexp(1.0, -size)[:, None, None]
     polynomials = self.gap_squares(x, scale * direction, bx, None if image is None else scale * image)
     bounds = np.broadcast_to(np.square(eps), len(x))
@@ -181,7 +184,8 @@ def _largest(polynomial: Array, bound: float) -> float:
     if polynomial[0] > border:
         polynomial = polynomial[1:] * np.arange(1.0, 5.0)
     else:
-        polynomial[0] = min(polynomial[0], -0.001 * border)  # below 0, so that the first root is one where it rises
+        # Below 0, so that the first root is one where it rises.
+        polynomial[0] = min(polynomial[0], -0.001 * border)
     roots = np.asarray(np.roots(polynomial[::-1]))
     positive = roots.real[(roots.imag == 0.0) & (roots.real > 0.0)]
     return float(positive.min(-1, initial=np.inf)) / length if polynomial[0] < 0.0 else 0.0

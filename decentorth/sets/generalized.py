@@ -155,7 +155,8 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         does not matter: y and B y are first divided by the same power of two. A ValueError for an unknown retraction.
         """
         if retraction not in get_args(Retraction):
-            raise ValueError(f"retraction must be one of {', '.join(get_args(Retraction))}, got {retraction!r}")
+            known = ", ".join(get_args(Retraction))
+            raise ValueError(f"retraction must be one of {known}, got {retraction!r}")
         both, n = np.concatenate((y, by), axis=1), self.shape[0]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             mean = (y * by).sum((-2, -1)) / self.shape[1]
@@ -192,7 +193,8 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
             return g - bx @ (_multiplier(g, bx) - _penalised(s, double))
         if direction == "natural":
             return self.natural_landing(x, g, penalty, bx)[0]
-        raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, got {direction!r}")
+        known = ", ".join(get_args(Direction))
+        raise ValueError(f"direction must be one of {known}, got {direction!r}")
 
     def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> tuple[Array, Array]:
         """The field natural, psi-br + 2 penalty x (x^T B x - I), at any x, and its product with B; both fresh.

@@ -122,7 +122,8 @@ class JOrthogonal:
 
         The result is feasible to rounding, of second order, and fresh.
         """
-        left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)  # v x^{-1} = v J x^T J
+        # This is v x^{-1}: the inverse is J x^T J.
+        left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)
         left *= -0.5
         return np.linalg.solve(plus(left, 1.0), x + 0.5 * v).astype(np.float64, copy=False)
 
@@ -132,7 +133,8 @@ class JOrthogonal:
         A ValueError names the agent where it does not converge: it needs ||J x^T J x - I||_2 < 1.
         """
         excess = self.signs[:, None] * self._gap(x)  # J x^T J x - I
-        for agent in np.flatnonzero(~(norms(excess) < 1.0)):  # the Frobenius norm is cheap and bounds the other
+        # The Frobenius norm is cheap and bounds the other.
+        for agent in np.flatnonzero(~(norms(excess) < 1.0)):
             size = np.linalg.svd(excess[agent], compute_uv=False)[0] if np.isfinite(excess[agent]).all(axis=(-2, -1)) else np.inf
             if not size < 1.0:
                 raise ValueError(

@@ -137,7 +137,8 @@ class Matrices(Operator):
     @cached_property
     def radius(self) -> float:
         with one_thread():
-            return max([float(np.abs(np.linalg.eigvalsh(matrix)[[0, -1]]).max(-1)) for matrix in self.stack])
+            both = [np.linalg.eigvalsh(matrix)[[0, -1]] for matrix in self.stack]
+            return max([float(np.abs(ends).max(-1)) for ends in both])
 
     def check_definite(self) -> None:
         with one_thread():  # the bits of a factor depend on the number of BLAS threads
@@ -182,7 +183,8 @@ class SparseMatrix(Operator):
         from scipy.sparse import csc_array
         from scipy.sparse.linalg import splu
 
-        factor = splu(csc_array(self.matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        matrix, symmetric = csc_array(self.matrix), {"SymmetricMode": True}
+        factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
         if not factor.U.diagonal().min() > 0.0:
             raise ValueError("B must be positive definite; its factorization met a pivot that is not positive: add a ridge")
         return factor

@@ -72,7 +72,8 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         self.parts, self.shape = parts, (bounds[-1], width)
         self.rows = tuple([slice(a, b) for a, b in pairwise(bounds)])
         common = set.intersection(*[{*dir(part)} for part in parts])
-        self.__dict__.update({name: method for name, method in self._methods().items() if name in common})
+        methods = self._methods().items()
+        self.__dict__.update({name: method for name, method in methods if name in common})
         if "solvable" in common:
             self.solvable = all(part.solvable for part in parts)
         self.offered = frozenset(vars(self))
@@ -198,7 +199,8 @@ class Flat(Product):
 
     def split(self, x: Array) -> list[Array]:
         """Each part's matrix in a point, as views."""
-        return [x[..., rows, :].reshape(*x.shape[:-2], *part.shape) for part, rows in zip(self.parts, self.rows, strict=True)]
+        pairs = zip(self.parts, self.rows, strict=True)
+        return [x[..., rows, :].reshape(*x.shape[:-2], *part.shape) for part, rows in pairs]
 
     def _own(self, x: Array, number: int) -> Array:
         return x[:, self.rows[number]].reshape(len(x), *self.parts[number].shape)
@@ -209,6 +211,6 @@ def _check_sets(parts: Sequence[Any]) -> None:
         raise ValueError("a product of flattened parts needs at least one set, got 0")
     for part in parts:
         if not isinstance(part, ConstraintSet):
-            raise TypeError(f"the parts of a product must be constraint sets, got {type(part).__name__}")
+            raise TypeError(f"a product's parts must be constraint sets, got {type(part).__name__}")
         if len(part.shape) != 2:
             raise TypeError(f"the parts of a product must be sets of matrices, got {part!r} with points of shape {part.shape}")

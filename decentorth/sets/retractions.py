@@ -60,7 +60,8 @@ _quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def gram(y: Array, spare: Array | None = None) -> Array:
     """The Gram matrices y^T y, ``(n, r, r)``; ``spare``, like y, may be overwritten."""
     right = y
-    if y.shape[-1] <= _SYRK_COLUMNS:  # NumPy takes BLAS's syrk where both factors are the same memory; a copy is faster
+    # NumPy takes BLAS's syrk where both factors are the same memory; a copy is faster.
+    if y.shape[-1] <= _SYRK_COLUMNS:
         if spare is None:
             right = y.copy()
         else:
@@ -140,8 +141,10 @@ def factor(name: str, e: Array) -> Array | None:
         return None
     one = plus(np.zeros_like(e), 1.0)
     if name in get_args(Polar):
-        return _per_kind(np.searchsorted(_REACHED, size), (*_NEAR, _by_root), one, e, np.empty_like(e))
-    return _per_kind(np.searchsorted(_FACTORED[:_SHORT], size), (*_FACTORS[:_SHORT], _by_cholesky), one, e, np.empty_like(e))
+        kinds = np.searchsorted(_REACHED, size)
+        return _per_kind(kinds, (*_NEAR, _by_root), one, e, np.empty_like(e))
+    kinds = np.searchsorted(_FACTORED[:_SHORT], size)
+    return _per_kind(kinds, (*_FACTORS[:_SHORT], _by_cholesky), one, e, np.empty_like(e))
 
 
 def _by_root(y: Array, e: Array, _: Array) -> Array:

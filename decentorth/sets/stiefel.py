@@ -107,7 +107,8 @@ class Stiefel(ClosedMultiplier):
         with np.errstate(over="ignore", invalid="ignore"):
             w = np.take(x, columns, axis=-1)
             w += v
-            y: Array = w.swapaxes(-1, -2) @ x  # Y^T, (n, c, r): for few columns three times as fast as Y
+            # Y^T, (n, c, r): for few columns three times as fast as Y.
+            y: Array = w.swapaxes(-1, -2) @ x
             y[:, :, columns] = plus(sym(np.take(y, columns, axis=-1)), -1.0)
             w -= x @ y.swapaxes(-1, -2)
             far = np.flatnonzero(norms(y) > LONG)

@@ -40,7 +40,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
         cure = "give list(values.values()), or the mapping to from_sites, which keeps the names"
         raise TypeError(f"{name} must be a list, got a mapping of {listed}: {cure}")
     if isinstance(values, Iterator):
-        raise TypeError(f"{name} must be a list with one matrix for each agent, got {type(values).__name__}: give list(...) of it")
+        raise TypeError(f"{name} must be a list, got {type(values).__name__}: give list(...) of it")
     if values is None or np.isscalar(values):
         raise TypeError(f"{name} must be a list with one matrix for each agent, or a stack of them, got {values!r:.80}")
     for i, value in enumerate(values):
@@ -79,7 +79,8 @@ def _kinds(value: Any, raw: NDArray[Any]) -> str:
     """The columns of a data frame that hold no numbers, or the type of the entries."""
     if not _is_frame(value):
         return f"dtype {raw.dtype}"
-    texts = [str(label) for label in value.columns if np.asarray(value[label]).dtype.kind not in "fiub"]
+    kinds = {str(label): np.asarray(value[label]).dtype.kind for label in value.columns}
+    texts = [label for label, kind in kinds.items() if kind not in "fiub"]
     columns = "column" if len(texts) == 1 else "columns"
     return f"text or other values in {columns} {', '.join(texts):.300}: leave them out, as frame.drop(columns=[...])"
 
@@ -122,7 +123,7 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
 
 def same_names(name: str, values: Any, first_agent: int = 0) -> None:
     """Raise ValueError for the first of the agents' data frames whose columns are not those of the first one, in the same order."""
-    frames = [(first_agent + i, [*map(str, value.columns)]) for i, value in enumerate(values) if _is_frame(value)]
+    frames = [(i, [*map(str, one.columns)]) for i, one in enumerate(values, first_agent) if _is_frame(one)]
     for agent, names in frames:
         if sorted(names) == sorted(frames[0][1]) and names != frames[0][1]:
             raise ValueError(

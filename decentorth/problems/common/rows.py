@@ -81,7 +81,8 @@ class RowLosses(AgentProblem[C]):
         n_agents: int | None,
         first_agent: int,
     ) -> None:
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), constraint)
+        agents = slice(first_agent, first_agent + len(rows))
+        super().__init__(n_agents or len(rows), agents, constraint)
         self.n_samples: Index = np.array([len(a) for a in rows], dtype=np.int64)
         self._weights = np.array(weights, dtype=np.float64)
         self._rows = Runs([(a,) for a in rows])
@@ -97,7 +98,8 @@ class RowLosses(AgentProblem[C]):
         """Replace the products ``(n, b, c)`` by the gradients of h there."""
 
     def _take(self, local: Selection) -> None:
-        self.n_samples, self._weights, self._rows = self.n_samples[local], self._weights[local], self._rows.take(local)
+        self.n_samples, self._weights = self.n_samples[local], self._weights[local]
+        self._rows = self._rows.take(local)
 
     @cached_property
     def largest(self) -> Array:

@@ -62,7 +62,8 @@ class _Rows(NamedTuple):
     def gradient_on(self, x: Array, batch: Index) -> Array:
         agents = np.arange(len(batch))[:, None]
         b = _of(lambda b: b[agents, batch], self.b)
-        return _gradient(self.a[agents, batch], b, self.twice * (self.a.shape[1] / batch.shape[1]), x)
+        twice = self.twice * (self.a.shape[1] / batch.shape[1])
+        return _gradient(self.a[agents, batch], b, twice, x)
 
     def hessian(self) -> Array:
         return np.ascontiguousarray(self.a.swapaxes(-1, -2) @ (self.a * self.twice))
@@ -71,7 +72,8 @@ class _Rows(NamedTuple):
         return _gradient(self.a, None, self.twice, v)
 
     def curvature(self) -> Array:
-        small = self.a @ np.ascontiguousarray(self.a.swapaxes(-1, -2))  # A A^T has the same largest eigenvalue, and m < d
+        # A A^T has the same largest eigenvalue, and m < d.
+        small = self.a @ np.ascontiguousarray(self.a.swapaxes(-1, -2))
         return np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
 
     def on(self, put: Callable[[Any], Any]) -> _Rows:
@@ -117,7 +119,8 @@ class _Gram(NamedTuple):
             return _stacked([own[numbers] for own, numbers in zip(rows, batch, strict=True)])
 
         samples = np.array(self.counts(), dtype=np.float64)[:, None, None]
-        return _gradient(drawn(self.rows), _of(drawn, self.targets), self.twice * (samples / batch.shape[1]), x)
+        twice = self.twice * (samples / batch.shape[1])
+        return _gradient(drawn(self.rows), _of(drawn, self.targets), twice, x)
 
     def hessian(self) -> Array:
         return self.h
@@ -132,8 +135,10 @@ class _Gram(NamedTuple):
         return _Gram(*map(put, self))
 
     def take(self, local: Selection) -> _Gram:
-        k, targets = _of(lambda k: k[local], self.k), _of(lambda own: selected(own, local), self.targets)
-        return _Gram(self.h[local], k, self.c[local], selected(self.rows, local), targets, self.twice[local])
+        k = _of(lambda k: k[local], self.k)
+        targets = _of(lambda own: selected(own, local), self.targets)
+        rows = selected(self.rows, local)
+        return _Gram(self.h[local], k, self.c[local], rows, targets, self.twice[local])
 
     def counts(self) -> list[int]:
         return [len(rows) for rows in self.rows]
@@ -165,7 +170,8 @@ def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Arra
             h = np.stack([2.0 * weight * (a.T @ a) for weight, a in zip(w, own, strict=True)])
             k, c = None, np.zeros(len(w))
             if wanted is not None:
-                k = np.stack([2.0 * weight * (a.T @ b) for weight, a, b in zip(w, own, wanted, strict=True)])
+                triples = zip(w, own, wanted, strict=True)
+                k = np.stack([2.0 * weight * (a.T @ b) for weight, a, b in triples])
                 c = w * np.array([(b * b).sum() for b in wanted])
             form: _Form = _Gram(h, k, c, own, wanted, 2.0 * w[:, None, None])
         else:
@@ -212,7 +218,7 @@ class SumsOfSquares:
         """The results of the agents' forms, in agent order, for their part of the arrays; fresh unless all have one form."""
         if self._parts[0][0] is None:
             return evaluate(self._parts[0][1], *given)
-        found = [(members, evaluate(form, *[array[members] for array in given])) for members, form in self._parts]
+        found = [(at, evaluate(form, *[array[at] for array in given])) for at, form in self._parts]
         out = np.empty_like(found[0][1], shape=(self.n_local, *found[0][1].shape[1:]))
         for members, stack in found:
             out[members] = stack
@@ -277,14 +283,16 @@ class SumsOfSquares:
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
 
         def joined(tables: Sequence[Array]) -> list[Array]:
-            return [np.concatenate([scale * table for scale, table in zip(scales, tables, strict=True)])]
+            scaled = zip(scales, tables, strict=True)
+            return [np.concatenate([scale * table for scale, table in scaled])]
 
         known = None if targets[0] is None else joined(targets)
         return SumsOfSquares(joined(rows), known, np.array([math.copysign(1.0, twice[0])]))
 
     def _tables(self) -> list[Table]:
         """The rows, targets and twice the weight of each agent, in agent order."""
-        return [table for i in range(self.n_local) for _, form in self.take(slice(i, i + 1))._parts for table in form.tables()]
+        each = [self.take(slice(i, i + 1)) for i in range(self.n_local)]
+        return [table for one in each for _, form in one._parts for table in form.tables()]
 
 
 class SquaresProblem(AgentProblem[C]):

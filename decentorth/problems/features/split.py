@@ -107,7 +107,8 @@ class SplitPencil(AgentProblem[Euclidean]):
     @property
     def present(self) -> Array:
         """``(n_local, most, 1)``: 1 for the rows of features, 0 for those that only fill an agent's array."""
-        return (np.arange(self.shape[0])[None] < self.features[:, None])[:, :, None].astype(np.float64)
+        own = np.arange(self.shape[0])[None] < self.features[:, None]
+        return own[:, :, None].astype(np.float64)
 
     def products(self, x: Array) -> Array:
         """``(n_local, k, r)``, fresh: D_i x_i."""
@@ -132,7 +133,8 @@ class SplitPencil(AgentProblem[Euclidean]):
         if len(self._inverses[0]) == self.shape[0]:
             return self._inverses @ x
         inner = x / self.ridge
-        return inner - self._columns.transpose(0, 2, 1) @ (self._counted * (self._inverses @ (self._columns @ inner))) / self.ridge
+        reduced = self._counted * (self._inverses @ (self._columns @ inner))
+        return inner - self._columns.transpose(0, 2, 1) @ reduced / self.ridge
 
     def _blocks_inverted(self) -> Array:
         """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's identity, R the ridge."""
@@ -148,7 +150,8 @@ class SplitPencil(AgentProblem[Euclidean]):
             blocks = weighed.transpose(0, 2, 1) @ weighed
             blocks += self.ridge * np.eye(self.shape[0])
         else:
-            blocks = (weighed / self.ridge.transpose(0, 2, 1)) @ weighed.transpose(0, 2, 1) + np.eye(k)
+            scaled = weighed / self.ridge.transpose(0, 2, 1)
+            blocks = scaled @ weighed.transpose(0, 2, 1) + np.eye(k)
         try:
             inverses: Array = np.linalg.inv(blocks).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
@@ -199,7 +202,8 @@ class SplitPencil(AgentProblem[Euclidean]):
         """
         starts = self._starts(collective)
         d, k, r = int(starts[-1]), self._columns.shape[1], self.shape[1]
-        self._whole_views = self.joined(self._views[:, :, None].astype(np.float64), collective)[:, 0]
+        views = self._views[:, :, None].astype(np.float64)
+        self._whole_views = self.joined(views, collective)[:, 0]
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 
@@ -296,7 +300,8 @@ class SplitPCA(SplitPencil):
         parts = same_samples("A", A)
         m = len(parts[0])
         ridge = [np.ones(one.shape[1]) for one in parts]
-        super().__init__([one / np.sqrt(m) for one in parts], ridge, np.arange(m), np.ones(m), np.zeros(m), rank)
+        scaled = [one / np.sqrt(m) for one in parts]
+        super().__init__(scaled, ridge, np.arange(m), np.ones(m), np.zeros(m), rank)
 
 
 class SplitGEVP(SplitPencil):
@@ -325,7 +330,8 @@ class SplitGEVP(SplitPencil):
         k, here = len(left[0]), np.arange(len(left[0]) + len(right[0]))
         both = [np.concatenate(pair) for pair in zip(left, right, strict=True)]
         objective = (here < k).astype(np.float64)
-        super().__init__(both, [np.full(y.shape[1], ridge) for y in left], here, objective, 1.0 - objective, rank)
+        ridges = [np.full(y.shape[1], ridge) for y in left]
+        super().__init__(both, ridges, here, objective, 1.0 - objective, rank)
 
 
 class SplitCCA(SplitPencil):
@@ -349,14 +355,15 @@ class SplitCCA(SplitPencil):
 
     def __init__(self, A: Sequence[Array], B: Sequence[Array], rank: int, ridges: tuple[float, float] = (0.0, 0.0)) -> None:
         if len(A) != len(B):
-            raise ValueError(f"A and B must have an array for each agent, got {len(A)} and {len(B)}")
+            raise ValueError(f"A and B need an array for each agent, got {len(A)} and {len(B)}")
         fewest = min([sum([np.shape(one)[1] for one in view]) for view in (A, B)])
         if rank > fewest:
             raise ValueError(f"the smaller view has {fewest} features, so there are at most {fewest} pairs, got {rank}")
         for i, (a, b) in enumerate(zip(A, B, strict=True)):
             if len(a) != len(b):
                 raise ValueError(f"both views must have the same samples, got {len(a)} and {len(b)} rows of agent {i}")
-        both = same_samples("views", [np.concatenate(pair, axis=1) for pair in zip(A, B, strict=True)])
+        joined = [np.concatenate(pair, axis=1) for pair in zip(A, B, strict=True)]
+        both = same_samples("views", joined)
         m, columns, ridge, views = len(both[0]), [], [], []
         for pair, left in zip(both, [np.shape(one)[1] for one in A], strict=True):
             view = (np.arange(pair.shape[1]) >= left).astype(np.int64)
@@ -364,7 +371,8 @@ class SplitCCA(SplitPencil):
             ridge.append(np.array(ridges)[view])
             views.append(view)
         ones = np.ones(2 * m)
-        super().__init__(columns, ridge, np.roll(np.arange(2 * m), m), ones, ones, rank, views=views)
+        partner = np.roll(np.arange(2 * m), m)
+        super().__init__(columns, ridge, partner, ones, ones, rank, views=views)
 
 
 def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
@@ -411,7 +419,7 @@ def split_features(n_agents: int, build: Callable[[], Any], numbers: Callable[[]
     share here: any but the default is a ValueError.
     """
     if partition != "even":
-        raise ValueError("partition divides samples, and here all agents have all samples: leave partition out")
+        raise ValueError("partition divides samples, but all agents have all samples: leave it out")
 
     def on_rank(agents: slice, collective: Collective) -> Any:
         with collective.together():

@@ -155,7 +155,8 @@ class CCA(AgentProblem[Any], Loadable):
         return Whitened(lambda y: np.concatenate((cross @ y[:, n1:], cross.T @ y[:, :n1]), axis=1), [first, second], self.shape[1])
 
     def _take(self, local: Selection) -> None:
-        self.n_samples, self._rows, self._forms = self.n_samples[local], selected(self._rows, local), self._forms.take(local)
+        self._rows = selected(self._rows, local)
+        self.n_samples, self._forms = self.n_samples[local], self._forms.take(local)
 
     def _cross(self, forms: Iterator[tuple[slice, Form]], x: Array) -> Array:
         """[-C12_i Y_i; -C12_i^T X_i], stacked by rows like ``x``."""
@@ -167,7 +168,8 @@ class CCA(AgentProblem[Any], Loadable):
     def _drawn(self, batch: Index) -> Iterator[tuple[slice, Samples]]:
         """The samples ``batch`` of each agent, weighted such that their moments estimate those of all its samples."""
         for i, ((a, b), own) in enumerate(zip(self._rows, batch, strict=True)):
-            yield slice(i, i + 1), Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
+            weight = self._weight * len(a) / len(own)
+            yield slice(i, i + 1), Samples(a.take(own, 0)[None], b.take(own, 0)[None], weight)
 
     def _own(self, forms: Iterator[tuple[slice, Form]], x: Array) -> Array:
         """[(C11_i + r1 I) X_i; (C22_i + r2 I) Y_i], stacked by rows like ``x``."""

@@ -134,7 +134,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         values, vectors = eigenspace(mean, B, p)
         root: Array = np.ascontiguousarray(np.linalg.cholesky(B).T)
         self._answer = (root, root @ vectors)
-        self.error_name, self.optimal_value = "subspace_distance", -0.5 * float(sums(values[None])[0])
+        self.error_name = "subspace_distance"
+        self.optimal_value = -0.5 * float(sums(values[None])[0])
 
     def error(self, xhat: Array) -> float:
         """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer (`pca.subspace_distance`); NaN if x is not finite."""
@@ -153,7 +154,8 @@ def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = 
     """
     rng = stream(seed)
     low = 1.0 / condition
-    pair = [_with_eigenvalues(values, rng) for values in (np.linspace(low, 1.0, n), np.geomspace(low, 1.0, n))]
+    spectra = np.linspace(low, 1.0, n), np.geomspace(low, 1.0, n)
+    pair = [_with_eigenvalues(values, rng) for values in spectra]
     if frobenius_normalised:
         pair = [matrix / np.linalg.norm(matrix, axis=(-2, -1)) for matrix in pair]
     return pair[0], pair[1]
@@ -233,7 +235,8 @@ class GEVPSettings(Settings):
                 f"be 1, got {n_agents}; or give GEVP a list of matrices in Python"
             )
         matrices = 2 + n_agents if n_agents > 1 else 2
-        size = matrices * self.dimension**2 if self.matrix_a is None else 0  # a file's size is checked when it is read
+        # A file's size is checked when it is read.
+        size = matrices * self.dimension**2 if self.matrix_a is None else 0
         outline = Outline([0] * n_agents, 0, more=lambda own: size)
         return on_each_rank(n_agents, lambda agents: self._made(n_agents, seed).restrict(agents), lambda: outline)
 
@@ -243,4 +246,5 @@ class GEVPSettings(Settings):
             return GEVP(shares(A, n_agents, seed), B, self.rank)
         from ...data import MatrixFile
 
-        return GEVP(MatrixFile(self.matrix_a).stored(), MatrixFile(self.matrix_b).stored(), self.rank)
+        A, B = MatrixFile(self.matrix_a).stored(), MatrixFile(self.matrix_b).stored()
+        return GEVP(A, B, self.rank)

@@ -63,7 +63,8 @@ class Whitened(AgentProblem[Any]):
     def _inverses(self) -> list[Array]:
         from scipy.linalg import solve_triangular
 
-        return [np.ascontiguousarray(solve_triangular(factor, np.eye(len(factor)))) for factor in self._factors]
+        inverses = [solve_triangular(factor, np.eye(len(factor))) for factor in self._factors]
+        return [np.ascontiguousarray(one) for one in inverses]
 
     @staticmethod
     def _parts(matrices: Sequence[Array], x: Array) -> list[tuple[Array, Array]]:

@@ -83,12 +83,14 @@ class HEVP(SquaresProblem[JOrthogonal]):
             if collective is None and len(rows) != blocks:
                 raise ValueError(f"{len(rows)} of {blocks} blocks are given: give all, or the collective that pools them")
         weights = np.full(len(rows), float(blocks if form == "well-posed" else -blocks))
-        super().__init__(blocks, slice(first_agent, first_agent + len(rows)), constraint, SumsOfSquares(rows, None, weights))
+        agents = slice(first_agent, first_agent + len(rows))
+        super().__init__(blocks, agents, constraint, SumsOfSquares(rows, None, weights))
         self.optimum: float | None = None
         """The least value sum |eig(J C)|, in the well-posed form."""
         if form == "well-posed":
             self._root = _root(rows, pool.fold)
-            self.optimum = float(np.abs(np.linalg.eigvalsh(self._root * constraint.signs @ self._root.T)).sum(-1))
+            values = np.linalg.eigvalsh(self._root * constraint.signs @ self._root.T)
+            self.optimum = float(np.abs(values).sum(-1))
             self.error_name = "relative_gap"
 
     @cached_property
@@ -106,7 +108,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
     def error(self, xhat: Array) -> float:
         """f(xhat) / sum |eig(J C)| - 1; the form as printed has no minimum."""
         if self.optimum is None:
-            raise ValueError("the hyperbolic eigenvalue problem as printed has no minimum: choose the form well-posed")
+            raise ValueError("the problem as printed has no minimum: choose the form well-posed")
         image = self._root @ xhat
         return float(sums((image * image)[None])[0]) / self.optimum - 1.0
 
@@ -222,4 +224,5 @@ class HEVPSettings(SignedSettings):
             return rng.standard_normal((m, n))
         left, _ = np.linalg.qr(rng.standard_normal((m, n)))
         right, _ = np.linalg.qr(rng.standard_normal((n, n)))
-        return np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(self.condition), n) @ right)
+        values = np.logspace(0.0, -0.5 * np.log10(self.condition), n)
+        return np.ascontiguousarray(left * values @ right)

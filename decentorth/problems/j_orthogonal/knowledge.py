@@ -90,7 +90,8 @@ class Completions:
             )
         drawn = draw(self._n_entities - counts)
         # the u-th entity that is missing from m_0 < m_1 < ... is u + #{i : m_i - i <= u}
-        passed = np.searchsorted(self._gaps, self._keys(triples)[:, None] * self._n_entities + drawn, side="right")
+        places = self._keys(triples)[:, None] * self._n_entities + drawn
+        passed = np.searchsorted(self._gaps, places, side="right")
         return drawn + (passed - starts[:, None])
 
 

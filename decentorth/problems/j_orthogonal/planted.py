@@ -33,7 +33,8 @@ def planted(rng: np.random.Generator, constraint: JOrthogonal, entities: int, re
     for relation in range(relations):
         SETUP.info("a planted graph, relation %d of %d", relation + 1, relations)
         moved = points @ constraint.random(rng, 0.5).T
-        u, _ = manifold.cosines(moved * constraint.signs @ points.T, manifold.sizes(moved)[:, None] * sizes)
+        both = manifold.sizes(moved)[:, None] * sizes
+        u, _ = manifold.cosines(moved * constraint.signs @ points.T, both)
         distances = manifold.distances(u)
         distances[np.arange(entities), np.arange(entities)] = np.inf
         nearest = np.argsort(distances, axis=-1, kind="stable")[:, :tails].reshape(-1)

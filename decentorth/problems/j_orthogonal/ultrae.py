@@ -158,7 +158,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             raise ValueError(f"each agent needs a training triple: got {len(graph.train)} triples for {n_agents} agents")
         each = JOrthogonal.with_signs(signs)
         rows = graph.n_entities + -(-graph.n_entities // each.shape[0])
-        super().__init__(n_agents, agents or slice(0, n_agents), JOrthogonalStack(each, graph.n_relations, rows))
+        constraint = JOrthogonalStack(each, graph.n_relations, rows)
+        super().__init__(n_agents, agents or slice(0, n_agents), constraint)
         self.graph, self.manifold = graph, Ultrahyperbolic(each.signs, self.options.alpha)
         held = {"test": graph.test, "valid": graph.valid}[self.options.judge]
         chosen = np.linspace(0, len(held), min(self.options.ranked, len(held)), endpoint=False)
@@ -166,7 +167,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         """``(m, 3)``: the triples that `evaluate` ranks."""
         self.evaluations = MEASURES if len(self.judged) else ()
         self._known = _completions(np.concatenate(graph[:3]), graph.n_entities)
-        self._shares = [self._share(agent, seed) for agent in range(self.agents.start, self.agents.stop)]
+        here = range(self.agents.start, self.agents.stop)
+        self._shares = [self._share(agent, seed) for agent in here]
         self.n_samples: Index = np.array([len(share.triples) for share in self._shares], dtype=np.int64)
 
     @cached_property
@@ -221,13 +223,15 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return _Embedding(relations, coordinates, points, self.manifold.sizes(points), biases)
 
     def value(self, x: Array) -> Array:
-        losses = [self._losses(self.embedding(point), share, None) for point, share in zip(x, self._shares, strict=True)]
+        pairs = zip(x, self._shares, strict=True)
+        losses = [self._losses(self.embedding(point), share, None) for point, share in pairs]
         return self.n_agents / len(self.graph.train) * np.array(losses)
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``: the gradients; kinks contribute 0."""
         scale = self.n_agents / len(self.graph.train)
-        return np.stack([self._slope(point, share, scale) for point, share in zip(x, self._shares, strict=True)])
+        pairs = zip(x, self._shares, strict=True)
+        return np.stack([self._slope(point, share, scale) for point, share in pairs])
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, *shape)``: the gradient from the training triples ``batch``, ``(n_local, b)``, and their corruptions.
@@ -254,7 +258,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         if self.options.loss == "softmax":
             size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
         else:
-            size = max(1, PASS_BYTES // (8 * len(J) * max(samples.tails.shape[1], samples.heads.shape[1])))
+            widest = max(samples.tails.shape[1], samples.heads.shape[1])
+            size = max(1, PASS_BYTES // (8 * len(J) * widest))
         for start in range(0, len(samples.triples), size):
             triples, tails, heads = samples.take(slice(start, start + size))
             h, r, t = np.ascontiguousarray(triples.T)
@@ -291,7 +296,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         """
         found = np.take(at.points, others, axis=0)
         products = (found @ queries[:, :, None]).reshape(others.shape)
-        score, pulled = self._scores(products, self.manifold.sizes(queries)[:, None] * at.sizes[others])
+        sizes = self.manifold.sizes(queries)[:, None] * at.sizes[others]
+        score, pulled = self._scores(products, sizes)
         score += self.options.delta
         score += at.biases[own][:, None]
         score += at.biases[others]
@@ -315,7 +321,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         if self.options.corrupt not in ("both", side):
             return 0.0, np.zeros_like(queries)
         rows, truth = np.arange(len(triples)), triples[:, 2 if side == "tail" else 0]
-        scores, pulled = self._scores(queries @ at.points.T, self.manifold.sizes(queries)[:, None] * at.sizes)
+        sizes = self.manifold.sizes(queries)[:, None] * at.sizes
+        scores, pulled = self._scores(queries @ at.points.T, sizes)
         scores += at.biases
         true = scores[rows, truth]
         scores[self._trained[side].entries(triples)] = -np.inf
@@ -357,7 +364,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             runs = _runs(r)
             queries = _turned(at, runs, at.points[h]) * J, _turned(at, runs, at.points[t] * J, transposed=True)
             for side, (query, truth, known) in enumerate(zip(queries, (t, h), self._known.values(), strict=True)):
-                scores, _ = self._scores(query @ at.points.T, self.manifold.sizes(query)[:, None] * at.sizes)
+                sizes = self.manifold.sizes(query)[:, None] * at.sizes
+                scores, _ = self._scores(query @ at.points.T, sizes)
                 scores += at.biases
                 found[side, rows] = filtered_ranks(scores, truth, known.entries(triples[rows]))
         return found

@@ -284,8 +284,9 @@ class RSRSettings(Divided):
             generators = [stream(seed, agent) for agent in range(agents.start, agents.stop)]
             counts = [int(sum(labels[numbers].tolist())) for numbers in parts[agents]]
             sizes = [len(numbers) for numbers in parts[agents]]
-            inside = [rng.standard_normal((m - out, self.rank)) for rng, m, out in zip(generators, sizes, counts, strict=True)]
-            outside = [rng.standard_normal((out, self.dimension)) for rng, out in zip(generators, counts, strict=True)]
+            drawn = list(zip(generators, sizes, counts, strict=True))
+            inside = [rng.standard_normal((m - out, self.rank)) for rng, m, out in drawn]
+            outside = [rng.standard_normal((out, self.dimension)) for rng, _, out in drawn]
             if self.points == "sphere":
                 inside, outside = [on_sphere(a) for a in inside], [on_sphere(a) for a in outside]
             else:

@@ -46,7 +46,8 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
     ) -> None:
         rows, d = samples("A", A, first_agent)
         mu = check("mu", NotNegative, mu)
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
+        agents = slice(first_agent, first_agent + len(rows))
+        super().__init__(n_agents or len(rows), agents, Stiefel(d, rank))
         self._steepest = 0.0
         self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
         self._mu = mu
@@ -91,7 +92,8 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         They need the largest lambda_max(C_i), from `prepare`.
         """
         initial = f"{1.0 / self._steepest:.6g}" if self._steepest > 0.0 else "auto"
-        return SubgradientSettings(f"geometric:initial={initial},ratio={1.0 - 0.005 * min(1.0, 2.0 / blocks):.6g}")
+        ratio = 1.0 - 0.005 * min(1.0, 2.0 / blocks)
+        return SubgradientSettings(f"geometric:initial={initial},ratio={ratio:.6g}")
 
     def flops(self, columns: int) -> Array:
         """``(n_local,)``: the operations for ``columns`` columns: a product with C_i, or two with few samples, and the signs."""

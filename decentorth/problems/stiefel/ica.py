@@ -94,7 +94,8 @@ class LogCosh(SeparableLosses[C]):
         n = constraint.shape[0]
         if mixing is not None and mixing.shape != (n, n):
             raise ValueError(f"mixing must have shape ({n}, {n}), as the samples have {n} columns, got {mixing.shape}")
-        super().__init__(Z, weights / np.array([len(z) for z in Z]), constraint, n_agents, first_agent)
+        counts = np.array([len(z) for z in Z])
+        super().__init__(Z, weights / counts, constraint, n_agents, first_agent)
         self.mixing = mixing
         self.error_name = "" if mixing is None else "amari_distance"
 
@@ -157,7 +158,8 @@ class ICA(LogCosh[Stiefel], Loadable):
         signs: Signs | ArrayLike = "super",
     ):
         rows, n = samples("Z", Z, first_agent)
-        super().__init__(rows, agent_weights(weights, len(rows)), Stiefel(n, n), n_agents, first_agent, mixing)
+        shares = agent_weights(weights, len(rows))
+        super().__init__(rows, shares, Stiefel(n, n), n_agents, first_agent, mixing)
         self._choose, self._plain = False, False
         if isinstance(signs, str) and signs in get_args(Signs):
             self._choose, self._plain = signs == "data", signs == "super"
@@ -178,7 +180,8 @@ class ICA(LogCosh[Stiefel], Loadable):
             weight, z = item
             return (weight * (z * (z * z).sum(axis=1)[:, None]).T @ z).reshape(-1)
 
-        _, vectors = np.linalg.eigh(total(self._weighted(), n * n, fourth, collective.fold).reshape(n, n))
+        moments = total(self._weighted(), n * n, fourth, collective.fold)
+        _, vectors = np.linalg.eigh(moments.reshape(n, n))
         self.basis = np.ascontiguousarray(vectors[:, ::-1])
         self.signs = kinds(switching(self.moments(self.basis, collective)))
 

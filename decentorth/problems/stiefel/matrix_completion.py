@@ -47,7 +47,8 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     n, _, r = x.shape
     xt = np.ascontiguousarray(x.swapaxes(-1, -2))
     i, j = np.triu_indices(r)
-    sides = np.empty((n, len(i) + r, mask.shape[-1]))  # the normal matrices' upper triangles, and the right-hand sides
+    # The normal matrices' upper triangles, and the right-hand sides.
+    sides = np.empty((n, len(i) + r, mask.shape[-1]))
     np.matmul(xt.take(i, 1) * xt.take(j, 1), mask, out=sides[:, : len(i)])
     np.matmul(xt, a, out=sides[:, len(i) :])
     place = np.empty((r, r + 1), dtype=np.int64)
@@ -102,7 +103,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     ):
         columns = matrices("A", A, first_agent, missing=True)
         d = len(columns[0])
-        super().__init__(n_agents or len(columns), slice(first_agent, first_agent + len(columns)), Stiefel(d, rank))
+        agents = slice(first_agent, first_agent + len(columns))
+        super().__init__(n_agents or len(columns), agents, Stiefel(d, rank))
         ridge = check("ridge", NotNegative, ridge)
         for i, a in enumerate(columns):
             self._check(a, d, rank if ridge == 0.0 else 0, first_agent, first_agent + i)
@@ -111,7 +113,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         self._columns = Runs([_mask(a) for a in columns])
         held = [] if held_out is None else matrices("held_out", held_out, first_agent, missing=True)
         if held_out is not None and [a.shape for a in held] != [a.shape for a in columns]:
-            raise ValueError("held_out must have the shapes of A, with NaN for every entry that is not held out")
+            raise ValueError("held_out must have the shapes of A, with NaN for all other entries")
         self.holds_out = held_out is not None
         self._held = Runs([_mask(a) for a in held]) if held else None
         self.optimum: Array | None = None if truth is None else np.linalg.qr(truth)[0]
@@ -158,7 +160,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         out = np.empty_like(x)
         for local, (mask, a) in self._columns:
             chosen = batch[local, None]
-            out[local] = self._gradient(np.take_along_axis(mask, chosen, -1), np.take_along_axis(a, chosen, -1), x[local])
+            drawn = [np.take_along_axis(one, chosen, -1) for one in (mask, a)]
+            out[local] = self._gradient(*drawn, x[local])
         out *= (self.n_samples / batch.shape[1])[:, None, None]
         return out
 
@@ -178,7 +181,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         """``(n_local, 2)``: the sum of the squared errors of the completion at the held-out entries, and their number."""
         out = np.zeros((len(x), 2))
         for (local, (mask, a)), (_, (chosen, values)) in zip(self._columns, self._held or (), strict=True):
-            residual = _residual(chosen, values, x[local], least_squares(mask, a, x[local], self._ridge))
+            v = least_squares(mask, a, x[local], self._ridge)
+            residual = _residual(chosen, values, x[local], v)
             out[local] = np.stack([sums(residual * residual), sums(chosen)], -1)
         return out
 
@@ -297,7 +301,8 @@ class MatrixCompletionSettings(Settings):
             truth = np.eye(d, self.rank) if known else None
             return self._completion([own.T for own in rows], agents, len(counts), seed, truth)
 
-        return Outline(counts, d, 3.0, made=made)  # the entries, which are observed, and the entries with 0 for others
+        # 3.0: the entries, the mask of the observed ones, and the entries with 0 for the others.
+        return Outline(counts, d, 3.0, made=made)
 
     def _completion(
         self, columns: list[Array], agents: slice, n_agents: int, seed: int, truth: Array | None = None
@@ -306,7 +311,8 @@ class MatrixCompletionSettings(Settings):
         held = None
         if self.held_out > 0.0:
             least = self.rank if self.ridge == 0.0 else 1
-            generators = (stream(seed, agent, _HELD_OUT) for agent in range(agents.start, agents.stop))
+            here = range(agents.start, agents.stop)
+            generators = (stream(seed, agent, _HELD_OUT) for agent in here)
             parts = [hold_out(a, self.held_out, least, rng) for a, rng in zip(columns, generators, strict=True)]
             columns, held = [kept for kept, _ in parts], [out for _, out in parts]
             for agent, out in enumerate(held, agents.start):
@@ -345,7 +351,8 @@ class MatrixCompletionSettings(Settings):
             rng = stream(seed, agent)
             a = left @ rng.standard_normal((self.rank, self.columns))
             number = np.arange(agent * self.columns, (agent + 1) * self.columns)
-            place = rng.permuted(np.broadcast_to(np.arange(self.dimension)[:, None], a.shape), axis=0)
+            rows = np.broadcast_to(np.arange(self.dimension)[:, None], a.shape)
+            place = rng.permuted(rows, axis=0)
             a[place >= each + (number < more)] = np.nan
             if self.noise > 0.0:
                 a += self.noise * rng.standard_normal(a.shape)

@@ -51,7 +51,8 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
                     f"{len(a)}) to go with A of shape {a.shape}, got {b.shape}"
                 )
         sums = SumsOfSquares(rows, [b.T for b in targets], np.ones(len(rows)))
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r), sums)
+        agents = slice(first_agent, first_agent + len(rows))
+        super().__init__(n_agents or len(rows), agents, Stiefel(d, r), sums)
 
 
 def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
@@ -103,7 +104,8 @@ class ProcrustesSettings(Settings):
             Stiefel(self.dimension, self.rank)
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.data is not None, ("dimension", "rank", "rows", "decay", "largest_eigenvalue"), ("shuffle",))
+        generated = ("dimension", "rank", "rows", "decay", "largest_eigenvalue")
+        return idle_data(self.data is not None, generated, ("shuffle",))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.rows is not None and self.data is None and n_agents * self.rows < self.dimension:
@@ -140,7 +142,8 @@ class ProcrustesSettings(Settings):
 
         def make(agents: slice) -> Procrustes:
             data, targets = files()
-            mine = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)[agents]
+            parts = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
+            mine = parts[agents]
             a, b = [data.rows(index) for index in mine], [targets.rows(index).T for index in mine]
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
