@@ -34,7 +34,9 @@ _SHARED = 0xFFFFFFFF
 
 def stream(seed: int, agent: int | None = None, purpose: int = 0) -> np.random.Generator:
     """The generator of an agent's data, or of another ``purpose``; without an agent, of shared data, the same on every rank."""
-    key = (_SHARED, 1) if agent is None else (agent, purpose)
+    key = (_SHARED, 1)
+    if agent is not None:
+        key = (agent, purpose)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
@@ -45,7 +47,16 @@ def selected(items: Sequence[Any], local: Selection) -> list[Any]:
 
 def numbers_of(local: Selection) -> Index:
     """The ascending numbers of the local agents in ``local``."""
-    return np.arange(local.start, local.stop) if isinstance(local, slice) else local
+    if isinstance(local, slice):
+        return np.arange(local.start, local.stop)
+    return local
+
+
+def as_selection(numbers: Index, local: Selection) -> Selection:
+    """Consecutive numbers as a slice where ``local`` is one; otherwise as they are."""
+    if isinstance(local, slice):
+        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+    return numbers
 
 
 class AgentProblem(Shown, ABC, Generic[C]):
@@ -357,7 +368,9 @@ class Loadable:
             with collective.together():
                 for agent in range(agents.start, agents.stop):
                     samples = given[agent][1]
-                    own[agent] = samples() if callable(samples) else samples
+                    if callable(samples):
+                        samples = samples()
+                    own[agent] = samples
                 named = list(zip(every, own, strict=True))
                 views = [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
             lists = [read_sites(part, columns or Columns(), agents, collective) for part in views]

@@ -53,7 +53,9 @@ class ClosedMultiplier(ABC):
 
     def _image(self, x: Array, bx: Array | None) -> Array:
         """The product B x, if the caller has it; else it is computed."""
-        return self.product(x) if bx is None else bx
+        if bx is None:
+            return self.product(x)
+        return bx
 
     def distance(self, x: Array) -> Array:
         """The distance ||B^{1/2} (x - project(x))||_F, ``(n_local,)``.
@@ -188,4 +190,6 @@ def _largest(polynomial: Array, bound: float) -> float:
         polynomial[0] = min(polynomial[0], -0.001 * border)
     roots = np.asarray(np.roots(polynomial[::-1]))
     positive = roots.real[(roots.imag == 0.0) & (roots.real > 0.0)]
-    return float(positive.min(-1, initial=np.inf)) / length if polynomial[0] < 0.0 else 0.0
+    if not polynomial[0] < 0.0:
+        return 0.0
+    return float(positive.min(-1, initial=np.inf)) / length

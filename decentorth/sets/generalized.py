@@ -225,7 +225,9 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
         """The constraint's contribution beta_1 ||sym(x^T G)||_2 to the curvature, ``(n_local,)``; natural without beta_1."""
         largest = super().multiplier_norm(x, g)
-        return largest if metric == "natural" else self.largest * largest
+        if metric == "natural":
+            return largest
+        return self.largest * largest
 
     safe_step = safe_step
 

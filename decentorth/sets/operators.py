@@ -335,12 +335,12 @@ def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
     with one_thread():
         if n <= _SMALL:
             values = np.linalg.eigvalsh(formed(operator))
-            return float(values[-1] if which == "LA" else max(values[-1], -values[0]))
+            return float({"LA": values[-1], "LM": max(values[-1], -values[0])}[which])
         from scipy.sparse import linalg
 
         wrapped = linalg.LinearOperator((n, n), matvec=lambda v: operator.product(v.reshape(1, n, 1))[0, :, 0], dtype=np.float64)
         (found,) = linalg.eigsh(wrapped, k=1, which=which, tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
-        return float(found if which == "LA" else abs(found)) * (1.0 + _LANCZOS)
+        return float({"LA": found, "LM": abs(found)}[which]) * (1.0 + _LANCZOS)
 
 
 def _probe(n: int, columns: int) -> Array:

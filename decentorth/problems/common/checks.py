@@ -106,7 +106,8 @@ def _repair(value: Any, entry: float) -> str:
 def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
     """True for each entry that is refused."""
     size = np.abs(array)
-    return size > LARGEST if missing else ~(size <= LARGEST)
+    permitted = size <= LARGEST
+    return ~(permitted | np.isnan(array) & missing)
 
 
 def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index
 from ...sets import Stiefel
-from ..base import AgentProblem, C, Selection, SeparateColumns, numbers_of
+from ..base import AgentProblem, C, Selection, SeparateColumns, as_selection, numbers_of
 
 RUN_BYTES = 1 << 21
 """The bytes of the arrays of a run, unless they belong to a single agent."""
@@ -53,14 +53,16 @@ class Runs:
             first, last = np.searchsorted(wanted, [own.start, own.stop]).tolist()
             if first < last:
                 rows = wanted[first:last] - own.start
-                chosen = slice(int(rows[0]), int(rows[-1]) + 1) if isinstance(local, slice) else rows
+                chosen = as_selection(rows, local)
                 part._runs.append((slice(first, last), tuple([array[chosen] for array in arrays])))
         return part
 
 
 def _stack(arrays: Sequence[Array]) -> Array:
     """The stack of the arrays of several agents, copied; a view for a single agent."""
-    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
+    if len(arrays) == 1:
+        return arrays[0][None]
+    return np.stack(arrays)
 
 
 def pieces(samples: int, width: int) -> Iterator[slice]:

@@ -18,7 +18,7 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Index
-from ..base import AgentProblem, C, Selection, numbers_of, selected
+from ..base import AgentProblem, C, Selection, as_selection, numbers_of, selected
 
 Table = tuple[Array, Array | None, float]
 """An agent's rows, its targets or None, and twice its weight."""
@@ -26,7 +26,9 @@ Table = tuple[Array, Array | None, float]
 
 def _of(function: Callable[[Any], Any], targets: Any) -> Any:
     """The function of the targets; None where there are none."""
-    return None if targets is None else function(targets)
+    if targets is None:
+        return None
+    return function(targets)
 
 
 def _stacked(arrays: Sequence[Array]) -> Array:
@@ -210,7 +212,7 @@ class SumsOfSquares:
             kept = np.flatnonzero(np.isin(members, wanted))
             if kept.size:
                 among = np.searchsorted(wanted, members[kept])
-                own = slice(int(kept[0]), int(kept[-1]) + 1) if isinstance(local, slice) else kept
+                own = as_selection(kept, local)
                 part._parts.append((None if kept.size == part.n_local else among, form.take(own)))
         return part
 

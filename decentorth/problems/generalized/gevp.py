@@ -234,7 +234,7 @@ class GEVPSettings(Settings):
                 f"the matrix in {self.matrix_a} is one agent's, so n_agents must "
                 f"be 1, got {n_agents}; or give GEVP a list of matrices in Python"
             )
-        matrices = 2 + n_agents if n_agents > 1 else 2
+        matrices = 2 + n_agents * (n_agents > 1)
         # A file's size is checked when it is read.
         size = matrices * self.dimension**2 if self.matrix_a is None else 0
         outline = Outline([0] * n_agents, 0, more=lambda own: size)

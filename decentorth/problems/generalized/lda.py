@@ -114,7 +114,7 @@ class LDASettings(Tabular):
         if len(classes) != source.shape[0]:
             raise ValueError(f"{self.data} has {source.shape[0]} samples, but there are {len(classes)} labels")
         most = len(np.unique(classes)) - 1
-        rank = most if self.rank is None else self.rank
+        rank = self.rank or most
         if not 1 <= rank <= most:
             raise ValueError(f"{most + 1} classes have at most {most} discriminant directions, got rank {rank}")
         return source.rows(np.arange(source.shape[0])), np.asarray(classes), rank

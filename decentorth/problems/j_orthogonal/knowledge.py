@@ -7,7 +7,7 @@ a counter of (seed, triple, side, position): the same on every rank.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ...numerics.random_streams import CounterStreams
 from ...protocols import Index
 
 Side = Literal["tail", "head"]
+COLUMN: dict[Side, int] = {"tail": 2, "head": 0}
+"""The column of a triple that a side completes."""
 PIECE = 4096
 """The number of triples that are corrupted at a time."""
 
@@ -53,14 +55,14 @@ class Completions:
 
     def __init__(self, triples: Index, side: Side, n_entities: int) -> None:
         self._side, self._n_entities = side, n_entities
-        known = np.unique(self._keys(triples) * n_entities + triples[:, 2 if side == "tail" else 0])
+        known = np.unique(self._keys(triples) * n_entities + triples[:, COLUMN[side]])
         self._keys_of, self._members = np.divmod(known, n_entities)
         starts = np.searchsorted(self._keys_of, self._keys_of)
         self._gaps = self._keys_of * n_entities + self._members - (np.arange(len(known)) - starts)
 
     def _keys(self, triples: Index) -> Index:
         """``(b,)``: the number of the query of each triple."""
-        return triples[:, 1] * self._n_entities + triples[:, 0 if self._side == "tail" else 2]
+        return triples[:, 1] * self._n_entities + triples[:, 2 - COLUMN[self._side]]
 
     def _runs(self, triples: Index) -> tuple[Index, Index]:
         """The position of the first completion of each triple's query, and the number of its completions."""
@@ -100,7 +102,7 @@ def corrupted(graph: KnowledgeGraph, side: Side, count: int, first: int, last: i
     if count == 0:
         return np.empty((last - first, 0), dtype=np.int64)
     completions = Completions(graph.train, side, graph.n_entities)
-    number = 0 if side == "tail" else 1
+    number = get_args(Side).index(side)
 
     def drawn(start: int, end: int) -> Index:
         streams = CounterStreams(seed, slice(start, end))

@@ -38,7 +38,7 @@ from ...protocols import Array, Index
 from ...sets import JOrthogonal, JOrthogonalStack
 from ...settings import Count, Finite, Natural, Positive, Settings
 from ..base import AgentProblem, stream
-from .knowledge import Completions, KnowledgeGraph, Side, check, corrupted
+from .knowledge import COLUMN, Completions, KnowledgeGraph, Side, check, corrupted
 from .planted import around_pole
 from .ranking import MEASURES, filtered_ranks, measures
 from .ultrahyperbolic import Ultrahyperbolic
@@ -320,7 +320,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         """The softmax losses of triples over all entities of a side, and their gradient in the queries unless ``sums`` is None."""
         if self.options.corrupt not in ("both", side):
             return 0.0, np.zeros_like(queries)
-        rows, truth = np.arange(len(triples)), triples[:, 2 if side == "tail" else 0]
+        rows, truth = np.arange(len(triples)), triples[:, COLUMN[side]]
         sizes = self.manifold.sizes(queries)[:, None] * at.sizes
         scores, pulled = self._scores(queries @ at.points.T, sizes)
         scores += at.biases

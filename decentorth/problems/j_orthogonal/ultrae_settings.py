@@ -61,8 +61,10 @@ class UltraESettings(SignedSettings, UltraEOptions):
             signs = self._constraint(self.dimension, self.dimension - 1).signs
             return UltraE(self._graph(seed), signs, **options, n_agents=n_blocks, agents=agents, seed=seed)
 
-        planted_size = (self.entities or 60) * self.dimension + 3 * self.triples
-        outline = Outline([0] * n_blocks, 0, more=lambda own: planted_size if self.data == "planted" else 0)
+        planted_size = 0
+        if self.data == "planted":
+            planted_size = (self.entities or 60) * self.dimension + 3 * self.triples
+        outline = Outline([0] * n_blocks, 0, more=lambda own: planted_size)
         return on_each_rank(n_blocks, make, lambda: outline)
 
     def _graph(self, seed: int) -> KnowledgeGraph:

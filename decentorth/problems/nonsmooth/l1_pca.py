@@ -80,7 +80,7 @@ class L1PCASettings(Divided):
             def made(rows: list[Array], agents: slice) -> AgentProblem[Stiefel]:
                 return self._made(rows, n_agents, agents.start)
 
-            d, copies = source.width, 2.0 if self.center or self.normalize else 1.0
+            d, copies = source.width, 1.0 + (self.center or self.normalize)
             return Outline(source.counts, d, copies, lambda own: self._beside(own, d), made)
 
         return source.deferred(n_agents, build, outline)

@@ -258,7 +258,7 @@ class RSRSettings(Divided):
                 mine = [on_sphere(a) for a in mine]
             return RobustSubspaceRecovery(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
 
-        copies = 2.0 if self.normalize else 1.0
+        copies = 1.0 + self.normalize
         return source.deferred(n_agents, build, lambda: self._outline(source.counts, source.width, copies))
 
     def _outline(self, counts: Sequence[int], d: int, copies: float, known: bool = False) -> Outline:

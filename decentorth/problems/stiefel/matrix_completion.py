@@ -137,7 +137,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
 
     def _take(self, local: Selection) -> None:
         self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)
-        self._held = None if self._held is None else self._held.take(local)
+        if self._held is not None:
+            self._held = self._held.take(local)
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``: half the sum of squared residuals on the observed entries, plus the ridge term."""

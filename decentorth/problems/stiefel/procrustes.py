@@ -117,7 +117,7 @@ class ProcrustesSettings(Settings):
         return self._generated(n_agents, seed) if self.data is None else self._from_files(n_agents, seed)
 
     def _generated(self, n_agents: int, seed: int) -> Deferred:
-        rows = max(10, -(-self.dimension // n_agents)) if self.rows is None else self.rows
+        rows = self.rows or max(10, -(-self.dimension // n_agents))
 
         def build(agents: slice, collective: Collective) -> Procrustes:
             a, b = published_rows(agents, rows, self.dimension, self.rank, seed)
