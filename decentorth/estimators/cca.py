@@ -25,7 +25,7 @@ from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
 from ..problems.common.pooled import HERE
-from ..protocols import Array, Collective
+from ..protocols import Array, Collective, Index
 from ..sets.retractions import plus
 from .base import AgentEstimator, RunningCovariance, by_features, check_components, signs
 
@@ -33,8 +33,8 @@ FORMED = 2000
 """The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
 EQUAL = 1e-14
 """The relative standard deviation up to which a column counts as constant."""
-DEPENDENT, ILL = 1e-7, 1e6
-"""The share of a column's length that is too little beside earlier columns, and the condition above which a ridge is advised."""
+RANK, DEPENDENT, ILL = 1e-11, 1e-7, 1e6
+"""The shares of a column's length beside earlier columns that are nothing and too little, and the condition for an advice."""
 
 
 class ColumnScales(NamedTuple):
@@ -93,6 +93,17 @@ class SplitPairs(problems.SplitCCA):
         return 1.0
 
 
+def _products(point: Array, result: Any) -> Products:
+    """The products of a run's point, from those of all agents."""
+    problem, n1 = result.problem, result.problem.constraint.rows[0].stop
+    points = np.repeat(point[None], problem.n_local, axis=0)
+    sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
+    own, gradient = (total / problem.n_agents for total in sums)
+    for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
+        own[rows] -= ridge * point[rows]
+    return Products(own[:n1], own[n1:], -gradient[n1:])
+
+
 @dataclass(eq=False, repr=False)
 class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Canonical correlation analysis, with the interface of ``sklearn.cross_decomposition.CCA``.
@@ -104,7 +115,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     scale
         True if x_weights_ and y_weights_ are for columns divided by their standard deviations.
     ridge
-        Added to the covariances, as a share of their mean eigenvalue; needed where columns depend on each other.
+        Added to the covariances, as a share of their mean eigenvalue; needed where columns nearly depend on each other. Columns
+        that depend on others exactly, such as the indicators of all categories, need none: correlations and scores are those of
+        the column spaces of the views.
     algorithm, step_size, tol, max_iter, random_state
         As in all of `decentorth.estimators`; `partial_fit` needs no method. The default is RGD for
         data in one place, GeneralizedDRFGT for agents, none of which needs the covariances. Views of more than 2000 columns, whose
@@ -200,48 +213,78 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
         def build(own: slice, collective: Collective) -> Pairs:
             x, y = (self._standards(name, view[own], count, collective) for name, view in (("X", firsts), ("y", seconds)))
-            views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
+            views = [[x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]]
             self._columns: tuple[ColumnScales, ...] = x, y
+            with one_thread():  # the bits of factors depend on the number of BLAS threads
+                self._bases = self._bases_of(views, count, collective)
+                if self._bases:
+                    both = [np.concatenate(rows, axis=1) for rows in zip(*views, strict=True)]
+                    self._whole = pooled.gram(both, collective) / count
+                    views = [[a @ basis for a in view] for view, basis in zip(views, self._bases, strict=True)]
+                    check_components(rank, min(basis.shape[1] for basis in self._bases), "the rank of the smaller view")
             return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
 
-        try:
-            point, result = self._solve(n, build, W)
-        except ValueError:
-            self._check_independent(firsts, seconds)
-            raise
-        problem, n1 = result.problem, firsts[0].shape[1]
+        point, result = self._solve(n, build, W)
+        self.n_samples_seen_, self._ridges = count, result.problem.ridges
         with one_thread():
-            points = np.repeat(point[None], problem.n_local, axis=0)
-            sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
-        own, gradient = (total / n for total in sums)
-        for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
-            own[rows] -= ridge * point[rows]
-        self.n_samples_seen_, self._ridges = count, problem.ridges
+            if self._bases:
+                covariance: Array | None = self._whole
+                point, products = self._returned(point)
+            else:
+                covariance, products = result.problem.covariance(), _products(point, result)
         x, y = self._columns
-        scales, covariance = np.concatenate((x.scale, y.scale)), problem.covariance()
+        scales = np.concatenate((x.scale, y.scale))
         self._seen = None
         if covariance is not None:
             self._seen = RunningCovariance(count, np.concatenate((x.mean, y.mean)), covariance * np.outer(scales, scales))
-        self._keep(point, Products(own[:n1], own[n1:], -gradient[n1:]))
+        self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
 
-    def _check_independent(self, firsts: list[Array], seconds: list[Array]) -> None:
-        """Raise the ValueError about a view of which a column depends on those before it, without a ridge."""
-        for name, view in (("X", firsts), ("y", seconds)):
-            mean = pooled.mean(view, HERE)
-            R = pooled.triangle([a - mean for a in view], HERE.fold)
+    def _returned(self, point: Array) -> tuple[Array, Products]:
+        """The point of the bases of both views as one of their columns, and its products."""
+        first, second = self._bases
+        n1 = len(first)
+        x, y = first @ point[: first.shape[1]], second @ point[first.shape[1] :]
+        c11, c12, c22 = self._whole[:n1, :n1], self._whole[:n1, n1:], self._whole[n1:, n1:]
+        return np.concatenate((x, y)), Products(c11 @ x, c22 @ y, c12.T @ x)
+
+    def _bases_of(self, views: list[list[Array]], count: int, collective: Collective) -> list[Array]:
+        """Bases of the spans of both views' rows, where a view has dependent columns and there is no ridge; otherwise none.
+
+        For a basis T, ``(d, r)``, the r columns of ``view @ T`` have variance 1 and are uncorrelated. A ValueError names columns
+        that nearly depend on each other.
+        """
+        if self.ridge != 0.0 or max(view[0].shape[1] for view in views) > FORMED:
+            return []
+        bases = []
+        for name, view in zip(("X", "y"), views, strict=True):
+            R = pooled.triangle(view, collective.fold)
             lengths = np.sqrt((R * R).sum(-2))
-            dependent = np.flatnonzero(np.abs(np.diagonal(R)) <= DEPENDENT * lengths)
-            if self.ridge == 0.0 and len(dependent) and lengths.min() > DEPENDENT * lengths.max():
-                columns = "column depends" if len(dependent) == 1 else "columns depend"
-                labels = range(len(lengths))
-                if name == "X":
-                    labels = vars(self).get("feature_names_in_", labels)
-                shown = ", ".join(str(labels[i]) for i in dependent[:5]) + (", ..." if len(dependent) > 5 else "")
-                raise ValueError(
-                    f"{len(dependent)} {columns} on others of {name} ({shown}): give ridge=1e-2, or drop them"
-                ) from None
+            _, values, turns = np.linalg.svd(R / lengths)
+            r = int(np.count_nonzero(values > RANK * values[0]))
+            if r >= count - 1:
+                self._refuse_few(count, views[0][0].shape[1], views[1][0].shape[1])
+            if values[r - 1] <= DEPENDENT * values[0]:
+                turn = np.abs(turns[r - 1])
+                self._refuse(name, np.flatnonzero(turn > 0.3 * turn.max(-1)))
+            bases.append(np.ascontiguousarray(turns[:r].T / lengths[:, None] / values[:r] * np.sqrt(count)))
+        return bases if any(len(basis) > basis.shape[1] for basis in bases) else []
+
+    @staticmethod
+    def _refuse_few(samples: int, n1: int, n2: int) -> None:
+        """Raise the ValueError of views in which all correlations are 1."""
+        raise ValueError(
+            f"{samples} samples of views with {n1} and {n2} columns determine no correlations: give more at first, or ridge=1e-2"
+        )
+
+    def _refuse(self, name: str, columns: Index) -> None:
+        """Raise the ValueError of columns of a view that nearly depend on each other."""
+        labels = vars(self).get("feature_names_in_", range(self.n_features_in_)) if name == "X" else range(columns.max() + 1)
+        shown = ", ".join(str(labels[i]) for i in columns[:5]) + (", ..." if len(columns) > 5 else "")
+        raise ValueError(
+            f"{len(columns)} columns of {name} nearly depend on each other ({shown}): give ridge=1e-2, or drop one of them"
+        )
 
     def _advice(self, problem: Any) -> str:
         condition = problem.condition()
@@ -294,10 +337,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
-            raise ValueError(
-                f"{seen.samples} samples of views with {n1} and {n2} columns determine no correlations: give a larger first batch, "
-                "or ridge=1e-2"
-            )
+            self._refuse_few(seen.samples, n1, n2)
         variances = np.diagonal(seen.covariance) * (seen.samples / max(seen.samples - 1, 1))
         each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(variances, [n1]), strict=True)
         self._columns = tuple(self._scaled(*one) for one in each)
@@ -308,6 +348,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         with one_thread():
             ridged = [own + r * np.eye(len(own)) for own, r in zip((c11, c22), self._ridges, strict=True)]
             found = problems.canonical_correlations(ridged[0], c12, ridged[1])
+            check_components(rank, len(found.correlations), "the rank of the smaller view")
             x, second = found.x[:, :rank], found.y[:, :rank]
             self._keep(np.concatenate((x, second)), Products(c11 @ x, c22 @ second, c12.T @ x))
         self._seen, self.n_samples_seen_ = seen, seen.samples

@@ -21,7 +21,7 @@ _SHORT = 200
 
 
 class Canonical(NamedTuple):
-    """The canonical correlations ``(k,)``, k = min(n1, n2), largest first, and their directions, ``(n1, k)`` and ``(n2, k)``:
+    """The canonical correlations ``(k,)``, largest first, and their directions, ``(n1, k)`` and ``(n2, k)``, k the smaller rank:
     x^T C11 x = I, y^T C22 y = I, x^T C12 y = diag(correlations)."""
 
     correlations: Array
@@ -32,9 +32,9 @@ class Canonical(NamedTuple):
 def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
     """The singular values of C11^{-1/2} C12 C22^{-1/2}, from covariances ``(n1, n1)``, ``(n1, n2)`` and ``(n2, n2)``.
 
-    A ValueError says that C11 or C22 is singular.
+    Directions in which a view does not vary, to 1e-10 of its largest variance, are left out: k is then the smaller rank.
     """
-    left, right = root_inverse(c11, len(c11)), root_inverse(c22, len(c22))
+    left, right = root_inverse(c11, None), root_inverse(c22, None)
     u, values, vt = np.linalg.svd(left.T @ c12 @ right, full_matrices=False)
     return Canonical(values, np.ascontiguousarray(left @ u), np.ascontiguousarray(right @ vt.T))
 

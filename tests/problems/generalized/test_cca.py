@@ -143,9 +143,13 @@ def test_the_error_is_a_difference_of_correlations_in_column_spaces() -> None:
     assert np.polyfit(np.log(sizes), np.log([cca.subspace_error(one) for one in near]), 1)[0] == pytest.approx(1, abs=0.05)
 
 
-def test_the_answer_of_singular_covariances_is_refused() -> None:
-    with pytest.raises(ValueError, match="vary in only 1 of 2"):
-        canonical_correlations(np.ones((2, 2)), np.ones((2, 2)), np.eye(2))
+def test_singular_covariances_have_the_correlations_of_the_column_spaces() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((40, 2)), rng.standard_normal((40, 3))
+    wide = np.column_stack((a, a[:, 0] - a[:, 1]))
+    full, found = (canonical_correlations(x.T @ x, x.T @ b, b.T @ b) for x in (a, wide))
+    np.testing.assert_allclose(found.correlations, full.correlations, atol=1e-14)
+    np.testing.assert_allclose(np.abs((wide @ found.x).T @ (a @ full.x)), np.eye(2), atol=1e-13)
 
 
 @pytest.mark.slow
