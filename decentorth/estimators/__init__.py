@@ -30,7 +30,8 @@ except ModuleNotFoundError as error:
 
 from .cca import CCA
 from .ica import ICA
+from .lda import LDA
 from .pca import PCA
 from .subgradient import OrthogonalDictionary, RobustSubspace
 
-__all__ = ["CCA", "ICA", "PCA", "OrthogonalDictionary", "RobustSubspace"]
+__all__ = ["CCA", "ICA", "LDA", "PCA", "OrthogonalDictionary", "RobustSubspace"]

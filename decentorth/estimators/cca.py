@@ -263,7 +263,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             lengths = np.sqrt((R * R).sum(-2))
             _, values, turns = np.linalg.svd(R / lengths)
             r = int(np.count_nonzero(values > RANK * values[0]))
-            if r >= count - 1:
+            if len(R) > r >= count - 1:
                 self._refuse_few(count, views[0][0].shape[1], views[1][0].shape[1])
             if values[r - 1] <= DEPENDENT * values[0]:
                 turn = np.abs(turns[r - 1])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .generalized.covariances import canonical_correlations as canonical_correlations
     from .generalized.gevp import GEVP as GEVP
     from .generalized.gevp import GEVPSettings as GEVPSettings
+    from .generalized.gevp import PooledGEVP as PooledGEVP
     from .generalized.gevp import pencil as pencil
     from .generalized.lda import LDASettings as LDASettings
     from .generalized.lda import scatters as scatters

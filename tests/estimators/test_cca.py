@@ -168,6 +168,8 @@ def test_a_first_batch_of_too_few_samples_is_refused_without_a_ridge() -> None:
     X, y = related(6)
     with pytest.raises(ValueError, match=r"6 samples of views with 6 and 4 columns .*: give more at first, or ridge=1e-2"):
         CCA(2).partial_fit(X, y)
+    with pytest.raises(ValueError, match="5 samples of views with 6 and 4 columns determine no correlations"):
+        CCA(2).fit(X[:5], y[:5])
     assert CCA(2, ridge=0.1).partial_fit(X, y).n_iter_ == [1, 1]
 
 

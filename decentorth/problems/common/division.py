@@ -158,7 +158,8 @@ class Division(SampleSource):
         return views
 
     @cached_property
-    def _parts(self) -> list[Index]:
+    def parts(self) -> list[Index]:
+        """The rows of each agent."""
         from ...data import load_labels, partition
 
         settings, first = self.settings, self._views[0]
@@ -177,14 +178,14 @@ class Division(SampleSource):
 
     @cached_property
     def counts(self) -> Sequence[int]:  # type: ignore[override]  # computed at first use
-        return [len(part) for part in self._parts]
+        return [len(part) for part in self.parts]
 
     @cached_property
     def width(self) -> int:  # type: ignore[override]
         return sum(int(view.shape[1]) for view in self._views)
 
     @cached_property
-    def _files(self) -> list[tuple[str, ...]]:
+    def files(self) -> list[tuple[str, ...]]:
         """The files of the sites, for each view; empty for views whose rows are divided."""
         from ...data.sites import site_files
 
@@ -206,18 +207,18 @@ class Division(SampleSource):
     def sites(self) -> tuple[str, ...]:  # type: ignore[override]
         from ...data.sites import site_names
 
-        return site_names(self._files[0]) if self._files else ()
+        return site_names(self.files[0]) if self.files else ()
 
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
         from ...data import Columns
         from ...data.sites import read_sites
 
-        if self._files:
+        if self.files:
             columns = Columns(*self.settings.selected())
-            given = [list(zip(self.sites, files, strict=True)) for files in self._files]
+            given = [list(zip(self.sites, files, strict=True)) for files in self.files]
             return [read_sites(view, columns, agents, collective) for view in given]
         with collective.together():
-            return [[view.rows(index) for index in self._parts[agents]] for view in self._views]
+            return [[view.rows(index) for index in self.parts[agents]] for view in self._views]
 
 
 @dataclass

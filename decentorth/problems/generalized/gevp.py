@@ -26,7 +26,7 @@ from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
 from ...settings import Condition, Count, Settings
 from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected, stream
 from ..common.division import idle_data
-from ..common.pooled import total
+from ..common.pooled import HERE, total
 from ..stiefel.pca import subspace_distance
 from .whitened import Whitened, from_both_sides
 
@@ -34,15 +34,21 @@ _LARGEST_OPTIMUM = 3000
 """The order above which the answer is not computed and no error is reported."""
 
 
+def _several(given: Any) -> bool:
+    """True for a list of matrices or a stack."""
+    return isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim == 3)
+
+
 class GEVP(AgentProblem[GeneralizedStiefel]):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents.
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents, or the mean of a matrix for each.
 
     Parameters
     ----------
     A
         ``(n, n)``, symmetric: an array, a SciPy sparse matrix or a ``LinearOperator``; or a list of such, one for each agent.
     B
-        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`.
+        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. A list or stack of matrices B_i, one for each
+        agent, makes a `PooledGEVP`, of whose B = (1/n) sum_i B_i each agent knows its own B_i only.
     rank
         The number p of eigenvectors.
 
@@ -59,17 +65,19 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     optimal_value: float | None = None
     """The least value, minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
 
+    def __new__(cls, A: Any = None, B: Any = None, *rest: Any, **more: Any) -> GEVP:
+        return super().__new__(PooledGEVP if _several(B) else cls)
+
     def __init__(self, A: Any, B: Any, rank: int):
-        several = isinstance(A, Sequence) or (isinstance(A, np.ndarray) and A.ndim == 3)
-        named = [(f"A of agent {i}", one) for i, one in enumerate(A)] if several else [("A", A)]
-        if not named:
-            raise ValueError("A must hold at least one agent's matrix, got none")
-        self._operators: list[Operator] = [symmetric(name, one) for name, one in named]
-        manifold = GeneralizedStiefel(B, rank)
-        for (name, _), one in zip(named, self._operators, strict=True):
+        self._operators = _operators("A", A)
+        self._build(len(self._operators), 0, GeneralizedStiefel(B, rank))
+
+    def _build(self, n_agents: int, first_agent: int, manifold: GeneralizedStiefel) -> None:
+        for i, one in enumerate(self._operators):
             if one.n != manifold.shape[0]:
+                name = "A" if n_agents == 1 else f"A of agent {first_agent + i}"
                 raise ValueError(f"A and B must have the same order, got {one.n} for {name} and {manifold.shape[0]} for B")
-        super().__init__(len(named), slice(0, len(named)), manifold)
+        super().__init__(n_agents, slice(first_agent, first_agent + len(self._operators)), manifold)
         self._answer: tuple[Array, Array] | None = None
 
     def _take(self, local: Selection) -> None:
@@ -145,6 +153,63 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         if not np.isfinite(sums(xhat[None])[0]):
             return np.nan
         return subspace_distance(root @ xhat, basis)
+
+
+class PooledGEVP(GEVP):
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B = (1/n) sum_i B_i and agent i knows only its own A_i and B_i.
+
+    Parameters
+    ----------
+    A, B
+        Lists or stacks of symmetric matrices ``(n, n)``, one for each agent; the mean of the B_i must be positive definite.
+    rank
+        The number p of eigenvectors.
+    collective
+        Pools the agents' B_i over all processes, each of which must then make the problem. Without it all agents are here.
+    """
+
+    def __init__(
+        self, A: Any, B: Any, rank: int, *, n_agents: int | None = None, first_agent: int = 0, collective: Collective | None = None
+    ) -> None:
+        pool = collective or HERE
+        with pool.together():
+            self._operators, self._parts = _operators("A", A, first_agent), _operators("B", B, first_agent)
+            if len(self._operators) != len(self._parts):
+                given = f"{len(self._operators)} and {len(self._parts)}"
+                raise ValueError(f"A and B must hold a matrix for each agent, got {given}: give lists of the same length")
+            order = self._parts[0].n
+            for i, one in enumerate(self._parts, first_agent):
+                if one.n != order:
+                    raise ValueError(f"B of agent {i} has order {one.n}, that of agent {first_agent} has {order}")
+        agents = n_agents or len(self._parts)
+        with one_thread():  # the bits of products depend on the number of BLAS threads
+            B = total(self._parts, order * order, lambda one: formed(one).reshape(-1), pool.fold).reshape(order, order) / agents
+        self._build(agents, first_agent, GeneralizedStiefel(B, rank))
+
+    def _take(self, local: Selection) -> None:
+        super()._take(local)
+        self._parts = selected(self._parts, local)
+
+    def local_product(self, x: Array) -> Array:
+        """``(n_local, n, k)``: B_i x_i."""
+        return np.concatenate([B.product(x[i : i + 1]) for i, B in enumerate(self._parts)])
+
+    def local_diagonal(self) -> Array:
+        """``(n_local, n)``: the diagonal of each B_i."""
+        return np.stack([np.diagonal(formed(B)) for B in self._parts])
+
+    def pooled(self) -> GEVP:  # type: ignore[override]  # its B is one matrix
+        """The problem of a single agent that has the mean of the A_i and B; all agents must be here."""
+        return GEVP(formed(super().pooled()._operators[0]), formed(self.constraint.operator), self.shape[1])
+
+
+def _operators(name: str, given: Any, first_agent: int = 0) -> list[Operator]:
+    """The operators of one matrix, or of one for each agent; errors name the agent."""
+    if not _several(given):
+        return [symmetric(name, given)]
+    if not len(given):
+        raise ValueError(f"{name} must hold at least one agent's matrix, got none")
+    return [symmetric(f"{name} of agent {i}", one) for i, one in enumerate(given, first_agent)]
 
 
 def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = False) -> tuple[Array, Array]:

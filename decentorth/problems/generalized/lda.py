@@ -7,24 +7,28 @@ class c, their mean m_c and the mean m of all
     B = S_w + ridge (tr S_w / n) I
 
 A feature that is constant within every class makes S_w singular, and the ridge, which is relative to the mean eigenvalue, makes B
-positive definite. S_b has at most as many nonzero eigenvalues as classes, minus one. As S_b and S_w are sums over all samples, the
-problem is that of a single agent.
+positive definite. S_b has at most as many nonzero eigenvalues as classes, minus one. Both are sums over all samples, hence means
+over the n agents of n times the sums over their own: a `PooledGEVP`, for which agents add up counts and sums of each class once.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocols import Array
+from ...numerics.threads import one_thread
+from ...protocols import Array, Collective
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline, on_each_rank
-from ..common.division import SampleFile, Tabular
+from ..common.division import Divided, Division, SampleFile
+from ..common.pooled import total
 from ..features.split import SplitGEVP, by_features, split_features
-from .gevp import GEVP
+from .gevp import GEVP, PooledGEVP
 
 
 def scatters(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
@@ -53,14 +57,54 @@ def scatter_factors(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array
     return np.stack(away), around / np.sqrt(len(samples))
 
 
+def class_means(samples: Sequence[Array], numbers: Sequence[NDArray[Any]], k: int, collective: Collective) -> tuple[Array, Array]:
+    """The number of samples ``(k,)`` and the mean ``(k, d)`` of each class, over all agents.
+
+    ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows, ``(m_i,)`` integers below k.
+    """
+    d = samples[0].shape[1]
+
+    def sums_of(own: tuple[Array, NDArray[Any]]) -> Array:
+        member = (own[1] == np.arange(k)[:, None]).astype(np.float64)
+        return np.column_stack((member.sum(-1), member @ own[0])).reshape(-1)
+
+    with one_thread():  # the bits of products depend on the number of BLAS threads
+        found = total(zip(samples, numbers, strict=True), k * (d + 1), sums_of, collective.fold).reshape(k, d + 1)
+    return found[:, 0].copy(), found[:, 1:] / found[:, :1]
+
+
+def agent_scatters(
+    samples: Sequence[Array],
+    numbers: Sequence[NDArray[Any]],
+    moments: tuple[Array, Array],
+    ridge: float,
+    n_agents: int,
+    collective: Collective,
+) -> tuple[list[Array], list[Array]]:
+    """The matrices ``(d, d)`` of each agent here whose means over all agents are S_b and S_w with its ridge.
+
+    ``samples`` and ``numbers`` are those of `class_means`, which returned ``moments``.
+    """
+    counts, means = moments
+    count, d = counts.sum(-1), means.shape[1]
+    away = means - counts @ means / count
+    weight = n_agents / count
+    with one_thread():  # the bits of products depend on the number of BLAS threads
+        apart = [away[own] for own in numbers]
+        around = [a - means[own] for a, own in zip(samples, numbers, strict=True)]
+        between, within = [[weight * (a.T @ a) for a in part] for part in (apart, around)]
+    trace = float(total(within, 1, np.trace, collective.fold)[0]) / n_agents
+    for own in within:
+        own[np.diag_indices(d)] += ridge * trace / d
+    return between, within
+
+
 @dataclass(frozen=True, kw_only=True)
-class LDASettings(Tabular):
+class LDASettings(Divided):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
 
     Parameters
     ----------
-    labels
-        File with one label per sample; bundled data, svmlight files and tables with label_column bring their own.
     rank
         How many directions; by default as many as there are, one less than classes.
     ridge
@@ -68,20 +112,53 @@ class LDASettings(Tabular):
     """
 
     data: SampleFile = "digits"
-    labels: str | None = None
     rank: Count | None = None
     ridge: NotNegative = 1e-2
 
+    def idle(self) -> dict[str, str]:
+        return {name: why for name, why in super().idle().items() if name not in ("labels", "label_column")}
+
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem; the seed has no effect."""
+        """The problem; with several agents the seed divides the samples."""
+        source = Division([self.data], self, n_agents, seed)
         if n_agents > 1:
-            raise ValueError(f"the scatter matrices of lda are sums over all samples, so n_agents must be 1, got {n_agents}")
+
+            def build(agents: slice, collective: Collective) -> PooledGEVP:
+                (samples,) = source.read(agents, collective)
+                with collective.together():
+                    classes = self._classes(source, agents)
+                known = _known(classes, collective)
+                with collective.together():
+                    rank = self._directions(len(known))
+                    numbers = [np.searchsorted(known, own) for own in classes]
+                moments = class_means(samples, numbers, len(known), collective)
+                pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
+                return PooledGEVP(*pair, rank, n_agents=n_agents, first_agent=agents.start, collective=collective)
+
+            return source.deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0, self._matrices))
 
         def outline() -> Outline:
             m, n = self._source().shape
             return Outline([m], n, more=lambda own: 2 * n * n)
 
         return on_each_rank(1, lambda agents: self._made(), outline)
+
+    def _matrices(self, counts: Sequence[int]) -> int:
+        """The numbers in the scatters of agents."""
+        n = self._source().shape[1]
+        return int(2 * n * n * len(counts))
+
+    def _classes(self, source: Division, agents: slice) -> list[NDArray[Any]]:
+        """The classes of the samples of each agent in ``agents``."""
+        if not source.sites:
+            every = self._labels(self._source())
+            return [every[part] for part in source.parts[agents]]
+        from ...data import Columns, MatrixFile
+
+        if self.labels is not None:
+            raise ValueError("labels has those of one file, and here each site has its own: name their column (label_column)")
+        files = [MatrixFile(name, Columns(*self.selected())) for name in source.files[0][agents]]
+        return [self._labels(file) for file in files]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
@@ -105,22 +182,39 @@ class LDASettings(Tabular):
 
     def _loaded(self) -> tuple[Array, NDArray[Any], int]:
         """The samples, their classes, and the number of directions."""
+        source = self._source()
+        classes = self._labels(source)
+        rank = self._directions(len(np.unique(classes)))
+        return source.rows(np.arange(source.shape[0])), classes, rank
+
+    def _labels(self, source: Any) -> NDArray[Any]:
+        """The classes of a file's samples."""
         from ...data import load_labels
 
-        source = self._source()
         classes = source.labels if self.labels is None else load_labels(self.labels)
         if classes is None:
-            raise ValueError(f"{self.data} brings no labels: give a file with one for each sample as labels, or label_column")
+            raise ValueError(f"{source.name} brings no labels: give a file with one for each sample as labels, or label_column")
         if len(classes) != source.shape[0]:
-            raise ValueError(f"{self.data} has {source.shape[0]} samples, but there are {len(classes)} labels")
-        most = len(np.unique(classes)) - 1
+            raise ValueError(f"{source.name} has {source.shape[0]} samples, but there are {len(classes)} labels")
+        return np.asarray(classes)
+
+    def _directions(self, classes: int) -> int:
+        """The number of directions; a ValueError where these classes have fewer."""
+        most = classes - 1
         rank = self.rank or most
         if not 1 <= rank <= most:
-            raise ValueError(f"{most + 1} classes have at most {most} discriminant directions, got rank {rank}")
-        return source.rows(np.arange(source.shape[0])), np.asarray(classes), rank
+            raise ValueError(f"{classes} classes have at most {most} discriminant directions, got rank {rank}")
+        return rank
 
     def _made(self) -> GEVP:
         samples, classes, rank = self._loaded()
         between, within = scatters(samples, classes)
         n = len(within)
         return GEVP(between, within + self.ridge * (np.trace(within) / n) * np.eye(n), rank)
+
+
+def _known(classes: Sequence[NDArray[Any]], collective: Collective) -> NDArray[Any]:
+    """The different classes of all agents, in order."""
+    own = np.unique(np.concatenate(classes)).tolist()
+    every = [json.loads(text) for text in collective.everyone(json.dumps(own).encode())]
+    return np.unique(np.array([label for part in every for label in part]))

@@ -1,0 +1,123 @@
+"""Linear discriminant analysis of data in one place, or held by agents that exchange only points and products with scatters.
+
+With S_b and S_w the scatters between and within classes, a method of the package finds the leading eigenvectors of
+S_b v = w (S_b + S_w) v (`problems.PooledGEVP`). They are those of S_b v = w' S_w v, w' = w / (1 - w), and of
+``sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen")``; w <= 1 keeps steps long where classes are far apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_scalar
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ..data.sites import sites_of
+from ..numerics.threads import one_thread
+from ..problems import PooledGEVP
+from ..problems.common.pooled import root_inverse
+from ..problems.generalized.lda import agent_scatters, class_means
+from ..protocols import Array, Collective
+from .base import ComponentEstimator, check_components, signs
+
+
+@dataclass(eq=False, repr=False)
+class LDA(ComponentEstimator):
+    """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
+
+    Parameters
+    ----------
+    n_components
+        The number of directions; None takes all, one less than there are classes, and at most one for each feature.
+    ridge
+        Added to the scatter within classes, as a share of its mean eigenvalue; needed where features are constant within all
+        classes or depend on each other.
+    algorithm, step_size, tol, max_iter, random_state
+        As in all of `decentorth.estimators`. The default is RGD for data in one place, GeneralizedDRFGT for agents.
+
+    Attributes
+    ----------
+    components_
+        ``(n_components, d)``: the directions, the most separating first, along which the variance within classes is 1 (with the
+        ridge); the largest entry of each is positive.
+    eigenvalues_
+        ``(n_components,)``: the variance between classes along each, as a multiple of that within.
+    classes_, priors_, means_
+        The classes, their shares of the samples ``(k,)``, and their means ``(k, d)``.
+    mean_
+        ``(d,)``: the mean of all samples.
+    """
+
+    _together = "generalized_drfgt"
+
+    n_components: Any = None
+    _: KW_ONLY
+    ridge: float = 0.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the directions of the samples X, ``(m, d)``, of the classes y, ``(m,)`` numbers or texts."""
+        samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        return self._fit([samples], None, [labels])
+
+    def fit_agents(self, agents: Iterable[Any], W: Any) -> Self:
+        """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
+
+        ``agents`` has the pair (X_i, y_i), ``(m_i, d)`` samples and ``(m_i,)`` classes, of each agent.
+        """
+        given, names = sites_of(agents)
+        for site, pair in given:
+            if pair is None or len(pair) != 2:
+                raise ValueError(f"LDA needs the pair (X_i, y_i) of every agent, samples and classes: give that of {site}")
+        checked = self._agents("X", [samples for _, (samples, _) in given])
+        self.sites_ = names
+        labels = [np.asarray(classes) for _, (_, classes) in given]
+        for (site, _), a, own in zip(given, checked, labels, strict=True):
+            if own.shape != (len(a),):
+                raise ValueError(f"y of {site} has shape {own.shape}, and X has {len(a)} rows: give a class for each row")
+        return self._fit(checked, W, labels)
+
+    def _fit(self, agents: list[Array], W: Any, labels: Sequence[Any] = ()) -> Self:
+        check_scalar(self.ridge, "ridge", Real, min_val=0.0)
+        every = np.concatenate(labels)
+        check_classification_targets(every)
+        self.classes_ = np.unique(every)
+        n, k, d = len(agents), len(self.classes_), agents[0].shape[1]
+        if k < 2:
+            raise ValueError(f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]!r}")
+        rank = check_components(self.n_components, min(k - 1, d), "one less than classes, and the number of features")
+        numbers = [np.searchsorted(self.classes_, own) for own in labels]
+
+        def build(own: slice, collective: Collective) -> PooledGEVP:
+            moments = class_means(agents[own], numbers[own], k, collective)
+            self.priors_, self.means_ = moments[0] / moments[0].sum(-1), moments[1]
+            between, within = agent_scatters(agents[own], numbers[own], moments, self.ridge, n, collective)
+            whole = [b + w for b, w in zip(between, within, strict=True)]
+            return PooledGEVP(between, whole, rank, n_agents=n, first_agent=own.start, collective=collective)
+
+        point, result = self._solve(n, build, W)
+        problem = result.problem
+        with one_thread():
+            points = np.repeat(point[None], problem.n_local, axis=0)
+            whole, between = (one / n for one in result.collective.sum(problem.local_product(points), -problem.gradient(points)))
+            within = whole - between
+            root = root_inverse(point.T @ within, rank)
+            values, turn = np.linalg.eigh(root.T @ point.T @ between @ root)
+            turn = root @ turn[:, ::-1]
+            self.mean_, self.eigenvalues_ = self.priors_ @ self.means_, values[::-1].copy()
+            self._across = (within @ turn * signs((point @ turn).T)).T
+            self._set_components((point @ turn).T)
+        return self
+
+    @property
+    def _axes(self) -> Any:
+        return self._across
