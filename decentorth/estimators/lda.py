@@ -75,15 +75,18 @@ class LDA(ComponentEstimator):
         ``agents`` has the pair (X_i, y_i), ``(m_i, d)`` samples and ``(m_i,)`` classes, of each agent.
         """
         given, names = sites_of(agents)
+        kind = "agent"
+        if names:
+            kind = "site"
         for site, pair in given:
             if pair is None or len(pair) != 2:
-                raise ValueError(f"LDA needs the pair (X_i, y_i) of every agent, samples and classes: give that of {site}")
+                raise ValueError(f"LDA needs the pair (X_i, y_i) of every agent, samples and classes: give that of {kind} {site}")
         checked = self._agents("X", [samples for _, (samples, _) in given])
         self.sites_ = names
         labels = [np.asarray(classes) for _, (_, classes) in given]
         for (site, _), a, own in zip(given, checked, labels, strict=True):
             if own.shape != (len(a),):
-                raise ValueError(f"y of {site} has shape {own.shape}, and X has {len(a)} rows: give a class for each row")
+                raise ValueError(f"y of {kind} {site} has shape {own.shape}, and X has {len(a)} rows: give a class for each row")
         return self._fit(checked, W, labels)
 
     def _fit(self, agents: list[Array], W: Any, labels: Sequence[Any] = ()) -> Self:
@@ -93,7 +96,7 @@ class LDA(ComponentEstimator):
         self.classes_ = np.unique(every)
         n, k, d = len(agents), len(self.classes_), agents[0].shape[1]
         if k < 2:
-            raise ValueError(f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]!r}")
+            raise ValueError(f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}")
         rank = check_components(self.n_components, min(k - 1, d), "one less than classes, and the number of features")
         numbers = [np.searchsorted(self.classes_, own) for own in labels]
 

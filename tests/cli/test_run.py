@@ -288,10 +288,6 @@ BAD = [
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     ("--algorithm landing", "Landing is a centralized method for one agent, but the problem has 10"),
     ("--problem gevp --algorithm destiny", "Algorithms that fit with their default settings: drfgt, dprgt"),
-    (
-        "--problem lda --agents 1 --algorithm rgd --spread-samples 3",
-        "lda cannot be had in 3 blocks, as if of 3 agents: the scatter",
-    ),
     ("--problem hspp --agents 1 --algorithm umcm --spread-samples 3", "UMCM needs HessianProducts of its problem; SpreadProblem"),
     ("--problem hspp --agents 1 --algorithm csdm --spread-samples 51", "the pairs of 100 points make from 1 to 50 blocks, got 51"),
     ("--problem pca --data missing.npy", "missing.npy"),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from decentorth.estimators import CCA, ICA, PCA, OrthogonalDictionary, RobustSubspace
+from decentorth.estimators import CCA, ICA, LDA, PCA, OrthogonalDictionary, RobustSubspace
 
-ESTIMATORS = [CCA(n_components=1), ICA(), PCA(), OrthogonalDictionary(), RobustSubspace()]
+ESTIMATORS = [CCA(n_components=1), ICA(), LDA(ridge=1e-2), PCA(), OrthogonalDictionary(), RobustSubspace()]
 """CCA has one component, as scikit-learn checks its own: the checks have one target."""
 
 

@@ -153,12 +153,11 @@ class LDASettings(Divided):
         if not source.sites:
             every = self._labels(self._source())
             return [every[part] for part in source.parts[agents]]
-        from ...data import Columns, MatrixFile
-
         if self.labels is not None:
-            raise ValueError("labels has those of one file, and here each site has its own: name their column (label_column)")
-        files = [MatrixFile(name, Columns(*self.selected())) for name in source.files[0][agents]]
-        return [self._labels(file) for file in files]
+            raise ValueError(
+                "labels are of one file, and here each site has its own: leave it out, name their column (label_column)"
+            )
+        return [self._labels(self._source(file)) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
@@ -175,10 +174,10 @@ class LDASettings(Divided):
 
         return split_features(n_agents, build, numbers)
 
-    def _source(self) -> Any:
+    def _source(self, file: str | None = None) -> Any:
         from ...data import Columns, resolve
 
-        return resolve(self.data, Columns(*self.selected()))
+        return resolve(file or self.data, Columns(*self.selected()))
 
     def _loaded(self) -> tuple[Array, NDArray[Any], int]:
         """The samples, their classes, and the number of directions."""

@@ -18,9 +18,9 @@ from decentorth import DRFGT, RGD, GeneralizedLanding, solve
 from decentorth.api import set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
-from decentorth.problems import GEVP, GEVPSettings, pencil
+from decentorth.problems import GEVP, GEVPSettings, pencil, subspace_distance
 from decentorth.protocols import Array, Eigenproblem, KnownOptimum, KnownValue, Quadratic, Smooth
-from decentorth.stopping import Error
+from decentorth.stopping import Consensus, Error, GradientNorm
 
 N, P = 12, 3
 
@@ -231,3 +231,26 @@ def test_files(tmp_path: Path, suffix: str, sparse: bool) -> None:
 def test_errors(make: Callable[[Array, Array], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(*matrices())
+
+
+@pytest.mark.parametrize("method", ["cdadt", "generalized_drfgt"])
+def test_stacks_of_both_matrices_have_the_answer_of_the_pooled_pencil(method: str) -> None:
+    """Nobody knows B; single B_i are singular. The answer is that of SciPy."""
+    rng = np.random.default_rng(0)
+    A, B = (part.swapaxes(1, 2) @ part for part in (rng.standard_normal((5, 9, 6)), rng.standard_normal((5, 4, 6))))
+    values, vectors = scipy.linalg.eigh(A.mean(0), B.mean(0))
+    problem: Any = GEVP(A, B, 2)
+    rule = GradientNorm(1e-10) & Consensus(1e-10)
+    result = solve(problem, method, "ring", iterations=20_000, stopping=rule)
+    assert result.converged
+    assert result.problem.optimal_value == pytest.approx(-0.5 * values[-2:].sum(), rel=1e-12)
+    root = np.linalg.cholesky(B.mean(0)).T
+    for x in result.x:
+        assert subspace_distance(root @ x, root @ vectors[:, :-3:-1]) < 1e-8
+    pooled = problem.pooled()
+    np.testing.assert_allclose(pooled.gradient(result.x[:1])[0], -A.mean(0) @ result.x[0], atol=1e-12)
+    np.testing.assert_allclose(problem.local_diagonal(), np.einsum("ijj->ij", B), atol=1e-14)
+    with pytest.raises(ValueError, match="A and B must hold a matrix for each agent, got 5 and 3"):
+        GEVP(A, B[:3], 2)
+    with pytest.raises(ValueError, match="B of agent 1 has order 5, that of agent 0 has 6"):
+        GEVP(list(A[:2]), [B[0], np.eye(5)], 2)

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.linalg
+from sklearn.datasets import load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from decentorth import RGD, solve
@@ -15,7 +18,7 @@ from decentorth.api import set_up
 from decentorth.data import Labels, digits
 from decentorth.problems import GEVP, LDASettings, scatters, subspace_distance
 from decentorth.protocols import Array
-from decentorth.stopping import Error
+from decentorth.stopping import Consensus, Error, GradientNorm
 
 
 def informative() -> tuple[Array, Labels]:
@@ -64,6 +67,42 @@ def test_the_ridge_is_relative_to_the_mean_eigenvalue() -> None:
     assert problem.shape == (64, 9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["cdadt", "generalized_drfgt"])
+def test_agents_find_the_directions_of_the_pooled_scatters(method: str) -> None:
+    """Their shares of both scatters have the pooled ones as means, and the answer is SciPy's."""
+    X, y = digits()
+    between, within = scatters(X, y)
+    within += 1e-2 * np.trace(within) / 64 * np.eye(64)
+    rule = GradientNorm(1e-10) & Consensus(1e-10)
+    result = solve(LDASettings(partition="by-label").problem(5, 0), method, "ring", iterations=10_000, stopping=rule)
+    assert result.converged
+    np.testing.assert_allclose(result.problem.constraint.product(np.eye(64)[None])[0], within, atol=1e-12)
+    values, vectors = scipy.linalg.eigh(between, within)
+    root = np.linalg.cholesky(within).T
+    for x in result.x:
+        assert subspace_distance(root @ x, root @ vectors[:, :-10:-1]) < 1e-8
+        np.testing.assert_allclose(np.linalg.eigvalsh(x.T @ between @ x)[::-1], values[:-10:-1], rtol=1e-8)
+
+
+def test_sites_bring_their_labels(tmp_path: Path) -> None:
+    """Files with another order of columns and other classes at each site: the pooled scatters, whatever the division."""
+    X, y = load_wine(return_X_y=True)
+    for site, part in (("north", slice(0, 70)), ("south", slice(70, 178))):
+        frame = pd.DataFrame(X[part], columns=[f"c{i:02}" for i in range(13)]).assign(
+            kind=np.array(["red", "rose", "white"])[y[part]]
+        )
+        frame[frame.columns[:: 1 if site == "north" else -1]].to_csv(tmp_path / f"{site}.csv", index=False)
+    settings = LDASettings(data=str(tmp_path), label_column="kind")
+    problem = set_up(settings.problem(2, 0), "cdadt", "complete").problem
+    between, within = scatters(X, y)
+    ridge = 1e-2 * np.trace(within) / 13
+    np.testing.assert_allclose(-problem.hessian().mean(0), between, rtol=1e-10, atol=1e-9)
+    np.testing.assert_allclose(problem.constraint.product(np.eye(13)[None])[0], within + ridge * np.eye(13), rtol=1e-10, atol=1e-9)
+    with pytest.raises(ValueError, match=r"here each site has its own: leave it out, name their column \(label_column\)"):
+        set_up(LDASettings(data=str(tmp_path), label_column="kind", labels="y.npy").problem(2, 0), "cdadt", "complete")
+
+
 def test_files_with_labels(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 5)), rng.integers(0, 3, 40)
@@ -82,7 +121,6 @@ def test_files_with_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LDASettings().problem(2, 0), r"n_agents must be 1, got 2"),
         (lambda: set_up(LDASettings(rank=10).problem(1, 0), RGD()), r"10 classes have at most 9 .*, got rank 10"),
         (lambda: set_up(LDASettings(ridge=0.0).problem(1, 0), RGD()), "B must be positive definite; .* add a ridge"),
     ],

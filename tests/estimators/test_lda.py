@@ -1,0 +1,54 @@
+"""Discriminant directions against scikit-learn's: in one place, and held by agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from decentorth.estimators import LDA
+from decentorth.protocols import Array
+
+
+def wine() -> tuple[Array, Any]:
+    """Samples in units of their deviations, and the names of their classes."""
+    X, y = load_wine(return_X_y=True)
+    return (X - X.mean(0)) / X.std(0), np.array(["red", "rose", "white"])[y]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["alone", "generalized_drfgt", "cdadt"])
+def test_the_directions_are_scikit_learns(algorithm: str) -> None:
+    """Also where sites have unequally many samples, and some of them only one class."""
+    X, y = wine()
+    judge = LinearDiscriminantAnalysis(solver="eigen").fit(X, y)
+    if algorithm == "alone":
+        found = LDA(tol=1e-10).fit(X, y)
+    else:
+        sites = {f"site {i}": (X[a:b], y[a:b]) for i, (a, b) in enumerate([(0, 30), (30, 100), (100, 150), (150, 178)])}
+        found = LDA(algorithm=algorithm, tol=1e-10).fit_agents(sites, "ring")
+        assert found.sites_ == tuple(sites)
+    expected = judge.scalings_[:, :2].T
+    expected *= np.sign((expected * found.components_).sum(1))[:, None]
+    np.testing.assert_allclose(found.components_, expected, atol=1e-8)
+    np.testing.assert_allclose(found.eigenvalues_ / found.eigenvalues_.sum(), judge.explained_variance_ratio_, atol=1e-10)
+    for ours, theirs in ((found.means_, judge.means_), (found.priors_, judge.priors_), (found.mean_, X.mean(0))):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    scores, other = found.transform(X), judge.transform(X)
+    np.testing.assert_allclose(np.abs(scores - scores.mean(0)), np.abs(other - other.mean(0)), atol=1e-7)
+    np.testing.assert_allclose(found.transform(found.inverse_transform(scores)), scores, atol=1e-10)
+
+
+def test_bad_input_is_refused_with_where_and_what() -> None:
+    X, y = wine()
+    with pytest.raises(ValueError, match="n_components must be between 1 and 2, one less than classes, and the number of features"):
+        LDA(3).fit(X, y)
+    with pytest.raises(ValueError, match="LDA needs samples of 2 classes or more, got 1 class: red"):
+        LDA().fit(X[:9], y[:9])
+    with pytest.raises(ValueError, match="y of site south has shape \\(8,\\), and X has 9 rows: give a class for each row"):
+        LDA().fit_agents({"north": (X[90:], y[90:]), "south": (X[:9], y[:8])}, "complete")
+    with pytest.raises(ValueError, match="B must be positive definite"):
+        LDA().fit(np.column_stack((X, X[:, 0])), y)
