@@ -222,7 +222,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                     self._whole = pooled.gram(both, collective) / count
                     views = [[a @ basis for a in view] for view, basis in zip(views, self._bases, strict=True)]
                     check_components(rank, min(basis.shape[1] for basis in self._bases), "the rank of the smaller view")
-            return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
+            return Pairs(views[0], views[1], rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
 
         point, result = self._solve(n, build, W)
         self.n_samples_seen_, self._ridges = count, result.problem.ridges
@@ -280,7 +280,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def _refuse(self, name: str, columns: Index) -> None:
         """Raise the ValueError of columns of a view that nearly depend on each other."""
-        labels = vars(self).get("feature_names_in_", range(self.n_features_in_)) if name == "X" else range(columns.max() + 1)
+        labels = range(columns.max() + 1)
+        if name == "X":
+            labels = vars(self).get("feature_names_in_", labels)
         shown = ", ".join(str(labels[i]) for i in columns[:5]) + (", ..." if len(columns) > 5 else "")
         raise ValueError(
             f"{len(columns)} columns of {name} nearly depend on each other ({shown}): give ridge=1e-2, or drop one of them"

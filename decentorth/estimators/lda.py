@@ -105,13 +105,15 @@ class LDA(ComponentEstimator):
             self.priors_, self.means_ = moments[0] / moments[0].sum(-1), moments[1]
             between, within = agent_scatters(agents[own], numbers[own], moments, self.ridge, n, collective)
             whole = [b + w for b, w in zip(between, within, strict=True)]
-            return PooledGEVP(between, whole, rank, n_agents=n, first_agent=own.start, collective=collective)
+            share = {"n_agents": n, "first_agent": own.start}
+            return PooledGEVP(between, whole, rank, **share, collective=collective)
 
         point, result = self._solve(n, build, W)
         problem = result.problem
         with one_thread():
             points = np.repeat(point[None], problem.n_local, axis=0)
-            whole, between = (one / n for one in result.collective.sum(problem.local_product(points), -problem.gradient(points)))
+            sums = result.collective.sum(problem.local_product(points), -problem.gradient(points))
+            whole, between = (one / n for one in sums)
             within = whole - between
             root = root_inverse(point.T @ within, rank)
             values, turn = np.linalg.eigh(root.T @ point.T @ between @ root)
@@ -122,5 +124,5 @@ class LDA(ComponentEstimator):
         return self
 
     @property
-    def _axes(self) -> Any:
+    def _axes(self) -> Array:
         return self._across

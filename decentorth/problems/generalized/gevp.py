@@ -34,7 +34,7 @@ _LARGEST_OPTIMUM = 3000
 """The order above which the answer is not computed and no error is reported."""
 
 
-def _several(given: Any) -> bool:
+def _several(given: object) -> bool:
     """True for a list of matrices or a stack."""
     return isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim == 3)
 
@@ -65,8 +65,10 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     optimal_value: float | None = None
     """The least value, minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
 
-    def __new__(cls, A: Any = None, B: Any = None, *rest: Any, **more: Any) -> GEVP:
-        return super().__new__(PooledGEVP if _several(B) else cls)
+    def __new__(cls, A: object = None, B: object = None, *rest: object, **more: object) -> GEVP:
+        if _several(B):
+            cls = PooledGEVP
+        return super().__new__(cls)
 
     def __init__(self, A: Any, B: Any, rank: int):
         self._operators = _operators("A", A)
@@ -169,7 +171,14 @@ class PooledGEVP(GEVP):
     """
 
     def __init__(
-        self, A: Any, B: Any, rank: int, *, n_agents: int | None = None, first_agent: int = 0, collective: Collective | None = None
+        self,
+        A: Any,
+        B: Any,
+        rank: int,
+        *,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+        collective: Collective | None = None,
     ) -> None:
         pool = collective or HERE
         with pool.together():

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...numerics.threads import one_thread
-from ...protocols import Array, Collective
+from ...protocols import Array, Collective, Index
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline, on_each_rank
 from ..common.division import Divided, Division, SampleFile
@@ -30,8 +30,11 @@ from ..common.pooled import total
 from ..features.split import SplitGEVP, by_features, split_features
 from .gevp import GEVP, PooledGEVP
 
+Classes = NDArray[Any]
+"""The class of each sample, a number or a text."""
 
-def scatters(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
+
+def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels ``(N,)`` of any kind."""
     n_samples, n = samples.shape
     mean = samples.mean(axis=-2)
@@ -46,7 +49,7 @@ def scatters(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
     return between / n_samples, within / n_samples
 
 
-def scatter_factors(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
+def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of one feature alone."""
     mean, away, around = samples.mean(axis=-2), [], samples.copy()
     for label in np.unique(classes):
@@ -57,25 +60,31 @@ def scatter_factors(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array
     return np.stack(away), around / np.sqrt(len(samples))
 
 
-def class_means(samples: Sequence[Array], numbers: Sequence[NDArray[Any]], k: int, collective: Collective) -> tuple[Array, Array]:
+def class_means(
+    samples: Sequence[Array],
+    numbers: Sequence[Index],
+    k: int,
+    collective: Collective,
+) -> tuple[Array, Array]:
     """The number of samples ``(k,)`` and the mean ``(k, d)`` of each class, over all agents.
 
     ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows, ``(m_i,)`` integers below k.
     """
     d = samples[0].shape[1]
 
-    def sums_of(own: tuple[Array, NDArray[Any]]) -> Array:
+    def sums_of(own: tuple[Array, Index]) -> Array:
         member = (own[1] == np.arange(k)[:, None]).astype(np.float64)
         return np.column_stack((member.sum(-1), member @ own[0])).reshape(-1)
 
     with one_thread():  # the bits of products depend on the number of BLAS threads
-        found = total(zip(samples, numbers, strict=True), k * (d + 1), sums_of, collective.fold).reshape(k, d + 1)
+        pairs = zip(samples, numbers, strict=True)
+        found = total(pairs, k * (d + 1), sums_of, collective.fold).reshape(k, d + 1)
     return found[:, 0].copy(), found[:, 1:] / found[:, :1]
 
 
 def agent_scatters(
     samples: Sequence[Array],
-    numbers: Sequence[NDArray[Any]],
+    numbers: Sequence[Index],
     moments: tuple[Array, Array],
     ridge: float,
     n_agents: int,
@@ -116,7 +125,8 @@ class LDASettings(Divided):
     ridge: NotNegative = 1e-2
 
     def idle(self) -> dict[str, str]:
-        return {name: why for name, why in super().idle().items() if name not in ("labels", "label_column")}
+        found = super().idle()
+        return {name: found[name] for name in found if name not in ("labels", "label_column")}
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem; with several agents the seed divides the samples."""
@@ -148,7 +158,7 @@ class LDASettings(Divided):
         n = self._source().shape[1]
         return int(2 * n * n * len(counts))
 
-    def _classes(self, source: Division, agents: slice) -> list[NDArray[Any]]:
+    def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``."""
         if not source.sites:
             every = self._labels(self._source())
@@ -179,14 +189,14 @@ class LDASettings(Divided):
 
         return resolve(file or self.data, Columns(*self.selected()))
 
-    def _loaded(self) -> tuple[Array, NDArray[Any], int]:
+    def _loaded(self) -> tuple[Array, Classes, int]:
         """The samples, their classes, and the number of directions."""
         source = self._source()
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
         return source.rows(np.arange(source.shape[0])), classes, rank
 
-    def _labels(self, source: Any) -> NDArray[Any]:
+    def _labels(self, source: Any) -> Classes:
         """The classes of a file's samples."""
         from ...data import load_labels
 
@@ -212,7 +222,7 @@ class LDASettings(Divided):
         return GEVP(between, within + self.ridge * (np.trace(within) / n) * np.eye(n), rank)
 
 
-def _known(classes: Sequence[NDArray[Any]], collective: Collective) -> NDArray[Any]:
+def _known(classes: Sequence[Classes], collective: Collective) -> Classes:
     """The different classes of all agents, in order."""
     own = np.unique(np.concatenate(classes)).tolist()
     every = [json.loads(text) for text in collective.everyone(json.dumps(own).encode())]
