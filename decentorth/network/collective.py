@@ -94,7 +94,9 @@ class AgentCollective:
             yield
         except Exception as error:
             failure = error
-            words = str(error) if type(error) is ValueError else "".join(traceback.format_exception_only(error)).strip()
+            words = "".join(traceback.format_exception_only(error)).strip()
+            if type(error) is ValueError:
+                words = str(error)
             report = json.dumps([words, "".join(traceback.format_tb(error.__traceback__)).rstrip()]).encode()
         reports = self.communicator.allgather_bytes(report)
         if failure is not None:
@@ -112,7 +114,8 @@ class AgentCollective:
             return
         yield per_agent
         for source in range(1, self.size):
-            block = np.empty((int(self.bounds[source + 1] - self.bounds[source]), *per_agent.shape[1:]))
+            rows = int(self.bounds[source + 1] - self.bounds[source])
+            block = np.empty((rows, *per_agent.shape[1:]))
             self.communicator.receive(block, source)
             yield block
 

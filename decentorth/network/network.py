@@ -118,7 +118,8 @@ class Network(Shown):
                 raise ValueError(f"placement must be 'even' or 'fewer-cuts', got {placement!r}")
             placement = _PLACEMENTS[placement](self.rows, ranks)
         self.bounds = placement
-        self.agents = slice(int(self.bounds[self.communicator.rank]), int(self.bounds[self.communicator.rank + 1]))
+        rank = self.communicator.rank
+        self.agents = slice(int(self.bounds[rank]), int(self.bounds[rank + 1]))
         self.n_local = self.agents.stop - self.agents.start
         self.rounds = self.messages = self.bytes = 0
         self.transport_messages = self.transport_bytes = 0
@@ -371,7 +372,8 @@ class Network(Shown):
             self._tree = levels(self.W)
         if width not in self._sums:
             self._sums[width] = TreeSum(self._tree, self.bounds, self.communicator, width)
-        one, values = self._sums[width], np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
+        one = self._sums[width]
+        values = np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
         self.wait_seconds += one(values)
         self._totals[width] += 1
         self.rounds += one.rounds

@@ -78,7 +78,9 @@ class _Round:
                 self._outgoing.append((buffer, sent))
                 sends.append((other, buffer))
         self.messages, self.bytes = len(sends), sum(buffer.nbytes for _, buffer in sends)
-        self._exchange: Exchange | None = communicator.exchange(sends, receives) if sends or receives else None
+        self._exchange: Exchange | None = None
+        if sends or receives:
+            self._exchange = communicator.exchange(sends, receives)
 
     def __call__(self, values: Array) -> float:
         """Send and receive, in place; the seconds spent waiting for other ranks."""

@@ -67,7 +67,9 @@ class CounterStreams:
         Each is a word of 32 bits times ``high``, shifted: the probabilities differ from uniform by less than ``high / 2^32``.
         """
         mine = self.agents
-        agents = np.arange(mine.start, mine.stop, dtype=np.uint64) if isinstance(mine, slice) else mine.astype(np.uint64)
+        if isinstance(mine, slice):
+            mine = np.arange(mine.start, mine.stop)
+        agents = mine.astype(np.uint64)
         bound = np.broadcast_to(np.asarray(high, dtype=np.uint64), agents.shape)[:, None]
         return ((self._words(purpose, k, agents, size) * bound) >> _SHIFT).astype(np.int64)
 

@@ -30,7 +30,8 @@ from .region import suprema
 
 def merit_weight(lipschitz: float, symmetric: float, largest: float, penalty: float, eps: float) -> float:
     """The least weight gamma of p (9): max(lam, 2/(3 - 4 eps) (L (1 - eps) + 3 s + Lhat^2 (1 + eps)/lam))."""
-    return max(penalty, 2.0 / (3.0 - 4.0 * eps) * (lipschitz * (1.0 - eps) + 3.0 * symmetric + largest**2 * (1.0 + eps) / penalty))
+    bound = lipschitz * (1.0 - eps) + 3.0 * symmetric + largest**2 * (1.0 + eps) / penalty
+    return max(penalty, 2.0 / (3.0 - 4.0 * eps) * bound)
 
 
 def merit_smoothness(largest: float, gamma: float, eps: float) -> float:

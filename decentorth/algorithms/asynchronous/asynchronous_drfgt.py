@@ -203,7 +203,8 @@ class AsynchronousDRFGT(Method):
 
     def write_log(self, agents: Simulation | Live, facts: Mapping[str, Any], collective: Collective) -> None:
         """Write the logs of all agents to ``log``, with the facts; called by every rank."""
-        sizes, counts = [len(one) for one in agents.logs], [agent.version & COUNT for agent in agents.agents]
+        sizes = [len(one) for one in agents.logs]
+        counts = [agent.version & COUNT for agent in agents.agents]
         every = [json.loads(one) for one in collective.everyone(json.dumps([sizes, counts]).encode())]
         logs = collective.everyone(b"".join(agents.logs))
         if collective.rank == 0 and self.log is not None:

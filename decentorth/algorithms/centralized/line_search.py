@@ -215,7 +215,8 @@ def taylor(problem: Problem[RetractableManifold], point: Point, d: Vector) -> fl
         return np.nan
     image = cast(HessianProducts, problem).hessian_product(point.x, d.tangent)
     curvature = float(np.vdot(d.tangent, image))
-    for x, g, v in zip(*[_factors(problem.constraint, array) for array in (point.x, point.gradient, d.tangent)], strict=True):
+    arrays = [_factors(problem.constraint, array) for array in (point.x, point.gradient, d.tangent)]
+    for x, g, v in zip(*arrays, strict=True):
         curvature -= float(np.vdot(v.swapaxes(-1, -2) @ v, x.swapaxes(-1, -2) @ g))
     return -field(point).inner(d) / curvature if curvature > 0.0 else np.nan
 
@@ -262,10 +263,14 @@ def search(
         else:
             inside, width = _secant(low, low_slope, high, high_slope), high - low
             bisected = low + width * (0.5 if np.isfinite(high_slope) else 0.1)
-            step = min(max(inside, low + 0.1 * width), high - 0.1 * width) if np.isfinite(inside) else bisected
+            step = bisected
+            if np.isfinite(inside):
+                step = min(max(inside, low + 0.1 * width), high - 0.1 * width)
     return Found(point, 0.0, start, spent)
 
 
 def _secant(a: float, slope: float, b: float, other: float) -> float:
     """The zero beyond a of the line through two slopes, NaN if it does not rise."""
-    return a - slope * (b - a) / (other - slope) if other > slope and slope < 0.0 and np.isfinite(other) else np.nan
+    if other > slope and slope < 0.0 and np.isfinite(other):
+        return a - slope * (b - a) / (other - slope)
+    return np.nan

@@ -218,7 +218,9 @@ class DoubleTracking(Method, ABC):
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
             apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
-            relative = penalty / (self.penalties * multiplier) if self.penalty != "auto" else np.ones(n)
+            relative = np.ones(n)
+            if self.penalty != "auto":
+                relative = penalty / (self.penalties * multiplier)
             steepest = power_mean(network, np.maximum(own, np.maximum(relative, 1.0) * multiplier * largest))
             step = aim * np.clip(np.sqrt(relative), self.soft, 1.0) / steepest
         return step, penalty, spent + 1
@@ -231,7 +233,10 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
     a of step and curvature, (z - w)(z^2 - (w + m) z + m) + w a z (z - 1) has its roots in the unit circle (Jury's criterion).
     """
     size, alone = max(-spectrum.lambda_min, 0.0), 2.0 * (1.0 + momentum) / (1.0 - momentum)
-    return min(alone, (1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)) / size) if size > 0.0 else alone
+    if size <= 0.0:
+        return alone
+    kept = 1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)
+    return min(alone, kept / size)
 
 
 def _gradient(problem: DistributedProblem, x: Array) -> Array:

@@ -82,8 +82,11 @@ def step_along_landing(
     scale = landing_scale(problem.constraint)
 
     def automatic() -> tuple[Array, int]:
-        step, spent = agreed(problem, network, streams, x0, landing_share(problem, 0.35 * min(extra_limit(network), 1.0)), 1.0)
+        share = landing_share(problem, 0.35 * min(extra_limit(network), 1.0))
+        step, spent = agreed(problem, network, streams, x0, share, 1.0)
         step *= 2.0 / scale
-        return step if penalty == "auto" else np.minimum(step, 0.25 * extra_limit(network) / (scale * penalty)), spent
+        if penalty != "auto":
+            step = np.minimum(step, 0.25 * extra_limit(network) / (scale * penalty))
+        return step, spent
 
     return start(step_size, len(x0), automatic)

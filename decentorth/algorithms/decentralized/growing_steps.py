@@ -303,7 +303,8 @@ class Growing(Around):
         move = moved.x - x
         size = sums(move * move)
         if p.exponent > self.least:
-            p.stopped[~(size <= (0.25 if p.exponent > 0 else _FAR) * sums(p.good.x * p.good.x))] = 1.0
+            reach = 0.25 if p.exponent > 0 else _FAR
+            p.stopped[~(size <= reach * sums(p.good.x * p.good.x))] = 1.0
             agents = np.flatnonzero(p.stopped)
             if len(agents):
                 for entry, kept in zip(moved, p.good, strict=True):
@@ -320,14 +321,16 @@ class Growing(Around):
     def _judge(self, rule: Limits, p: Progress) -> None:
         """The agents' own verdicts on this block."""
         half = rule.window // 2
-        samples = [sum(j % _EVERY == _EVERY - 1 for j in part) for part in (range(_SKIPPED, half), range(half, rule.window))]
+        parts = range(_SKIPPED, half), range(half, rule.window)
+        samples = [sum(j % _EVERY == _EVERY - 1 for j in part) for part in parts]
         e1, q1, e2, q2, n2 = p.sums.T
         rest = q2 <= samples[1] * ROUNDING**2 * sums(p.before * p.before)
         with np.errstate(all="ignore"):
             tau, delta = e2 / q2, n2 / (rule.gap * rule.gap * q2)
             u, q = np.where(rest, 0.0, (e2 / e1, q2 / q1)) * (samples[0] / samples[1])
         turning = tau > TURNING
-        bad, waits = (turning & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9)), turning | (delta > rule.hold)
+        bad = (turning & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9))
+        waits = turning | (delta > rule.hold)
         if p.exponent >= rule.proven:
             waits |= (delta > CLOSE) | (q > 0.9)
         if p.exponent > rule.proven:

@@ -61,7 +61,9 @@ class RFEXTRA(Extra):
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
         scale = landing_scale(problem.constraint)
-        penalty = 0.1 / (scale * step) if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
+        penalty = 0.1 / (scale * step)
+        if self.penalty != "auto":
+            penalty = np.full(len(x0), float(self.penalty))
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:

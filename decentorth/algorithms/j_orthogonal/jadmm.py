@@ -70,7 +70,10 @@ class JADMM(SingleAgentMethod):
     schedule: Literal["constant", "published"] = "constant"
 
     def init(self, problem: Problem[Signature], network: Network, streams: Streams, x0: Array) -> JADMMState:
-        curvature, spent = (np.full(1, float(self.curvature)), 0) if self.curvature != "auto" else steepest(problem, streams, x0)
+        if self.curvature == "auto":
+            curvature, spent = steepest(problem, streams, x0)
+        else:
+            curvature, spent = np.full(1, float(self.curvature)), 0
         if self.penalty != "auto":
             penalty = np.full(1, float(self.penalty))
         else:

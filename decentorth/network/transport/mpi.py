@@ -80,7 +80,8 @@ class _Exchange:
         comm = owner.comm
         requests = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
         requests += [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
-        self._start, self._wait = partial(MPI.Prequest.Startall, requests), partial(owner.wait, requests)
+        self._start = partial(MPI.Prequest.Startall, requests)
+        self._wait = partial(owner.wait, requests)
         self._finalizer = weakref.finalize(self, _free, requests)
 
     def __call__(self) -> None:
@@ -221,7 +222,8 @@ class MpiCommunicator:
         while not barrier.Test():
             time.sleep(0.001)
             if not goodbyes and time.monotonic() > told:
-                goodbyes = [self.comm.Isend([b"", MPI.BYTE], other, _GOODBYE) for other in range(self.size) if other != self.rank]
+                others = [rank for rank in range(self.size) if rank != self.rank]
+                goodbyes = [self.comm.Isend([b"", MPI.BYTE], other, _GOODBYE) for other in others]
             self.departed()
         MPI.Request.Waitall(goodbyes)
         self._leaving.Barrier()
@@ -257,7 +259,8 @@ class MpiCommunicator:
 
     def allgather_bytes(self, data: bytes) -> list[bytes]:
         lengths = np.zeros(self.size, dtype=np.int64)
-        self.wait([self.comm.Iallgather([np.array([len(data)], dtype=np.int64), MPI.INT64_T], [lengths, MPI.INT64_T])])
+        own = np.array([len(data)], dtype=np.int64)
+        self.wait([self.comm.Iallgather([own, MPI.INT64_T], [lengths, MPI.INT64_T])])
         buffer = bytearray(int(lengths.sum()))
         self.wait([self.comm.Iallgatherv([data, MPI.BYTE], [buffer, (lengths.tolist(), None), MPI.BYTE])])
         ends = np.cumsum(lengths)
