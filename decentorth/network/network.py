@@ -195,7 +195,7 @@ class Network(Shown):
                 "numbers, and rounds without chebyshev"
             )
         if self.directed:
-            raise ValueError("a directed network has no symmetric W, whose eigenvalues this needs: leave chebyshev out")
+            raise ValueError("a directed network has no symmetric W: leave chebyshev out")
         return self._own_spectrum()
 
     @cached_property
@@ -365,7 +365,7 @@ class Network(Shown):
         the tree. ValueError on a network that changes over time.
         """
         if self.sequence is not None:
-            raise ValueError("exact sums go along a tree of edges that stay, and this network changes over time")
+            raise ValueError("exact sums need edges that stay, and this network changes over time")
         widths = [x.size // self.n_local for x in xs]
         width = sum(widths)
         if self._tree is None:

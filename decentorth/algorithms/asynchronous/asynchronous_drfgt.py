@@ -105,7 +105,7 @@ class AsynchronousDRFGT(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.slow_agents == 0 and self.slowness != type(self).slowness:
-            raise ValueError("slowness has no effect without slow agents: give slow_agents, or leave it out")
+            raise ValueError("slowness needs slow agents: give slow_agents, or leave it out")
 
     def check_channel(self, channel: Any) -> None:
         """Raise a ValueError for faults other than losses; repair and corrections are not needed."""

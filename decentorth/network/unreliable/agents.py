@@ -45,7 +45,7 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     """
     declared = Declared.of(method)
     if declared.every_message:
-        raise ChannelError("growing steps need every message, and this channel loses or changes some: take step size auto")
+        raise ChannelError("growing steps need every message as it was sent: take step size auto")
     momentum = declared.momentum
     if tell and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
         log.warning(
@@ -66,7 +66,7 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
         raise ChannelError(f"crash and correction need to know a state's arrays: declare the class that {name}.init returns")
     kept = {name for name, hint in get_type_hints(state).items() if hint is not int}
     if channel.correction and not {"tracker", "field"} <= kept:
-        raise ChannelError("correction draws trackers to what they track; this method has none: drop it")
+        raise ChannelError("correction is for trackers, and this method has none: drop it")
     beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))
     if channel.all(Crash) and beyond:
         raise ChannelError(
