@@ -193,8 +193,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
             return g - bx @ (_multiplier(g, bx) - _penalised(s, double))
         if direction == "natural":
             return self.natural_landing(x, g, penalty, bx)[0]
-        known = ", ".join(get_args(Direction))
-        raise ValueError(f"direction must be one of {known}, got {direction!r}")
+        raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, got {direction!r}")
 
     def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> tuple[Array, Array]:
         """The field natural, psi-br + 2 penalty x (x^T B x - I), at any x, and its product with B; both fresh.

@@ -161,8 +161,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         out = np.empty_like(x)
         for local, (mask, a) in self._columns:
             chosen = batch[local, None]
-            drawn = [np.take_along_axis(one, chosen, -1) for one in (mask, a)]
-            out[local] = self._gradient(*drawn, x[local])
+            seen, values = (np.take_along_axis(one, chosen, -1) for one in (mask, a))
+            out[local] = self._gradient(seen, values, x[local])
         out *= (self.n_samples / batch.shape[1])[:, None, None]
         return out
 
