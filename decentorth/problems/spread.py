@@ -48,12 +48,16 @@ class Spread:
 
     def stand_in(self, more: int = 0) -> Spread:
         """The agent with a few random samples in each block, see `Deferred.stand_in`."""
-        return Spread(self.problem.stand_in(more)) if isinstance(self.problem, Deferred) else self
+        if isinstance(self.problem, Deferred):
+            return Spread(self.problem.stand_in(more))
+        return self
 
     @property
     def sizes(self) -> Outline | None:
         """The sizes of the samples that stand for others, see `Deferred.sizes`."""
-        return self.problem.sizes if isinstance(self.problem, Deferred) else None
+        if isinstance(self.problem, Deferred):
+            return self.problem.sizes
+        return None
 
     @property
     def n_blocks(self) -> int:
@@ -65,7 +69,9 @@ class Spread:
         base = self.problem.build(blocks, collective) if isinstance(self.problem, Deferred) else self.problem.restrict(blocks)
         if isinstance(base, Smooth):
             return SmoothSpread(base, collective)
-        return WeaklyConvexSpread(base, collective) if isinstance(base, WeaklyConvex) else SpreadProblem(base, collective)
+        if isinstance(base, WeaklyConvex):
+            return WeaklyConvexSpread(base, collective)
+        return SpreadProblem(base, collective)
 
 
 class SpreadProblem(AgentProblem[Any]):

@@ -234,14 +234,18 @@ def _stacked(items: list[Any]) -> Any:
 
 def _taken(own: Any, local: Selection) -> Any:
     """The numbers or data of some agents, as views where the selection is a slice."""
-    return selected(own, local) if isinstance(own, list) else each(lambda a: a[local], own)
+    if isinstance(own, list):
+        return selected(own, local)
+    return each(lambda a: a[local], own)
 
 
 def _named(data: Any) -> str:
     """The type of data, and the shapes of arrays."""
     if isinstance(data, np.ndarray) and data.dtype != object:
         return f"{data.dtype} of shape {data.shape}"
-    return f"a tuple of {len(data)}" if isinstance(data, tuple) else f"a {type(data).__name__}"
+    if isinstance(data, tuple):
+        return f"a tuple of {len(data)}"
+    return f"a {type(data).__name__}"
 
 
 def _array(a: Any, whose: str = "") -> Any:

@@ -27,7 +27,9 @@ Objective = Callable[[Any, Any], Any]
 
 def arrays_of(own: Any) -> tuple[Any, ...]:
     """The arrays of an agent, or of all agents: one or several."""
-    return own if isinstance(own, tuple) else (own,)
+    if isinstance(own, tuple):
+        return own
+    return (own,)
 
 
 def each(function: Callable[[Any], Any], own: Any) -> Any:
@@ -38,7 +40,9 @@ def each(function: Callable[[Any], Any], own: Any) -> Any:
 def like(own: Any, found: Iterable[Any]) -> Any:
     """The results for arrays: a tuple where ``own`` is one, else the only result."""
     results = tuple(found)
-    return results if isinstance(own, tuple) else results[0]
+    if isinstance(own, tuple):
+        return results
+    return results[0]
 
 
 class WrongAnswer(TypeError):
@@ -161,8 +165,12 @@ class Torch(DerivativeLibrary):
     def _make(self, gradient: bool) -> Callable[..., Any]:
         import torch
 
-        one = torch.func.grad(self._at, argnums=1) if gradient else self._at
-        return torch.func.vmap(one, chunk_size=self.chunk) if self.batched else one
+        one = self._at
+        if gradient:
+            one = torch.func.grad(self._at, argnums=1)
+        if self.batched:
+            return torch.func.vmap(one, chunk_size=self.chunk)
+        return one
 
     def _wrong(self, value: Any) -> str:
         import torch
@@ -195,7 +203,9 @@ class Autograd(DerivativeLibrary):
     def _make(self, gradient: bool) -> Callable[..., Any]:
         import autograd
 
-        return autograd.grad(self._at, 1) if gradient else self._at
+        if gradient:
+            return autograd.grad(self._at, 1)
+        return self._at
 
     def _wrong(self, value: Any) -> str:
         return super()._wrong(getattr(value, "_value", value))  # autograd follows a value in a box
