@@ -191,8 +191,8 @@ class Network(Shown):
         """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single agent)."""
         if self.sequence is not None:
             raise ValueError(
-                "a time-varying network has no eigenvalues to choose automatic steps or rounds by: give step_size and penalty as "
-                "numbers, and rounds without chebyshev"
+                "a time-varying network has no eigenvalues to choose automatic steps or rounds by: "
+                "give step_size and penalty as numbers, and rounds without chebyshev"
             )
         if self.directed:
             raise ValueError("a directed network has no symmetric W: leave chebyshev out")
@@ -203,8 +203,9 @@ class Network(Shown):
         """The speed of pulling and pushing, and the length of a common step."""
         if self._too_large:
             raise ValueError(
-                f"automatic steps need the eigenvalues of the weights, which on a directed graph of {self.n_agents} agents take "
-                "too long: give step_size, and penalty where there is one, as numbers"
+                "automatic steps need the eigenvalues of the weights, which on a directed graph "
+                f"of {self.n_agents} agents take too long: give step_size, and penalty where there "
+                "is one, as numbers"
             )
         return self._own_push_pull_spectrum()
 

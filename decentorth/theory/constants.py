@@ -196,8 +196,8 @@ def check_problem(problem: Problem[Any]) -> None:
     else:
         return
     raise ValueError(
-        f"paper 004 guarantees steps for smooth objectives on the Stiefel manifold, and {fault}: take the problem procrustes, pca, "
-        "ica, matrix_completion, or one of your own of this kind"
+        f"paper 004 guarantees steps for smooth objectives on the Stiefel manifold, and {fault}: "
+        "take the problem procrustes, pca, ica, matrix_completion, or one of your own of this kind"
     )
 
 

@@ -74,8 +74,8 @@ class LOBPCG(Method):
         """This method; ValueError for a network without exact sums."""
         if not network.sums_exactly:
             raise ValueError(
-                "LOBPCG needs exact sums, and this network changes over time or loses messages: take TrackedLanding "
-                "(tracked_landing)"
+                "LOBPCG needs exact sums, and this network changes over time or loses messages: "
+                "take TrackedLanding (tracked_landing)"
             )
         return self
 

@@ -308,6 +308,6 @@ def unbounded(problem: Problem[object], state: Rays, lines: str = "rows") -> Sto
     return Stop(
         "unbounded",
         False,
-        f"the objective is unbounded below: {lines} {i} and {j} multiplied by {RAYS[ray]} take it from {values[0]} "
-        f"to {values[1]} at t = 5, {values[2]} at t = 10, and so on",
+        f"the objective is unbounded below: {lines} {i} and {j} multiplied by {RAYS[ray]} take it "
+        f"from {values[0]} to {values[1]} at t = 5, {values[2]} at t = 10, and so on",
     )

@@ -201,8 +201,9 @@ class MpiCommunicator:
                     patience = min(patience, now + _GRACE)
                 if now > patience:
                     raise RuntimeError(
-                        f"rank {self.rank} waits for messages, but rank {', '.join(map(str, sorted(gone)))} has ended "
-                        "before the run did (an early return, an exception that was caught, or sys.exit)"
+                        f"rank {self.rank} waits for messages, but rank "
+                        f"{', '.join(map(str, sorted(gone)))} has ended before the run did (an "
+                        "early return, an exception that was caught, or sys.exit)"
                     )
 
     def departed(self) -> set[int]:
@@ -315,9 +316,9 @@ def _duplicate(comm: MPI.Intracomm, waiting: float) -> MPI.Intracomm:
         now = time.monotonic()
         if now - begun > waiting:
             raise RuntimeError(
-                f"rank {comm.rank} has waited {waiting:g} s for all ranks to begin the run: a rank has ended early "
-                "(an early return, an exception that was caught, or sys.exit), or needs longer "
-                "for its data: give a larger rank_timeout"
+                f"rank {comm.rank} has waited {waiting:g} s for all ranks to begin the run: a rank "
+                "has ended early (an early return, an exception that was caught, or sys.exit), or "
+                "needs longer for its data: give a larger rank_timeout"
             )
         if now > look:
             look = now + _LOOK_EVERY * 2

@@ -103,8 +103,8 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
         advice = f"it was started without it. Start with {_COMMAND}"
     elif mpi4py.rc.finalize is not False:
         advice = (
-            "mpi4py.MPI was imported before the run, and would wait for lost ranks at the end: set mpi4py.rc.finalize = False "
-            "before you import it"
+            "mpi4py.MPI was imported before the run, and would wait for lost ranks at the end: set "
+            "mpi4py.rc.finalize = False before you import it"
         )
     if advice:
         raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")

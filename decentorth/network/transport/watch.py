@@ -150,17 +150,18 @@ class Watch:
     def _missing(self, seconds: float) -> str:
         peer = self._peers[self._before]
         return (
-            f"rank {self._before} (process {peer.process} on {peer.host}) has given no sign of life for {seconds:.3g} s, and rank "
-            f"{self._rank} ends the job: that process is stopped, its host is frozen or cannot be reached, or one call there "
-            f"holds Python's lock. Seconds that are waited: rank_timeout {self._silence:g}"
+            f"rank {self._before} (process {peer.process} on {peer.host}) has given no sign of "
+            f"life for {seconds:.3g} s, and rank {self._rank} ends the job: that process is "
+            "stopped, its host is frozen or cannot be reached, or one call there holds Python's "
+            f"lock. Seconds that are waited: rank_timeout {self._silence:g}"
         )
 
     def _where(self, seconds: float) -> str:
         frame = sys._current_frames().get(self._worker)
         stack = "".join(traceback.format_stack(frame)) if frame else ""
         return (
-            f"rank {self._rank} has computed for {seconds:.3g} s without meeting the others, and ends the job "
-            f"(compute_timeout {self._computing:g}); it is here:\n{stack}"
+            f"rank {self._rank} has computed for {seconds:.3g} s without meeting the others, and "
+            f"ends the job (compute_timeout {self._computing:g}); it is here:\n{stack}"
         )
 
     def _end(self, why: str) -> None:

@@ -54,8 +54,8 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
         )
     if tell and declared.on_time and channel.all(Delay):
         log.warning(
-            "messages can be late, and %s does not converge then, whatever its step, unless few agents are late: "
-            "take drgta, dprgt or drfgt",
+            "messages can be late, and %s does not converge then, whatever its step, unless few "
+            "agents are late: take drgta, dprgt or drfgt",
             type(method).__name__,
         )
     if not (channel.correction or channel.all(Crash)):
@@ -70,8 +70,8 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))
     if channel.all(Crash) and beyond:
         raise ChannelError(
-            f"after a crash agents begin anew with a point, a tracker and its field, but this method also keeps {beyond}: take "
-            "sleep, whose agents keep what they have"
+            "after a crash agents begin anew with a point, a tracker and its field, but this "
+            f"method also keeps {beyond}: take sleep, whose agents keep what they have"
         )
 
 

@@ -137,14 +137,15 @@ class Channel:
             if coding.feedback and mean >= limit:
                 least = 2.0 * (1.0 - smallest) / (3.0 - smallest)
                 found.append(
-                    f"{coding} makes agents run apart: own weights W_ii must be above {1.0 - limit:.3g} on average, got {own:.3g}; "
-                    f"send a share of {least:.2g} or more, take I - c (I - W) with a c of {limit / (1.0 - smallest):.2g}, or topk"
+                    f"{coding} makes agents run apart: own weights W_ii must be above "
+                    f"{1.0 - limit:.3g} on average, got {own:.3g}; send a share of {least:.2g} or "
+                    f"more, take I - c (I - W) with a c of {limit / (1.0 - smallest):.2g}, or topk"
                 )
         late = self.lateness
         if late and 1.0 - smallest >= delay_limit(late):
             found.append(
-                f"messages up to {late} iterations late can make agents run apart: eigenvalues of W must be above "
-                f"{1.0 - delay_limit(late):.3g}, got {smallest:.3g}; take I - c (I - W) with a c below "
-                f"{delay_limit(late) / (1.0 - smallest):.2g}, or no repair"
+                f"messages up to {late} iterations late can make agents run apart: eigenvalues of "
+                f"W must be above {1.0 - delay_limit(late):.3g}, got {smallest:.3g}; take I - c (I "
+                f"- W) with a c below {delay_limit(late) / (1.0 - smallest):.2g}, or no repair"
             )
         return found

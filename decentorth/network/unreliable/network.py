@@ -108,8 +108,9 @@ class UnreliableNetwork(Network):
         super().__init__(W, comm, placement)
         if self.directed:
             raise ValueError(
-                "a channel is for undirected graphs, whose two directions fail and are repaired together: leave it out, or take "
-                "asynchronous_drfgt, which bears loss:p=... and delays on directed graphs"
+                "a channel is for undirected graphs, whose two directions fail and are repaired "
+                "together: leave it out, or take asynchronous_drfgt, which bears loss:p=... and "
+                "delays on directed graphs"
             )
         if self.sequence is not None and channel.remembers:
             raise ValueError(
@@ -137,8 +138,8 @@ class UnreliableNetwork(Network):
         """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""
         if self.channel.all(Delay):
             raise ChannelError(
-                "methods that start over together (safe) cannot tell which messages are from before when these are late: drop safe "
-                "or delay"
+                "methods that start over together (safe) cannot tell which messages are from "
+                "before when these are late: drop safe or delay"
             )
 
     @property
@@ -180,8 +181,8 @@ class UnreliableNetwork(Network):
         """As on a reliable network; ValueError if neighbours change, as a lost message has no receiver when it is sent again."""
         if self.sequence is not None:
             raise ValueError(
-                "on a time-varying network with a bad channel what is lost cannot be sent again, as the neighbours have changed: "
-                "no number of rounds is sure to reach everybody"
+                "on a time-varying network with a bad channel what is lost cannot be sent again, "
+                "as the neighbours have changed: no number of rounds is sure to reach everybody"
             )
         return super().flooding_rounds
 
