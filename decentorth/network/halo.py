@@ -141,7 +141,8 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
     n = len(W.indptr) - 1
     bounds = even_bounds(n, ranks)
     rows = entry_rows(W)
-    crossing = np.zeros(n + 1, dtype=np.int64)  # crossing[b]: directed edges between agents < b and agents >= b
+    # crossing[b]: directed edges between agents < b and agents >= b
+    crossing = np.zeros(n + 1, dtype=np.int64)
     np.add.at(crossing, np.minimum(rows, W.indices) + 1, 1)
     np.add.at(crossing, np.maximum(rows, W.indices) + 1, -1)
     crossing = np.cumsum(crossing)
@@ -174,7 +175,8 @@ def plan(W: Csr | csr_array, bounds: Index, rank: int) -> Halo:
         else:
             needed = np.unique(columns)
             if push is None:
-                sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: a rank sends where it receives
+                # W is symmetric: a rank sends where it receives
+                sends.append(Send(int(source), np.unique(row_of[chosen])))
         indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
         block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), data[chosen])
         if push is not None:

@@ -147,7 +147,8 @@ def sums(x: Array) -> Array:
 
 def norms(x: Array) -> Array:
     """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, without overflow or underflow."""
-    if type(x) is not np.ndarray:  # on a device no branch is taken by the numbers, which the host would have to wait for
+    # on a device no branch is taken by the numbers, which the host would have to wait for
+    if type(x) is not np.ndarray:
         unit = power_of_two(np.abs(x.reshape(len(x), -1)).max(-1))
         return unit * np.sqrt(sums(np.square(x / unit.reshape(-1, *(1,) * (x.ndim - 1)))))
     root: Array = np.sqrt(sums(x * x))

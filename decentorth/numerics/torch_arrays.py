@@ -218,7 +218,8 @@ def _copyto(own: DeviceArray, target: DeviceArray, source: Any) -> None:
 
 
 def _where(own: DeviceArray, condition: Any, yes: Any, no: Any) -> DeviceArray:
-    real = next((one for one in (yes, no) if isinstance(one, DeviceArray)), own)  # its precision, which the condition lacks
+    # its precision, which the condition lacks
+    real = next((one for one in (yes, no) if isinstance(one, DeviceArray)), own)
     return DeviceArray(torch.where(own._there(condition), real._there(yes), real._there(no)).contiguous())
 
 
@@ -321,7 +322,8 @@ class Device:
             return lambda x: DeviceArray((matrix @ x.tensor.reshape(n, -1)).reshape(x.shape))
         places = np.arange(len(data)) - np.repeat(indptr[:-1], counts)
         columns, weights = np.tile(np.arange(n), (most, 1)), np.zeros((most, n))
-        columns[places, rows], weights[places, rows] = indices, data  # shorter rows end with weights of 0
+        # shorter rows end with weights of 0
+        columns[places, rows], weights[places, rows] = indices, data
         neighbours, shares = brought(columns, self.place, None), brought(weights, self.place, self.real)
 
         def mixed(x: DeviceArray) -> DeviceArray:

@@ -89,7 +89,8 @@ class Live(Driver):
         receives: list[tuple[int, int]] = []
         for j, i in crossing:
             tag = tags[rank[j], rank[i]]
-            tags[rank[j], rank[i]] += 1  # the number of the edge among those between the same two ranks
+            # the number of the edge among those between the same two ranks
+            tags[rank[j], rank[i]] += 1
             if rank[j] == network.communicator.rank:
                 self._places[j, i] = len(sends)
                 sends.append((rank[i], tag))

@@ -121,7 +121,8 @@ def power_means(network: Network, local: Array, powers: float | tuple[float, ...
 
 def power_mean(network: Network, local: Array) -> Array:
     """The fourth-power means over the network of the agents' numbers ``local``, ``(n_local, ...)``, by counted rounds."""
-    return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)  # the powers to 5 % of their mean
+    # the powers to 5 % of their mean
+    return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)
 
 
 def _measured(problem: Problem[object], streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, Array, int]:

@@ -66,7 +66,8 @@ def agreed(
         return largest / np.maximum(steepness + added, tiny), spent + 1
     spectrum, n = effective(network.spectrum, rounds, chebyshev), network.n_agents
     held = 1.0 - network.self_weights
-    if rounds > 1 or chebyshev:  # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
+    # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
+    if rounds > 1 or chebyshev:
         held = np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
     holds = np.minimum(hold * held, 0.8 * math.sqrt(1.0 - spectrum.lambda_2))
     deviation = norms(gradient - average(network, gradient, 0.1))

@@ -99,7 +99,8 @@ class UMCM(SingleAgentMethod):
         else:
             penalty = np.full(1, float(self.penalty))
 
-        def automatic() -> tuple[Array, int]:  # the curvature of the quadratic term is at most 4 beta ||x||_2^2
+        # the curvature of the quadratic term is at most 4 beta ||x||_2^2
+        def automatic() -> tuple[Array, int]:
             own, more = (penalty / 3.0, 0) if self.penalty == "auto" else steepest(problem, streams, x0)
             size = np.linalg.norm(x0, 2, axis=(-2, -1))
             return 1.0 / (2.0 * own + 4.0 * penalty * size * size), more

@@ -59,7 +59,8 @@ _SPINS = 0 if local_ranks() > len(cores()) else 20
 """The number of further tests of a request before the core is yielded: none if there are more ranks than cores."""
 _TESTS = 8
 """The number of tests of a request between two looks at the clock."""
-_yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))  # macOS and Windows lack it
+# macOS and Windows lack it
+_yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _LOOK_EVERY = 0.25
 _LONG = 0.02
 """The seconds after which a rank that waits sleeps between its tests, so that the others have the cores."""

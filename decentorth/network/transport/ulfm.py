@@ -108,6 +108,7 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
         )
     if advice:
         raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")
-    mpi._opened.pop(communicator, None)  # the copy leaves in its place, and has a watchdog of its own
+    # the copy leaves in its place, and has a watchdog of its own
+    mpi._opened.pop(communicator, None)
     communicator.unwatch()
     return SurvivingCommunicator(communicator.comm)

@@ -169,7 +169,8 @@ class Watch:
         self._open = False
         end_soon()
         with contextlib.suppress(OSError):  # standard error is closed
-            os.write(2, f"decentorth: {why.rstrip()}\n".encode())  # not through sys.stderr, which another thread may hold
+            # not through sys.stderr, which another thread may hold
+            os.write(2, f"decentorth: {why.rstrip()}\n".encode())
         for other in range(len(self._peers)):
             if other != self._rank:
                 self._send(other, b"end")

@@ -142,7 +142,8 @@ class Delay(Fault):
         """The delays of the messages of ``source.agents``, ``(n_local,)``, or one delay for all."""
         if not self.random:
             return self.rounds
-        drawn = uniform(source._replace(part=0).words(number, 1)[:, 0])  # all arrays of a message are late together
+        # all arrays of a message are late together
+        drawn = uniform(source._replace(part=0).words(number, 1)[:, 0])
         return np.floor(drawn * (self.rounds + 1)).astype(np.int64)
 
 

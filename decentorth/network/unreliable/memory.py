@@ -96,7 +96,8 @@ class Memory:
             if late > 0:
                 rest = None
             return sent[late], rest
-        message = self._buffers.setdefault(key, np.empty_like(x))  # a buffer that is used again is not allocated again
+        # a buffer that is used again is not allocated again
+        message = self._buffers.setdefault(key, np.empty_like(x))
         for rounds in range(depth):
             message[late == rounds] = sent[rounds][late == rounds]
         return message, None

@@ -44,7 +44,8 @@ class _LossyPlan(Plan):
         self._losses = any_of([loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges)
         ordered = edges.upper * n + edges.lower
         self._sent: dict[Contents, Index] = {}
-        self._entries = []  # for each piece of the halo the numbers of its entries' messages; self-weights have the last
+        # for each piece of the halo the numbers of its entries' messages; self-weights have the last
+        self._entries = []
         for piece in self.halo.pieces:
             sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + piece.block.entry_rows
             edge = np.searchsorted(ordered, np.maximum(sender, receiver) * n + np.minimum(sender, receiver))
