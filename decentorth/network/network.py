@@ -397,7 +397,7 @@ class Network(Shown):
 
         if self.directed:
             return flooding_rounds(self.directed_weights)
-        return flooding_rounds(self.W if self.sequence is None else self.sequence)
+        return flooding_rounds(self.sequence or self.W)
 
     @property
     def period(self) -> int | None:
