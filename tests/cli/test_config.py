@@ -226,7 +226,10 @@ FLAG_ERRORS = [
     ("--algorithm xyzzy", "vr_j_jobcd; and your own, by --plugin FILE.py"),
     ("--algorithm drgft", "--algorithm: unknown algorithm 'drgft'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
-    ("--partition even", "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'odl', 'pca', 'rsr', 'sparse_pca', and"),
+    (
+        "--partition even",
+        "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'odl', 'pca', 'rsr', 'sparse_pca'",
+    ),
     (
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
@@ -359,7 +362,7 @@ def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
 BOMB = "agents:\n" + "".join(f"- &l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]\n" for k in range(9))
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'odl', 'pca'"),
+    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'odl', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "problem: ''", "run.yaml: problem: problem must be text, got ''"),
     ("run.yaml", "agents: true", "run.yaml: agents: agents must be a whole number, got True"),

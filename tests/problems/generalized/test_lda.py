@@ -94,7 +94,7 @@ def test_sites_bring_their_labels(tmp_path: Path) -> None:
         )
         frame[frame.columns[:: 1 if site == "north" else -1]].to_csv(tmp_path / f"{site}.csv", index=False)
     settings = LDASettings(data=str(tmp_path), label_column="kind")
-    problem = set_up(settings.problem(2, 0), "cdadt", "complete").problem
+    problem: Any = set_up(settings.problem(2, 0), "cdadt", "complete").problem
     between, within = scatters(X, y)
     ridge = 1e-2 * np.trace(within) / 13
     np.testing.assert_allclose(-problem.hessian().mean(0), between, rtol=1e-10, atol=1e-9)
