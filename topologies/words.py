@@ -65,3 +65,14 @@ def either(words: Sequence[str]) -> str:
 def shortened(value: object) -> str:
     """``repr(value)`` as messages quote it: at most 80 characters."""
     return re.sub(r"(?s)^(.{80}).+", r"\1...", repr(value))
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Ascending numbers in words: ``0 to 3, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return ", ".join(" to ".join(map(str, run)) for run in runs)

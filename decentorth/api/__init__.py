@@ -9,6 +9,7 @@ from typing import Any
 
 from ..network import connect
 from ..protocols import P
+from ..records.progress import row_progress
 from ..running.options import Options
 from ..settings import taking
 from .arguments import Arguments, Setup
@@ -49,8 +50,6 @@ def _solved(run: Run, arguments: Arguments[Any]) -> Result:
     """The result of a run, with its progress shown where that is asked for."""
     if not arguments.progress or run.collective.rank > 0:
         return run.solve(arguments)
-    from ..records.progress import row_progress
-
     with row_progress(arguments.iterations) as recorder:
         return run.solve(replace(arguments, recorders=(*arguments.recorders, recorder)))
 

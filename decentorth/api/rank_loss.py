@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from topologies.words import ranges
+
 from ..network import surviving
 from ..network.collective import AgentCollective
 from ..numerics.random_streams import CounterStreams
@@ -41,8 +43,6 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         """In words."""
-        from topologies.weights.leaving import ranges
-
         return f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration {self.iteration}"
 
 
@@ -196,8 +196,6 @@ def after(run: Any, losses: Losses) -> Any:
         return run
     lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
     if lost[0] < 0 or lost[-1] >= run.network.n_agents:
-        from topologies.weights.leaving import ranges
-
         known = f"there are only {run.network.n_agents} agents"
         raise ValueError(f"agents {ranges(lost)} were lost on the way, but {known}")
     left = run.without(lost, run.network.communicator, range(run.network.communicator.size))

@@ -16,6 +16,9 @@ from ..display import Shown, curve, shape, size
 from ..network import Network
 from ..network.collective import AgentCollective
 from ..protocols import Array, Declared, Row
+from ..records.figures import plot_histories
+from ..records.files import save, variables
+from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
 from .rank_loss import Loss
@@ -123,8 +126,6 @@ class FinishedRun(Shown):
         options
             As for `decentorth.commands.plot.command.plot_histories`: ``metrics=["objective"]``, ``against="rounds"``.
         """
-        from ..records.figures import plot_histories
-
         return plot_histories({self.status: self.history}, **options)
 
     def to_pandas(self) -> Any:
@@ -307,8 +308,6 @@ class Result(FinishedRun):
         ValueError
             On every rank: the folder holds a run, or cannot be written to.
         """
-        from ..records.files import save, variables
-
         summary = {
             "status": self.status,
             "converged": self.converged,
@@ -336,8 +335,6 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
     ValueError
         The folder holds no run that has ended, or its files are damaged; names the file.
     """
-    from ..records.saved_runs import read_finished
-
     summary, x, columns = read_finished(folder)
     history = History()
     metrics = [name for name in columns if name not in (*COUNTS, "seconds")]

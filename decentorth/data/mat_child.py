@@ -1,6 +1,7 @@
 """The process that reads one matrix of a MATLAB file, run as a script by `decentorth.data.mat`."""
 
 import json
+import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +18,6 @@ def limit(seconds: int, memory: int) -> None:
     """Limit the time and the memory of this process, where the system can."""
     if sys.platform == "win32":
         return
-    import resource
-
     for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
         hard = resource.getrlimit(kind)[1]
         if hard == resource.RLIM_INFINITY or most < hard:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+import topologies
+
 from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
 from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
@@ -142,14 +144,12 @@ class Network(Shown):
         """The rows of W, of the first matrix of a sequence, or of both matrices of a directed network."""
         if isinstance(W, Csr):
             return W
-        from topologies import DirectedWeights, WeightSequence, check_weights
-
-        if isinstance(W, DirectedWeights):
+        if isinstance(W, topologies.DirectedWeights):
             return plain(W.A)._replace(push=W.B.data)
-        if isinstance(W, WeightSequence):
+        if isinstance(W, topologies.WeightSequence):
             self.sequence, self.W = W, W.at(0)
         else:
-            self.W = check_weights(W)
+            self.W = topologies.check_weights(W)
         return plain(self.W)
 
     def _of_root(self, find: Callable[[], tuple[float, ...]], count: int) -> list[float]:
@@ -182,9 +182,7 @@ class Network(Shown):
     @property
     def directed_weights(self) -> DirectedWeights:
         """The matrices A and B of a directed network."""
-        from topologies import DirectedWeights
-
-        return DirectedWeights(self.W, self.rows._replace(data=self.rows.push).array)  # type: ignore[arg-type]  # directed
+        return topologies.DirectedWeights(self.W, self.rows._replace(data=self.rows.push).array)  # type: ignore[arg-type]  # directed
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -216,9 +214,7 @@ class Network(Shown):
 
     def _own_spectrum(self) -> Spectrum:
         SETUP.info("eigenvalues of the mixing matrix of %d agents", self.n_agents)
-        from topologies import spectrum
-
-        values = spectrum(self.W)
+        values = topologies.spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)
 
     def _own_push_pull_spectrum(self) -> PushPullSpectrum:
@@ -286,9 +282,7 @@ class Network(Shown):
         sizes = (borders[1:] - borders[:-1])[list(ranks)]
         if sizes.sum() != left.size or not sizes.all():
             raise ValueError(f"of {left.size} agents that are left, the ranks {', '.join(map(str, ranks))} have {sizes.tolist()}")
-        from topologies import without_agents
-
-        return Network(without_agents(self.W, lost), communicator, np.concatenate(([0], np.cumsum(sizes))))
+        return Network(topologies.without_agents(self.W, lost), communicator, np.concatenate(([0], np.cumsum(sizes))))
 
     def _plan(self) -> Plan:
         """The plan of the next round; plans of a sequence are cached by distinct matrix, and the oldest is dropped first."""
@@ -393,11 +387,9 @@ class Network(Shown):
     @cached_property
     def flooding_rounds(self) -> int:
         """The number of rounds after which a value has reached all agents (`topologies.flooding_rounds`)."""
-        from topologies import flooding_rounds
-
         if self.directed:
-            return flooding_rounds(self.directed_weights)
-        return flooding_rounds(self.sequence or self.W)
+            return topologies.flooding_rounds(self.directed_weights)
+        return topologies.flooding_rounds(self.W if self.sequence is None else self.sequence)
 
     @property
     def period(self) -> int | None:

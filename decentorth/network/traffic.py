@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.kernels import compiled_tracking
 from ..numerics.ordered_sums import ROWS, Csr, accumulate
 from ..protocols import Array, Index
 from .halo import Halo
@@ -60,8 +61,6 @@ class Traffic:
         self.agent_bytes = 8 * sum(widths)
         self._loop, self._product = ROWS, None
         if compiled:
-            from ..numerics.kernels import compiled_tracking
-
             loops = compiled_tracking()
             self._loop, self._product = loops.accumulate, loops.product
         if halo.sends:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import networkx as nx
 import numpy as np
 
+import topologies
 from topologies.flags import InputError
 
 from ..numerics.ordered_sums import norms
@@ -14,7 +16,6 @@ from ..protocols import Array
 from .figures import panels, style
 
 if TYPE_CHECKING:
-    import networkx as nx
     from matplotlib.figure import Figure
 
 AgentQuantity = Literal["consensus", "feasibility"]
@@ -35,8 +36,6 @@ def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
 
 def weights_graph(W: Any) -> nx.Graph[int]:
     """The graph of the entries of W, ``(n, n)``, off its diagonal, without directions."""
-    import networkx as nx
-
     graph: nx.Graph[int] = nx.from_scipy_sparse_array(W, edge_attribute="entry")
     graph.remove_edges_from([*nx.selfloop_edges(graph)])
     return graph
@@ -45,9 +44,7 @@ def weights_graph(W: Any) -> nx.Graph[int]:
 @style()
 def draw_agents(graph: nx.Graph[Any], W: Any, x: Array, quantity: AgentQuantity, labels: Sequence[str] | None = None) -> Figure:
     """The graph with the weights W, ``(n, n)`` or None, and its agents coloured by ``quantity`` of their points ``(n, *shape)``."""
-    from topologies import draw_graph
-
     figure, ((axes,),) = panels(1, 1, (5, 4.2))
     values = agent_quantity(x, quantity)
-    draw_graph(graph, W, values, LABELS[quantity], axes=axes, labels=labels, logarithmic=True)
+    topologies.draw_graph(graph, W, values, LABELS[quantity], axes=axes, labels=labels, logarithmic=True)
     return figure

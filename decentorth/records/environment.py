@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_info
+
 from .._version import __version__
 
 PACKAGES = ("numpy", "scipy", "networkx", "mpi4py", "numba")
@@ -30,8 +32,6 @@ def versions() -> dict[str, str]:
 
 def blas() -> list[Mapping[str, Any]]:
     """The loaded BLAS libraries: name, version, chosen kernels and number of threads of each."""
-    from threadpoolctl import threadpool_info
-
     names = {"library": "internal_api", "threads": "num_threads"}
     names |= {name: name for name in ("version", "architecture")}
     libraries = [info for info in threadpool_info() if info["user_api"] == "blas"]

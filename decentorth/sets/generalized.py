@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, get_args
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, Direction, Index, MetricName, Retraction
@@ -307,8 +308,6 @@ def _factored(both: Array, square: Array, polar: bool = False, twice: bool = Tru
 
 def _inverse_factor(square: Array) -> Array:
     """The upper triangular U with U^T square U = I; NaN where ``square`` is not positive definite."""
-    from scipy.linalg.lapack import dpotrf, dtrtri
-
     factor, info = dpotrf(square, lower=0, clean=1)
     if info != 0:
         return np.full_like(square, np.nan)

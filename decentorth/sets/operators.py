@@ -12,6 +12,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import eigh, eigvalsh
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
+from scipy.sparse import csc_array, csr_array, issparse
+from scipy.sparse import linalg as sparse_linalg
+from scipy.sparse.linalg import eigsh, splu
 
 from ..numerics.ordered_sums import norms
 from ..numerics.threads import one_thread
@@ -91,8 +97,6 @@ def formed(A: Operator) -> Array:
 
 def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
     """The p largest eigenvalues of A v = w B v, descending, and their eigenvectors ``(n, p)`` with v^T B v = I."""
-    from scipy.linalg import eigh
-
     n = len(A)
     with one_thread():
         values, vectors = eigh(A, B, subset_by_index=[n - p, n - 1])
@@ -111,8 +115,6 @@ class Matrices(Operator):
     @cached_property
     def factors(self) -> list[Array]:
         """The upper Cholesky factors U, U^T U = B, in Fortran order; a ValueError gives the least eigenvalue of an indefinite B."""
-        from scipy.linalg.lapack import dpotrf
-
         found = []
         for matrix in self.stack:
             factor, info = dpotrf(matrix.T, lower=0, clean=1)
@@ -128,8 +130,6 @@ class Matrices(Operator):
 
     @cached_property
     def largest(self) -> float:
-        from scipy.linalg import eigvalsh
-
         last = self.n - 1
         with one_thread():
             return max([float(eigvalsh(matrix, subset_by_index=[last, last])[0]) for matrix in self.stack])
@@ -149,8 +149,6 @@ class Matrices(Operator):
 
     def solve(self, g: Array) -> Array:
         """The solution B^{-1} g by two triangular solves from the right with g^T, in Fortran order g itself."""
-        from scipy.linalg.blas import dtrsm
-
         out = np.empty_like(g)
         for i, one in enumerate(g):
             upper = self.factors[min(i, len(self.factors) - 1)]
@@ -167,8 +165,6 @@ class SparseMatrix(Operator):
     def __init__(self, B: Any, name: str = "B") -> None:
         _check_square(name, B.shape)
         _check_real(name, B.data)
-        from scipy.sparse import csr_array
-
         self.matrix: Any = csr_array(B, dtype=np.float64)
         self.n = int(B.shape[0])
         _check_symmetric(name, abs(self.matrix - self.matrix.T).max(), abs(self.matrix).max())
@@ -180,9 +176,6 @@ class SparseMatrix(Operator):
 
     @cached_property
     def _factor(self) -> Any:
-        from scipy.sparse import csc_array
-        from scipy.sparse.linalg import splu
-
         matrix, symmetric = csc_array(self.matrix), {"SymmetricMode": True}
         factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
         if not factor.U.diagonal().min() > 0.0:
@@ -316,8 +309,6 @@ class SampleCovariance(Operator):
 
 
 def _is_sparse(a: Any) -> bool:
-    from scipy.sparse import issparse
-
     return bool(issparse(a))
 
 
@@ -336,10 +327,12 @@ def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
         if n <= _SMALL:
             values = np.linalg.eigvalsh(formed(operator))
             return float({"LA": values[-1], "LM": max(values[-1], -values[0])}[which])
-        from scipy.sparse import linalg
 
-        wrapped = linalg.LinearOperator((n, n), matvec=lambda v: operator.product(v.reshape(1, n, 1))[0, :, 0], dtype=np.float64)
-        (found,) = linalg.eigsh(wrapped, k=1, which=which, tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
+        def product(v: Array) -> Array:
+            return operator.product(v.reshape(1, n, 1))[0, :, 0]
+
+        wrapped = sparse_linalg.LinearOperator((n, n), matvec=product, dtype=np.float64)
+        (found,) = eigsh(wrapped, k=1, which=which, tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
         return float({"LA": found, "LM": abs(found)}[which]) * (1.0 + _LANCZOS)
 
 

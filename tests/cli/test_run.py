@@ -26,8 +26,9 @@ import topologies as tp
 from decentorth.commands.line.shell import one_line, together
 from decentorth.commands.line.wiring import read_weights
 from decentorth.commands.plot.command import main as plot
-from decentorth.commands.run.command import exit_code, main
+from decentorth.commands.run.command import main
 from decentorth.commands.run.dryrun import crossing, held
+from decentorth.commands.run.execution import exit_code
 from decentorth.display import size
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Deferred

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
+from scipy.sparse.linalg import splu
 
 from topologies.canonical import ROW_SUM_TOLERANCE, Weights, WeightsLike, finite_square, row_sums, with_diagonal
 from topologies.weights.checks import agent_names, check_no_loops, from_graph, pattern
@@ -167,8 +168,6 @@ def perron_vector(M: WeightsLike) -> np.ndarray[Any, np.dtype[np.float64]]:
     n = push.shape[0]
     vector = np.ones(n)
     if n > 1:
-        from scipy.sparse.linalg import splu
-
         minor = sparse.csc_array(sparse.eye_array(n - 1) - push[1:, 1:])
         vector[1:] = splu(minor).solve(push[1:, [0]].toarray()[:, 0])
     return vector / vector.sum()  # type: ignore[no-any-return]  # float64

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from topologies.memory import require
 
@@ -48,8 +50,6 @@ class Edges(NamedTuple):
 
     def adjacency(self) -> Weights:
         """The adjacency matrix, shape (n, n), in sorted CSR: ones for neighbours."""
-        from scipy import sparse
-
         small: Any = np.int32 if max(self.n, 2 * len(self.tails)) < np.iinfo(np.int32).max else np.int64
         rows = np.concatenate([self.tails, self.heads]).astype(small)
         columns = np.concatenate([self.heads, self.tails]).astype(small)
@@ -59,8 +59,6 @@ class Edges(NamedTuple):
 
     def connected(self) -> bool:
         """True if there is a path between any two agents."""
-        from scipy.sparse.csgraph import connected_components
-
         components, _ = connected_components(self.adjacency(), directed=False)
         return bool(components == 1)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from topologies.graphs.families import numbered
 from topologies.matrix_files import read_square, regular_size
@@ -174,8 +175,6 @@ def _is_number(text: str) -> bool:
 
 
 def _adjacency_matrix(path: Path, directed: bool) -> nx.Graph[Any]:
-    from scipy import sparse
-
     matrix = read_square(path)
     edges = sparse.coo_array(matrix)
     if not np.isfinite(edges.data).all():

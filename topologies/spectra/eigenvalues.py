@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import eigvalsh
 from scipy.sparse import csgraph
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, distances, row_sums
 from topologies.memory import dense
@@ -74,8 +76,6 @@ def eigenvalues(W: WeightsLike) -> Vector:
 
     Errors as `canonical_weights`.
     """
-    from scipy.linalg import eigvalsh
-
     return np.ascontiguousarray(eigvalsh(dense(canonical_weights(W)))[::-1])
 
 
@@ -111,8 +111,6 @@ def laplacian_extremes(adjacency: Weights) -> tuple[float, float]:
     if n == 1:
         return 0.0, 0.0
     if n <= _DENSE:
-        from scipy.linalg import eigvalsh
-
         values = eigvalsh(np.diag(degrees) - adjacency.toarray())
         return float(values[1]), float(values[-1])
     scale = 2 * float(degrees.max())
@@ -199,8 +197,6 @@ def _laplacian(W: Weights) -> Weights:
 
 def _positive_definite_solver(matrix: Weights) -> Apply | None:
     """``b -> matrix^{-1} b`` by a sparse factorisation, or None if the symmetric ``matrix`` is not positive definite."""
-    from scipy.sparse.linalg import splu
-
     try:
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:  # exactly singular
@@ -212,8 +208,6 @@ def _positive_definite_solver(matrix: Weights) -> Apply | None:
 def _lanczos(apply: Apply, depth: Depths) -> float | None:
     """Largest eigenvalue of a symmetric operator to rounding; None if it does not converge within the restarts, or if some agent is
     farther from agent 0 than the order of log n, unlike in an expander."""
-    from scipy.sparse.linalg import ArpackNoConvergence
-
     if depth[np.isfinite(depth)].max() > _SHALLOW * math.log2(len(depth)):
         return None
     try:
@@ -224,8 +218,6 @@ def _lanczos(apply: Apply, depth: Depths) -> float | None:
 
 def _lanczos_to_the_end(apply: Apply, n: int, tolerance: float = 0.0, restarts: int | None = None) -> float:
     """Largest eigenvalue of a symmetric operator, from a fixed start vector."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
     start = np.random.default_rng(0).standard_normal(n)
     operator = LinearOperator((n, n), matvec=apply, dtype=np.float64)
     settings: Any = {"k": 1, "which": "LA", "ncv": _LANCZOS_VECTORS, "maxiter": restarts, "tol": tolerance}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from topologies.canonical import Weights, on_edges, row_sums, upper, with_diagonal
 from topologies.memory import dense
@@ -149,8 +150,6 @@ def _cover(problem: _Problem, gains: Vector) -> float:
 
 def _incidence(problem: _Problem) -> Weights:
     """The incidence matrix of agents and edges, shape (n, edges)."""
-    from scipy import sparse
-
     m = len(problem.tails)
     rows, columns = np.concatenate([problem.tails, problem.heads]), np.tile(np.arange(m), 2)
     incidence: Weights = sparse.csr_array((np.ones(2 * m), (rows, columns)), shape=(problem.n, m))
@@ -168,8 +167,6 @@ def _optimised(problem: _Problem) -> FastestWeights:
 
 def _solve(problem: _Problem) -> tuple[Vector, Vector]:
     """Solve the semidefinite program: minimise s with -s I <= W - 11'/n <= s I; the weights and the difference of the duals."""
-    from scipy import sparse
-
     try:
         import cvxpy as cp
     except ImportError as error:

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, with_diagonal
+from topologies.words import ranges
 
 _SHOWN = 6
 
@@ -47,10 +48,3 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
             f"{'; '.join(parts)}{'; ...' if count > _SHOWN else ''}"
         )
     return repaired
-
-
-def ranges(numbers: Sequence[int] | NDArray[np.int64]) -> str:
-    """Ascending numbers in words: ``0 to 3, 7``."""
-    chosen = np.asarray(numbers, dtype=np.int64)
-    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs if len(run))

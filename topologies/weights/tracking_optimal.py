@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eig
 
 from topologies.canonical import Weights, upper
 from topologies.memory import dense
@@ -127,8 +128,6 @@ class _Objective:
         return rates[worst], self._gradient(W, step, worst, restricted[worst], pencils[worst][1])
 
     def _gradient(self, W: Vector, step: float, scenario: int, restricted: Vector, slope: Vector) -> Vector:
-        from scipy.linalg import eig
-
         basis, H = self._bases[scenario], self._hessians[scenario][:, 0, 0]
         decomposition: Any = eig(restricted, left=True, right=True)
         values, lefts, rights = decomposition

@@ -15,6 +15,7 @@ from topologies.words import shortened
 
 from ... import registry
 from ...protocols import Declared
+from ...running.checkpoint import FOLDER, newest_notes
 from ...settings import settings
 from .flags import InputError, load, spelled
 from .form import Form, Saved, config_bytes, early_flag
@@ -135,8 +136,6 @@ class Command(Form[Configuration]):
         folder = early_flag(tokens, "resume")
         if folder is None:
             return {}
-        from ...running.checkpoint import FOLDER, newest_notes
-
         notes, agents = newest_notes(folder)
         saved = notes.get("settings")
         if not isinstance(saved, dict):

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from ... import plugins, registry
+from ...running.checkpoint import limited
 from ...settings import Setting, Settings, settings, without_effect
 from . import wiring
 from .flags import CONFIG_BYTES, InputError, Parser, load, named_file, read_value, refuse, spelled, unknown
@@ -290,8 +291,6 @@ def config_bytes(path: str | None) -> bytes:
     """The content of a configuration file, empty for None; an InputError unless it is a small regular file."""
     if path is None:
         return b""
-    from ...running.checkpoint import limited
-
     try:
         return limited(named_file(path), CONFIG_BYTES)
     except ValueError as error:

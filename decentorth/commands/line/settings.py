@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from topologies.text import specifications
 
+from ...running.checkpoint import interval
 from ...running.options import Drawn, Limits, Place
 from ...settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds
+from ...stopping import LocalMaximum
 
 if TYPE_CHECKING:
     from ...network import Channel
@@ -222,8 +224,6 @@ class RunSettings(CaseSettings, Place, Limits):
             object.__setattr__(self, "channel", tuple(specifications(self.channel)))
         _ = self.bad_channel, self.local_rule
         if self.checkpoint_every is not None:
-            from ...running.checkpoint import interval
-
             interval("checkpoint_every", self.checkpoint_every)
         defaults = {name: field.default for name, field in type(self).__dataclass_fields__.items()}
         given = [name for name, default in defaults.items() if getattr(self, name) != default]
@@ -276,8 +276,6 @@ class RunSettings(CaseSettings, Place, Limits):
         """The rule by which the agents themselves decide to stop; None without a local tolerance."""
         if self.local_tolerance is None:
             return None
-        from ...stopping import LocalMaximum
-
         return LocalMaximum(self.local_tolerance, self.local_quantity, self.local_every, self.local_rounds)  # type: ignore[arg-type]  # checked there
 
     @property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from decentorth.process.printing import BAD_INPUT, FAULT, _discard, complain, say
 
 from ..._version import __version__
+from ...network.transport.communicator import connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
 from .flags import HELP, InputError, arguments, with_flags
@@ -63,8 +64,6 @@ def serve(
             return say(f"decentorth {__version__}", root)
         if HELP & set(words):
             return show_help(form, [word for word in words if word not in HELP], root)
-        from ...network.transport.communicator import connect
-
         try:
             communicator = connect()
         except RuntimeError as error:

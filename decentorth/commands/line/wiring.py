@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+import topologies
+
 from ...network.transport.communicator import Communicator
 from ...numerics.ordered_sums import Csr, plain
 from ...protocols import SETUP
@@ -37,8 +39,6 @@ def make(settings: CaseSettings) -> Wiring:
     ValueError
         The graph, the rule or the file gives no mixing matrix.
     """
-    import topologies
-
     SETUP.info("the mixing matrix: %s", settings.weights_file or f"{settings.weights} weights of {settings.topology}")
     if settings.weights_file is not None:
         given = read_weights(settings.weights_file)
@@ -85,8 +85,6 @@ def _graph(settings: CaseSettings) -> str:
 
 def fixed_agents(settings: CaseSettings) -> int | None:
     """The number of agents that the weights file or the graph fixes; None where it is left open. Errors as for `make`."""
-    import topologies
-
     if settings.weights_file is not None:
         return topologies.check_weights(read_weights(settings.weights_file)).shape[0]
     return topologies.agents_from_name(settings.topology, settings.seed)
@@ -94,8 +92,6 @@ def fixed_agents(settings: CaseSettings) -> int | None:
 
 def _sequence(settings: CaseSettings) -> Wiring:
     """A time-varying network; the weight rule is used by sequences that are made from a graph."""
-    import topologies
-
     if settings.self_weight is not None:
         why = f"is for uniform weights of a graph, and {settings.topology} changes over time"
         raise InputError(f"--self-weight {why}: leave it out")
@@ -127,14 +123,12 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
 
 def _parts(wiring: Wiring) -> list[bytes]:
     """A wiring as bytes: whether it changes and its origin, then its arrays."""
-    from topologies import DirectedWeights, WeightSequence
-
     W: Any = wiring.W
-    header = json.dumps([isinstance(W, WeightSequence), wiring.origin]).encode()
-    if isinstance(W, WeightSequence):
+    header = json.dumps([isinstance(W, topologies.WeightSequence), wiring.origin]).encode()
+    if isinstance(W, topologies.WeightSequence):
         return [header, b"", b"", b"", b""]
     push = np.zeros(0)
-    if isinstance(W, DirectedWeights):
+    if isinstance(W, topologies.DirectedWeights):
         W, push = W.A, W.B.data
     rows = plain(W)
     return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]

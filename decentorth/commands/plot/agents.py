@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from decentorth.settings import settings
+import topologies
 
 from ...records.agents import AgentQuantity, draw_agents, weights_graph
 from ...records.figures import style
 from ...records.saved_runs import final_points
+from ...settings import settings
 from ..line import wiring
 from ..line.flags import InputError, read_value
 from ..line.settings import NETWORK, CaseSettings
@@ -24,22 +25,18 @@ def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[i
 
     InputError for a network that changes over time.
     """
-    from scipy.sparse import csr_array
-
-    from topologies import DirectedWeights, graph_from_name
-
     known, given = settings(CaseSettings), {}
     for name in (*NETWORK, "seed"):
         if configuration.get(name) is not None:
             given[name] = read_value(name, known[name].hint, configuration[name])
     case = CaseSettings(**given)
     W = wiring.make(case).W
-    if isinstance(W, DirectedWeights):
+    if isinstance(W, topologies.DirectedWeights):
         return weights_graph(W.A), None
-    if not isinstance(W, csr_array):
+    if isinstance(W, topologies.WeightSequence):
         raise InputError(f"the network of {folder} changes over time: it has no one graph to draw")
     if case.weights_file is None:
-        return graph_from_name(case.topology, case.agents, case.seed), W
+        return topologies.graph_from_name(case.topology, case.agents, case.seed), W
     return weights_graph(W), W
 
 

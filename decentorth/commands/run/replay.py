@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from topologies.flags import HELP
 
+from ...algorithms.asynchronous.log import read
 from ...process.printing import FAULT, complain, say
 from ..line.config import Command
 from ..line.flags import InputError
@@ -38,7 +39,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 def _replay(words: Sequence[str], communicator: Communicator) -> int:
     from ...api import Options
-    from .command import made
+    from .execution import made
 
     path, *flags = words
     if path.startswith("-"):
@@ -68,8 +69,6 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
 
 
 def _header(path: str) -> Mapping[str, Any]:
-    from ...algorithms.asynchronous.log import read
-
     header = read(path).header
     if not isinstance(header.get("settings"), dict) or not header["settings"]:
         hint = f"solve its problem with AsynchronousDRFGT(schedule={path!r})"

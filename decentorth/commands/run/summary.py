@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import topologies
+
 from ...display import size
 from ...records.environment import environment
 
@@ -129,6 +131,4 @@ def _mixing(network: Network) -> dict[str, float]:
         return {"sigma": network.push_pull_spectrum.sigma, "gain": network.push_pull_spectrum.gain}
     if network.sequence is None or network.sequence.period is None:
         return {}
-    from topologies import joint_contraction
-
-    return {"contraction_per_period": joint_contraction(network.sequence)}
+    return {"contraction_per_period": topologies.joint_contraction(network.sequence)}

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array
@@ -61,8 +62,6 @@ class Whitened(AgentProblem[Any]):
 
     @cached_property
     def _inverses(self) -> list[Array]:
-        from scipy.linalg import solve_triangular
-
         inverses = [solve_triangular(factor, np.eye(len(factor))) for factor in self._factors]
         return [np.ascontiguousarray(one) for one in inverses]
 
@@ -75,7 +74,5 @@ class Whitened(AgentProblem[Any]):
 
 def from_both_sides(left: Array, matrix: Array, right: Array) -> Array:
     """The matrix left^{-T} matrix right^{-1}, for upper triangular factors."""
-    from scipy.linalg import solve_triangular
-
     half = solve_triangular(left, matrix, trans=1)
     return np.ascontiguousarray(solve_triangular(right, half.T, trans=1).T)

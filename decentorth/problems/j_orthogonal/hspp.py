@@ -23,7 +23,9 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
+from ...data import load_matrix, resolve
 from ...protocols import Array, Index
 from ...sets import JOrthogonal
 from ...settings import Count, NotNegative, Range
@@ -182,8 +184,6 @@ class HSPP(AgentProblem[JOrthogonal]):
 
         An IndexError says that there is no such pair.
         """
-        from scipy.sparse import csr_array
-
         found, m = np.empty_like(x), len(self.rows)
         for block, (point, numbers, number) in enumerate(zip(x, batch, self.n_samples.tolist(), strict=True)):
             wrong = numbers[(numbers < 0) | (numbers >= number)]
@@ -282,16 +282,12 @@ class HSPPSettings(SignedSettings):
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
 
         def outline() -> Outline:
-            from ...data import resolve
-
             m, n = (self.points, self.dimension) if self.data in ("tree", "gaussian") else resolve(self.data).shape
             return Outline([0] * n_blocks, 0, more=lambda own: m * (n + 2 * m))
 
         return on_each_rank(n_blocks, lambda blocks: self._made(n_blocks, seed).restrict(blocks), outline)
 
     def _made(self, n_blocks: int, seed: int) -> HSPP:
-        from ...data import load_matrix, resolve
-
         rng, kind = stream(seed), self.distances
         if kind == "auto":
             kind = "tree" if self.data == "tree" else "euclidean"

@@ -23,6 +23,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from ...data import partition
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Range, check
@@ -269,8 +270,6 @@ class RSRSettings(Divided):
         return Outline(counts, d, copies, made=made)
 
     def _generated(self, n_agents: int, seed: int) -> Deferred:
-        from ...data import partition
-
         total = self.inliers + self.outliers
 
         @cache

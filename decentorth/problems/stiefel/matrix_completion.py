@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data import Columns, MatrixFile, partition
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
@@ -274,8 +275,6 @@ class MatrixCompletionSettings(Settings):
         return found | idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), read)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        from ...data import Columns, MatrixFile, partition
-
         if self.data is None:
             counts, known = [self.columns] * n_agents, self.noise == self.ridge == 0.0
             build = self._generated(n_agents, seed)

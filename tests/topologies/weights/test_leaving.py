@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import topologies
-from topologies.weights.leaving import ranges
+from topologies.words import ranges
 
 RULES: dict[str, Callable[[nx.Graph[int]], Any]] = {
     "metropolis": topologies.metropolis_weights,
