@@ -20,19 +20,19 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 29_600,
-    "code lines above 100 characters, in 1,000": 64,
-    "conditional expressions in 1,000 code lines": 20.5,
-    "Any in 1,000 lines": 25.1,
+    "code lines": 28_876,
+    "code lines above 100 characters, in 1,000": 56.7,
+    "conditional expressions in 1,000 code lines": 18.5,
+    "Any in 1,000 lines": 25.0,
     "getattr, hasattr, setattr": 99,
-    "isinstance": 313,
+    "isinstance": 312,
     "functions that import": 92,
     "functions above 45 code lines": 1,
     "modules above 300 code lines": 0,
     "class names used twice": 12,
     "rooms": 27,
     "arrows between rooms": 133,
-    "lines of tests": 42_200,
+    "lines of tests": 41_593,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""
