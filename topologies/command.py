@@ -89,13 +89,17 @@ def main(
             if plot is not None:
                 drawn = reports.draw(names.graph_from_name(graph, agents, seed), W, Path(plot))
                 lines = [*lines, f"drawn into {drawn}"]
-        unread = [f"edge attribute {name} is not read: all edges count the same" for name in names.unread_in_file(graph)]
-        _say([*lines, *unread])
+        _say([*lines, *_unread(names.unread_in_file(graph))])
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         if isinstance(error, OSError) and error.filename is None:  # of the output, not of a file
             raise
         return _refused(error)
     return 0
+
+
+def _unread(attributes: Iterable[str]) -> list[str]:
+    """A line for each attribute of a file's edges that is not read."""
+    return [f"edge attribute {name} is not read: all edges count the same" for name in attributes]
 
 
 def command(tokens: Sequence[str] | None = None) -> int:

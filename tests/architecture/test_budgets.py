@@ -20,14 +20,14 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 28_876,
+    "code lines": 28_877,
     "code lines above 100 characters, in 1,000": 56.7,
     "conditional expressions in 1,000 code lines": 18.5,
     "Any in 1,000 lines": 25.0,
     "getattr, hasattr, setattr": 99,
     "isinstance": 312,
     "functions that import": 92,
-    "functions above 45 code lines": 1,
+    "functions above 45 code lines": 0,
     "modules above 300 code lines": 0,
     "class names used twice": 12,
     "rooms": 27,
