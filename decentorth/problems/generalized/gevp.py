@@ -66,7 +66,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     """The least value, minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
 
     def __new__(cls, A: object = None, B: object = None, *rest: object, **more: object) -> GEVP:
-        if _several(B):
+        if cls is GEVP and _several(B):
             cls = PooledGEVP
         return super().__new__(cls)
 

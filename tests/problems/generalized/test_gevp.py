@@ -254,3 +254,11 @@ def test_stacks_of_both_matrices_have_the_answer_of_the_pooled_pencil(method: st
         GEVP(A, B[:3], 2)
     with pytest.raises(ValueError, match="B of agent 1 has order 5, that of agent 0 has 6"):
         GEVP(list(A[:2]), [B[0], np.eye(5)], 2)
+
+
+def test_a_subclass_stays_itself_when_it_is_given_stacks() -> None:
+    class Mine(GEVP):
+        def __init__(self, A: Any, B: Any) -> None:
+            super().__init__(list(A), B.mean(axis=0), 1)
+
+    assert type(Mine(np.stack([np.eye(3)] * 2), np.stack([np.eye(3)] * 2))) is Mine
