@@ -1,7 +1,6 @@
 """The process that reads one matrix of a MATLAB file, run as a script by `decentorth.data.mat`."""
 
 import json
-import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -10,19 +9,21 @@ from typing import Any
 import numpy as np
 from scipy import io, sparse
 
+if sys.platform != "win32":
+    import resource
+
 NUMBERS = frozenset("sparse double single logical int8 uint8 int16 uint16 int32 uint32 int64 uint64".split())
 """MATLAB's classes of matrices of numbers."""
 
 
 def limit(seconds: int, memory: int) -> None:
     """Limit the time and the memory of this process, where the system can."""
-    if sys.platform == "win32":
-        return
-    for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
-        hard = resource.getrlimit(kind)[1]
-        if hard == resource.RLIM_INFINITY or most < hard:
-            with suppress(OSError, ValueError):  # macOS has no such limit of memory
-                resource.setrlimit(kind, (most, hard))
+    if sys.platform != "win32":
+        for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
+            hard = resource.getrlimit(kind)[1]
+            if hard == resource.RLIM_INFINITY or most < hard:
+                with suppress(OSError, ValueError):  # macOS has no such limit of memory
+                    resource.setrlimit(kind, (most, hard))
 
 
 def read(path: str, key: str, folder: Path) -> list[str]:
