@@ -18,6 +18,7 @@ from ._version import __version__
 from .process import environment as _mpienv
 
 COMMANDS = {
+    "demo": ("decentorth.commands.demo:main", "Make a small run and open a page that plays it."),
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
     "compare": ("decentorth.commands.compare:main", "Compare methods on the same problems, graphs and seeds."),
     "replay": ("decentorth.commands.run.replay:main", "Repeat an asynchronous run from its log."),

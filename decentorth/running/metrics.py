@@ -217,15 +217,47 @@ class StandardMetrics:
 
 
 class AgentErrors:
-    """The distance ||x_i - xbar||_F of every agent i from the mean of all, columns agent_0 to agent_{n-1}."""
+    """Columns of each agent i: agent_i is its distance ||x_i - xbar||_F from the mean of all.
 
-    def __init__(self, n_agents: int) -> None:
-        self.columns = tuple(f"agent_{agent}" for agent in range(n_agents))
+    A point of two or three numbers has columns agent_i_x, agent_i_y and agent_i_z. Another matrix has agent_i_angle, the largest
+    principal angle, in radians, between its columns' span and that of the mean.
+    """
+
+    def __init__(self, n_agents: int, shape: tuple[int, ...]) -> None:
+        self._small = math.prod(shape) in (2, 3)
+        names = [""]
+        if self._small:
+            names += ["_x", "_y", "_z"][: math.prod(shape)]
+        elif len(shape) == 2:
+            names.append("_angle")
+        self.columns = tuple(f"agent_{agent}{name}" for agent in range(n_agents) for name in names)
 
     def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
         (total,) = collective.sum(state.x)
-        own = on_host(norms(state.x - total[None] / problem.n_agents))
-        return tuple(np.frombuffer(b"".join(collective.everyone(own.tobytes()))).tolist())
+        mean = total[None] / problem.n_agents
+        own = [on_host(norms(state.x - mean))[:, None]]
+        if self._small:
+            own.append(on_host(state.x).reshape(len(state.x), -1))
+        elif state.x.ndim == 3:
+            own.append(largest_angles(on_host(state.x), on_host(mean)[0])[:, None])
+        mine = np.concatenate(own, axis=1)
+        return tuple(np.frombuffer(b"".join(collective.everyone(mine.tobytes()))).tolist())
+
+
+def largest_angles(x: Array, y: Array) -> Array:
+    """``(n,)``: the largest principal angle, in radians, between the spans of ``(n, d, r)`` matrices and that of ``(d, r)`` y.
+
+    It is nan where an entry is not finite.
+    """
+    angles = np.full(len(x), np.nan)
+    finite = np.isfinite(x).all((1, 2)) & np.isfinite(y).all()
+    if finite.any():
+        basis, spans = np.linalg.qr(y)[0], np.linalg.qr(x[finite])[0]
+        inside = basis.T @ spans
+        cosines = np.linalg.svd(inside, compute_uv=False)[:, -1]
+        sines = np.linalg.norm(spans - basis @ inside, 2, axis=(1, 2))
+        angles[finite] = np.arctan2(sines, cosines)
+    return angles
 
 
 RUNAWAY = 1e50

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.linalg import subspace_angles
 
+from decentorth.commands.demo import main as demo
 from decentorth.commands.plot.command import main
+from decentorth.commands.plot.player import HASH, SCRIPT
 from decentorth.commands.run.command import main as run
 from decentorth.records.saved_runs import final_points, read_history
 
@@ -76,7 +79,10 @@ def test_nothing_is_loaded_from_elsewhere_and_labels_cannot_break_out(folder: Pa
         text = (folder / f"{name}.html").read_text()
         assert "default-src 'none'" in text
         assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
-        assert "<script" not in text
+        scripts = re.findall(r"<script[^>]*>(.*?)</script>", text, re.S)
+        assert scripts.count(SCRIPT) == 1
+        assert all(json.loads(one) for one in scripts if one != SCRIPT)  # numbers of a run, which are not executed
+        assert f"script-src '{HASH}'" in text
         assert "<!--" not in text
     assert html.escape(HOSTILE.split(",")[0]) in (folder / "both.html").read_text()
 
@@ -88,6 +94,31 @@ def test_agents_are_recorded_over_the_iterations(folder: Path) -> None:
     np.testing.assert_allclose(agents.sum(axis=1), history["consensus_error"], rtol=1e-12)
     x = final_points(folder / "a")
     np.testing.assert_allclose(agents[-1], np.linalg.norm(x - x.mean(axis=0), axis=(1, 2)), rtol=1e-12)
+
+
+def test_the_angles_of_subspaces_are_recorded_and_played(folder: Path) -> None:
+    """They are SciPy's largest principal angles between each agent's columns and those of the mean."""
+    history, x = read_history(folder / "a"), final_points(folder / "a")
+    mean = x.mean(axis=0)
+    for agent in range(9):
+        angle = history[f"agent_{agent}_angle"][-1]
+        assert angle == pytest.approx(subspace_angles(x[agent], mean)[0], rel=1e-9)
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', (folder / "a.html").read_text())
+    played = json.loads(data)
+    assert played["points"] is None
+    assert played["angle"][-1][0] == pytest.approx(np.degrees(history["agent_0_angle"][-1]), rel=1e-5)
+    assert len(played["edges"]) == 18
+
+
+def test_a_demonstration_plays_the_points_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo([str(tmp_path / "d")]) == 0
+    assert str(tmp_path / "d" / "demo.html") in capsys.readouterr().out
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', (tmp_path / "d" / "demo.html").read_text())
+    played = json.loads(data)
+    x = final_points(tmp_path / "d")
+    np.testing.assert_allclose(played["points"][-1], x[..., 0], atol=1e-5)
+    assert sorted(map(sorted, played["edges"])) == sorted(sorted((i, (i + 1) % 10)) for i in range(10))
+    assert demo([str(tmp_path / "d")]) == 0  # again, in the same folder
 
 
 def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_missing(folder: Path, tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from ...records.figures import Against, plot_histories
-from ...records.files import SUMMARY, refuse_file, replacing
+from ...records.figures import Against, HistoryColumns, plot_histories
+from ...records.files import SUMMARY
 from ...records.saved_runs import read_end, read_history
 from ...running.history import COUNTS
 from ..line.flags import InputError
-from .agents import plot_agents
+from .agents import plot_agents, run_graph
+from .page import write_page
+from .player import can_play, player, sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,15 +27,6 @@ CURVES = ("objective", "gradient_norm", "consensus_error", "distance_to_manifold
 """The columns whose curves are drawn, where a run has them."""
 FACTS = (*COUNTS[1:], "agents", "ranks", "iterates_sha256")
 """The facts of a summary that are shown."""
-_MARK = "<title>decentorth report</title>"
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 1.5rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; } img { max-width: 100%; }
-table { border-collapse: collapse; font-size: .9rem; display: block; overflow-x: auto; }
-th, td { text-align: left; padding: .15rem .9rem .15rem 0; border-bottom: 1px solid #ddd; }
-tr.differs { background: #fff6d6; }
-"""
 
 
 def write_report(path: str, runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
@@ -44,28 +37,20 @@ def write_report(path: str, runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -
     InputError
         The path is not a .html file that can be written, a folder's files cannot be read, or matplotlib is missing.
     """
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{path}: a report must end in .html")
-    refuse_file(Path(path), _MARK.encode(), "report of decentorth")
-    text = "\n".join(_page(runs))
-    try:
-        with replacing(Path(path)) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    write_page(path, ", ".join(runs), _page(runs))
 
 
 def _page(runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     histories = {label: read_history(folder) for label, (folder, _) in runs.items()}
     present = {name for history in histories.values() for name in history}
     ends = {label: _end(folder) for label, (folder, _) in runs.items()}
-    yield f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{_MARK}'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield f"<style>{_STYLE}</style></head><body>"
-    yield f"<h1>{html.escape(', '.join(runs))}</h1>"
     for label, end in ends.items():
         message = end.get("message", "The run has not ended.")
         yield f"<p>{html.escape(label)}: {html.escape(message)}</p>"
+    for label, (folder, configuration) in runs.items():
+        if can_play(histories[label]):
+            yield f"<h2>Iterations: {html.escape(label)}</h2>"
+            yield _played(folder, configuration, histories[label])
     metrics = [name for name in CURVES if name in present]
     for against in get_args(Against):
         drawn = plot_histories(histories, against=against, metrics=metrics, width="page")
@@ -80,7 +65,6 @@ def _page(runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     yield f"<h2>Counts and results</h2>{_table(counts)}"
     settings = {label: configuration for label, (_, configuration) in runs.items()}
     yield f"<h2>Settings</h2>{_table(settings)}"
-    yield "</body></html>\n"
 
 
 def _end(folder: str) -> Mapping[str, Any]:
@@ -88,6 +72,17 @@ def _end(folder: str) -> Mapping[str, Any]:
     if (Path(folder) / SUMMARY).exists():
         return read_end(folder)
     return {}
+
+
+def _played(folder: str, configuration: Mapping[str, Any], history: HistoryColumns) -> str:
+    """The player of a run; or the reason why there is none."""
+    try:
+        graph, _ = run_graph(folder, configuration)
+        played = player(history, graph)
+    except InputError as error:
+        return f"<p>{html.escape(str(error))}</p>"
+    said = [f"<p>{sentence}</p>" for sentence in sentences(history, len(graph))]
+    return played + "".join(said)
 
 
 def _agents(folder: str, configuration: Mapping[str, Any]) -> str:

@@ -163,7 +163,7 @@ def _iterated(
                 one.record(row)
         metrics: list[Any] = [steps]
         if settings.record_agents:
-            metrics.append(AgentErrors(run.problem.n_agents))
+            metrics.append(AgentErrors(run.problem.n_agents, run.problem.shape))
         options = Options(
             iterations=settings.iterations,
             stopping=stopping_rule(settings),
