@@ -23,7 +23,7 @@ Against = Literal["iterations", "rounds", "bytes", "seconds"]
 Scale = Literal["linear", "log"]
 Width = Literal["column", "page"]
 
-COLOURS = ("#000000", "#6699cc", "#994455", "#004488", "#997700", "#ee99aa")
+COLOURS = ("#004488", "#6699cc", "#994455", "#000000", "#997700", "#ee99aa")
 DASHES: tuple[Any, ...] = (
     *((0, ()), (0, (5, 1.5)), (0, (1, 1))),
     *((0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1))),
@@ -31,12 +31,11 @@ DASHES: tuple[Any, ...] = (
 """The style sheet's cycle of colours and dashes, which a test compares."""
 MARKERS = ("o", "s", "^", "D", "v", "X")
 LABELS = {
-    "local_gradient_sum": r"$\sum_i \|\mathrm{grad}\,f_i(x_i)\|_F$",
-    "gradient_norm": r"$\|\mathrm{grad}\,f(\hat x)\|_F$",
-    "consensus_error": r"$\sum_i \|x_i - \bar x\|_F$",
-    "consensus_rms": r"$(\frac{1}{n}\sum_i \|x_i - \hat x\|_F^2)^{1/2}$",
-    "distance_to_manifold": r"$\sum_i \mathrm{dist}(x_i, \mathcal{M})$",
-    "feasibility": r"$\max_i \|x_i^\top x_i - I\|_F$",
+    "gradient_norm": "gradient norm\n" r"$\|\mathrm{grad}\,f(\hat x)\|_F$",
+    "consensus_error": "disagreement\n" r"$\sum_i \|x_i - \bar x\|_F$",
+    "consensus_rms": "disagreement (rms)\n" r"$(\frac{1}{n}\sum_i \|x_i - \hat x\|_F^2)^{1/2}$",
+    "distance_to_manifold": "distance from the set\n" r"$\sum_i \mathrm{dist}(x_i, \mathrm{M})$",
+    "feasibility": "feasibility\n" r"$\max_i \|x_i^\top x_i - I\|_F$",
     "iterations": "iteration $k$",
     "rounds": "rounds of messages",
     "bytes": "bytes sent, all agents",
@@ -44,11 +43,13 @@ LABELS = {
 }
 
 PANELS: tuple[tuple[str, ...], ...] = (
-    ("local_gradient_sum", "gradient_norm"),
+    ("gradient_norm", "local_gradient_sum"),
     ("consensus_error",),
     ("distance_to_manifold",),
 )
-"""The metrics of each panel of Figure 1; the second of a panel is drawn thin beside the first."""
+"""The metrics of each panel of Figure 1; the second of a panel is drawn thin and grey beside the first."""
+VANISHES_NOT = "sum over agents: need not vanish"
+"""The label of the thin curve."""
 THICK, THIN = 1.3, 0.6
 DECADES = 30.0
 """A logarithmic axis spans at least about this factor."""
@@ -240,7 +241,7 @@ def _draw(axes: Axes, histories: Mapping[str, HistoryColumns], column: str, name
     for number, (run, history) in enumerate(histories.items()):
         marks = {"markevery": (0.02 + 0.18 * number / len(histories), 0.18), "markersize": 3.0}
         thick = {"label": run, "linewidth": THICK, **look(number, marked=several), **marks}
-        thin = {"label": f"_{run}", "linewidth": THIN, **look(number)}
+        thin = {"label": f"_{run}", "linewidth": THIN, **look(number), "color": "0.55"}
         for name, looks in zip(names, (thick, thin), strict=False):
             if name in history:
                 axes.plot(history[column], history[name], gid=name, **looks)
@@ -249,11 +250,9 @@ def _draw(axes: Axes, histories: Mapping[str, HistoryColumns], column: str, name
         _fit(axes, drawn)
     axes.set_ylabel(label(names[0]))
     if len(names) > 1:
-        axes.set_ylabel("gradient norms")
-        handles = [Line2D([], [], color="0.3", linewidth=width) for width in (THICK, THIN)]
-        words = [label(name) for name in names]
+        handles = [Line2D([], [], color="0.55", linewidth=THIN)]
         where: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.97)}
-        axes.legend(handles, words, ncols=2, handlelength=1.2, columnspacing=0.8, **where)
+        axes.legend(handles, [VANISHES_NOT], handlelength=1.2, **where)
 
 
 def _fit(axes: Axes, drawn: Sequence[NDArray[Any]]) -> None:
