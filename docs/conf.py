@@ -78,7 +78,7 @@ plot_working_directory = str(ROOT / "docs")
 
 html_theme = "furo"
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 html_title = "decentorth"
 html_show_sphinx = False
 html_copy_source = False

@@ -159,7 +159,7 @@ class RunSettings(CaseSettings, Place, Limits):
         About how many rows the history gets, spaced evenly in the logarithm of the iteration; by default 200, but no more than
         one in five iterations.
     record_agents : bool
-        Also record the distance of every agent from their mean, a column for each: reports then colour the graph over iterations.
+        Also record each agent's distance from the mean, and its point or its angle: reports then play the run.
     out : str
         Folder for config.yaml, history.csv, summary.json and final.npz; created when missing.
     overwrite : bool

@@ -1,16 +1,19 @@
-"""Draw docs/agents.svg from the run of ``decentorth demo``: points on the sphere, the ring and the curves, over the iterations.
+"""Draw the pictures of the first page.
 
-    python docs/animation.py
+    python docs/pictures.py
 
-Where nothing moves (print, reduced motion), the picture shows the end of the run.
+agents.svg plays the run of ``decentorth demo``: points on the sphere, the ring and the curves, over the iterations. Where nothing
+moves, as in print, it shows the end of the run. first.svg is the figure of the first page's Python.
 """
 
 from __future__ import annotations
 
 import colorsys
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +125,12 @@ def curves(history: dict[str, NDArray[np.float64]], frames: NDArray[np.int64]) -
 
 
 def main() -> None:
-    """Make the run and the picture."""
+    """Make the runs and the pictures."""
+    here = Path(__file__).parent
+    (code,) = re.findall(r"```python\n(.*?)```", (here / "index.md").read_text(), re.S)
+    names: dict[str, Any] = {}
+    exec(code, names)  # our own page
+    names["result"].plot(width="page").savefig(here / "first.svg", metadata={"Date": None})
     with tempfile.TemporaryDirectory() as folder:
         run([*FLAGS.split(), "--quiet", "--overwrite", "--out", folder])
         history = read_history(folder)
@@ -141,7 +149,7 @@ def main() -> None:
         *curves(history, frames),
         "</svg>",
     ]
-    Path(__file__).with_name("agents.svg").write_text("\n".join(drawn) + "\n", encoding="utf-8")
+    (here / "agents.svg").write_text("\n".join(drawn) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
