@@ -12,6 +12,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
+import method_pages  # noqa: E402
+
 import decentorth  # noqa: E402
 
 project = "decentorth"
@@ -44,6 +46,7 @@ bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 
 autosummary_generate = True
+autosummary_context = {"algorithms": [cls.__name__ for cls in method_pages.classes()]}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_default_options = {
@@ -59,7 +62,7 @@ default_role = "code"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"examples/(asynchronous|bad_network|directed|own_(problem|objective)|solve|split_features|time_varying|"
+    "filename_pattern": r"examples/(asynchronous|bad_network|digits|directed|own_(problem|objective)|solve|split_features|time_varying|"
     r"applications/(hospitals|sensors))\.py",
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
     "reset_argv": "fast_examples.arguments",
@@ -111,4 +114,6 @@ def setup(app: Any) -> None:
     """Register the clean-up of docstrings and signatures, and the sidebar."""
     app.connect("html-page-context", shallow, priority=400)
     app.connect("autodoc-process-docstring", plain, priority=400)
+    app.connect("source-read", method_pages.linked)
+    app.connect("autodoc-process-docstring", method_pages.expand, priority=900)  # behind napoleon
     app.connect("autodoc-process-signature", short)

@@ -11,6 +11,7 @@ FIGURE = str(Path(tempfile.gettempdir(), "decentorth_example.png"))
 FAST = {
     "asynchronous.py": [FIGURE],
     "bad_network.py": [FIGURE, "600"],
+    "digits.py": [FIGURE],
     "directed.py": [FIGURE],
     "own_objective.py": ["autograd", FIGURE],
     "split_features.py": [FIGURE],

@@ -1,6 +1,6 @@
 """
-What waiting costs
-==================
+Asynchronous and synchronous runs compared
+==========================================
 
 Asynchronous DRFGT with lost messages and a slow agent, against DRFGT whose agents wait for the slowest one.
 

@@ -1,6 +1,6 @@
 """
-What direction costs
-====================
+Directed links
+==============
 
 Push-pull and DRGTA on a directed graph, and DRFGT on the same edges used both ways.
 

@@ -1,6 +1,6 @@
 """
-What splitting features costs
-=============================
+Features split over agents
+==========================
 
 Eight agents hold eight pixels each of all the digits, and find principal components that none of them holds whole.
 

@@ -1,6 +1,6 @@
 """
-One neighbour at a time
-=======================
+Time-varying graphs
+===================
 
 Talking to one neighbour at a time: DRFGT on the one-peer exponential sequence, the static exponential graph and the ring.
 
