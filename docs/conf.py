@@ -62,7 +62,8 @@ default_role = "code"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"examples/(asynchronous|bad_network|digits|directed|own_(problem|objective)|solve|split_features|time_varying|"
+    "filename_pattern": r"examples/(asynchronous|bad_network|digits|directed|own_(problem|objective)|solve|"
+    r"split_features|time_varying|"
     r"applications/(hospitals|sensors))\.py",
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
     "reset_argv": "fast_examples.arguments",
