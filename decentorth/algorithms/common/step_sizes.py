@@ -9,7 +9,7 @@ name, with parameters where they differ from the defaults: ``"diminishing"``, ``
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Protocol, get_args
+from typing import Annotated, Any, Protocol, Self, TypeVar, get_args
 
 from topologies import text
 
@@ -45,6 +45,12 @@ class Stepped(Protocol):
     def base(self) -> Array: ...
     @property
     def k(self) -> int: ...
+    @property
+    def gradients(self) -> int: ...
+    def _replace(self, **changes: Any) -> Self: ...
+
+
+T = TypeVar("T", bound=Stepped)
 
 
 class Moving(Stepped, Protocol):
@@ -106,6 +112,12 @@ def schedule(step_size: StepSize) -> Schedule:
 def following(step_size: StepSize, state: Stepped) -> Array:
     """``(n_local,)``: the steps of the next iteration, of a checked ``step_size`` that is chosen in advance."""
     return state.base * step_size.scale(state.k + 1) if isinstance(step_size, Constant) else state.step_size
+
+
+def advanced(step_size: StepSize, state: T, **changes: Array) -> T:
+    """The state after an iteration with one gradient: the ``changes``, the counters, and the steps that follow."""
+    step = following(step_size, state)
+    return state._replace(step_size=step, k=state.k + 1, gradients=state.gradients + 1, **changes)
 
 
 def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Array:

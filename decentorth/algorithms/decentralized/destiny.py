@@ -39,9 +39,9 @@ from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from ..common.automatic_steps import Order, curved_step, landing_share, limit_beside, penalty_share, tracking_limit
 from ..common.curvature import steepness
 from ..common.fields import blockwise, refresh
-from ..common.step_sizes import following, schedule
+from ..common.step_sizes import advanced, schedule
 from .safe import SafeTracking
-from .tracking import PenalisedState
+from .tracking import PenalisedState, tracked
 
 Variant = Literal["direct", "dissolved"]
 
@@ -91,17 +91,13 @@ class DESTINY(SafeTracking):
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Dissolvable], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
-        k, eta, penalty = state.k + 1, state.step_size, state.penalty
-        f = self.oracle(problem, streams, k)
+        f = self.oracle(problem, streams, state.k + 1)
 
-        if self.order == "combine-then-adapt":
-            x, d = network.mix(state.x, state.tracker)
-            field = refresh(self.field, f, x, d, state.field, penalty, along=(eta, state.tracker))  # (1), (2)
-        else:
-            (x,) = network.mix(state.x - eta[:, None, None] * state.tracker)
-            field = refresh(self.field, f, x, state.tracker, state.field, penalty)
-            (d,) = network.mix(state.tracker)
-        return PenalisedState(x, d, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
+        def refreshed(x: Array, d: Array, *along: Array) -> Array:
+            return refresh(self.field, f, x, d, state.field, state.penalty, along=along)
+
+        x, d, field = tracked(self.order, network, state, refreshed)  # (1), (2)
+        return advanced(self.step_size, state, x=x, tracker=d, field=field)
 
     def field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""

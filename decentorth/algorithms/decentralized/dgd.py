@@ -27,7 +27,7 @@ from ..common.automatic_steps import start
 from ..common.fields import blockwise, soft
 from ..common.method import Soft
 from ..common.shared_step import agreed
-from ..common.step_sizes import StepSize, following, schedule
+from ..common.step_sizes import StepSize, advanced, schedule
 from .descent import DescentState, descent_limit
 
 
@@ -56,4 +56,4 @@ class DGD(Soft):
             return mixed - a[:, None, None] * soft(f, x, self.penalty)  # (1)
 
         x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
-        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)
+        return advanced(self.step_size, state, x=x)

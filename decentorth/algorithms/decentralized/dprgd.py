@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ..common.fields import blockwise, riemannian
-from ..common.step_sizes import following
+from ..common.step_sizes import advanced
 from .descent import Descent, DescentState
 
 
@@ -40,4 +40,4 @@ class DPRGD(Descent):
             return f.constraint.project(mixed - a[:, None, None] * riemannian(f, x), "polar")  # (1)
 
         x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
-        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)
+        return advanced(self.step_size, state, x=x)

@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ..common.fields import blockwise, refresh, riemannian
-from ..common.step_sizes import following
+from ..common.step_sizes import advanced
 from .tracking import ManifoldTracking, TrackingState
 
 
@@ -38,12 +38,11 @@ class DPRGT(ManifoldTracking):
     def step(
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
     ) -> TrackingState:
-        k = state.k + 1
         mixed, s = self.mix(network, state.x, state.tracker)
 
         def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, s: Array, a: Array) -> Array:
             return f.constraint.project(mixed - a[:, None, None] * f.constraint.tangent(x, s), "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        field = refresh(riemannian, self.oracle(problem, streams, k), x, s, state.field)  # (2)
-        return TrackingState(x, s, field, following(self.step_size, state), state.base, k, state.gradients + 1)
+        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)
+        return advanced(self.step_size, state, x=x, tracker=s, field=field)

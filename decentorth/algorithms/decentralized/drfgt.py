@@ -26,12 +26,12 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...numerics.kernels import compiled_tracking
-from ...protocols import Array, Landing, Network, Oracle, OrthonormalLanding, Problem, Streams
+from ...protocols import Array, Landing, Network, OrthonormalLanding, Problem, Streams
 from ..common.automatic_steps import Order, resolve, tracking_aim
 from ..common.fields import blockwise, landing, refresh
-from ..common.step_sizes import following, schedule
+from ..common.step_sizes import advanced, schedule
 from .safe import SafeTracking
-from .tracking import PenalisedState
+from .tracking import PenalisedState, tracked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,19 +70,12 @@ class DRFGT(SafeTracking):
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
-        k, alpha, penalty = state.k + 1, state.step_size, state.penalty
-        f = self.oracle(problem, streams, k)
-        if self.order == "combine-then-adapt":
-            x, y = network.mix(state.x, state.tracker)
-            field = self._refresh(f, x, y, state.field, penalty, alpha, state.tracker)  # (10)
-        else:
-            (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
-            field = self._refresh(f, x, state.tracker, state.field, penalty)
-            (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
-        return PenalisedState(x, y, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
+        f, old, penalty = self.oracle(problem, streams, state.k + 1), state.field, state.penalty
 
-    def _refresh(self, f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, *along: Array) -> Array:
-        """Move x along the trackers if these are given, add the change of the fields to y, and return the new fields."""
-        if self.kernel == "numba":
-            return blockwise(compiled_tracking().landing_change, f, x, y, old, penalty, *along, out=old)
-        return refresh(landing, f, x, y, old, penalty, along=along)
+        def refreshed(x: Array, y: Array, *along: Array) -> Array:
+            if self.kernel == "numba":
+                return blockwise(compiled_tracking().landing_change, f, x, y, old, penalty, *along, out=old)
+            return refresh(landing, f, x, y, old, penalty, along=along)
+
+        x, y, field = tracked(self.order, network, state, refreshed)  # (10)
+        return advanced(self.step_size, state, x=x, tracker=y, field=field)

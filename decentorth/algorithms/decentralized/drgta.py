@@ -28,7 +28,7 @@ from typing import ClassVar
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from ..common.fields import blockwise, refresh, riemannian
 from ..common.method import Retracting
-from ..common.step_sizes import following
+from ..common.step_sizes import advanced
 from .tracking import ManifoldTracking, TrackingState
 
 
@@ -45,7 +45,7 @@ class DRGTA(ManifoldTracking, Retracting):
     def step(
         self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: TrackingState
     ) -> TrackingState:
-        k, a = state.k + 1, self.consensus_step
+        a = self.consensus_step
         mixed, y = self.mix(network, state.x, push=(state.tracker,))
 
         def moved(f: Problem[RetractableManifold], x: Array, mixed: Array, y: Array, b: Array) -> Array:
@@ -53,5 +53,5 @@ class DRGTA(ManifoldTracking, Retracting):
             return f.constraint.retract(x, direction, self.retraction)  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        field = refresh(riemannian, self.oracle(problem, streams, k), x, y, state.field)  # (2)
-        return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)
+        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, y, state.field)  # (2)
+        return advanced(self.step_size, state, x=x, tracker=y, field=field)

@@ -25,7 +25,7 @@ from typing import ClassVar
 from ...protocols import Array, Network, Oracle, Problem, RetractableManifold, Streams
 from ..common.fields import blockwise
 from ..common.method import Retracting
-from ..common.step_sizes import following
+from ..common.step_sizes import advanced
 from .descent import Descent, DescentState
 
 
@@ -43,4 +43,4 @@ class DRSGD(Descent, Retracting):
             return f.constraint.retract(x, direction, self.retraction)  # (1)
 
         x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
-        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)
+        return advanced(self.step_size, state, x=x)

@@ -32,8 +32,8 @@ from ..common.automatic_steps import Order, start, tracking_share
 from ..common.curvature import steepness
 from ..common.fields import blockwise, refresh, soft
 from ..common.method import Ordered, Soft
-from ..common.step_sizes import following, schedule
-from .tracking import TrackingState
+from ..common.step_sizes import advanced, schedule
+from .tracking import TrackingState, tracked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +59,13 @@ class GradientTracking(Ordered, Soft):
         return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
 
     def step(self, problem: Problem[object], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
-        k, alpha = state.k + 1, state.step_size
-        f = self.oracle(problem, streams, k)
+        f = self.oracle(problem, streams, state.k + 1)
 
-        if self.order == "combine-then-adapt":
-            x, y = network.mix(state.x, state.tracker)
-            field = refresh(self._field, f, x, y, state.field, along=(alpha, state.tracker))  # (1), (2)
-        else:
-            (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)
-            field = refresh(self._field, f, x, state.tracker, state.field)
-            (y,) = network.mix(state.tracker)
-        return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)
+        def refreshed(x: Array, y: Array, *along: Array) -> Array:
+            return refresh(self._field, f, x, y, state.field, along=along)
+
+        x, y, field = tracked(self.order, network, state, refreshed)  # (1), (2)
+        return advanced(self.step_size, state, x=x, tracker=y, field=field)
 
     def _field(self, problem: Oracle[object], x: Array) -> Array:
         """The gradient F_i."""

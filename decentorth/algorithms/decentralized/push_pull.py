@@ -33,7 +33,7 @@ from ..common.automatic_steps import push_pull_aim, resolve
 from ..common.fields import blockwise, landing, refresh
 from ..common.method import Decentralized
 from ..common.schedules import Auto
-from ..common.step_sizes import following, schedule
+from ..common.step_sizes import advanced, schedule
 from .tracking import PenalisedState
 
 
@@ -62,7 +62,7 @@ class PushPull(Decentralized):
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
-        k, alpha = state.k + 1, state.step_size
+        f, alpha = self.oracle(problem, streams, state.k + 1), state.step_size
         x, y = network.mix(state.x - alpha[:, None, None] * state.tracker, push=(state.tracker,))  # (1)
-        field = refresh(landing, self.oracle(problem, streams, k), x, y, state.field, state.penalty)  # (2)
-        return PenalisedState(x, y, field, following(self.step_size, state), state.base, state.penalty, k, state.gradients + 1)
+        field = refresh(landing, f, x, y, state.field, state.penalty)  # (2)
+        return advanced(self.step_size, state, x=x, tracker=y, field=field)

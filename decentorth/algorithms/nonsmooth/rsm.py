@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, Retractable, RetractableManifold, Riemannian, Streams
 from ..common.method import RetractionName
-from ..common.step_sizes import following, schedule
+from ..common.step_sizes import advanced, schedule
 from .subgradient import Subgradient, iteration_flops
 
 
@@ -50,6 +50,5 @@ class RSM(Subgradient):
     def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RSMState) -> RSMState:
         tangent = problem.constraint.tangent(state.x, problem.gradient(state.x))
         x = problem.constraint.retract(state.x, -state.step_size[:, None, None] * tangent, self.retraction)
-        step_size = following(self.suited(problem).step_size, state)
         flops = state.flops + iteration_flops(problem, problem.shape[1])
-        return RSMState(x, step_size, flops, state.base, state.k + 1, state.gradients + 1)
+        return advanced(self.suited(problem).step_size, state, x=x, flops=flops)

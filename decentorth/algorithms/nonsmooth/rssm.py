@@ -33,7 +33,7 @@ import numpy as np
 from ...protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
 from ...settings import Count, Range
 from ..common.capabilities import can
-from ..common.step_sizes import following, schedule
+from ..common.step_sizes import advanced, schedule
 from .subgradient import Subgradient, iteration_flops
 
 BLOCKS = 5
@@ -120,7 +120,7 @@ class RSSM(Subgradient):
             x = problem.constraint.project(x, "polar")
             cache = _cache(problem, x)
         flops = state.flops + iteration_flops(problem, len(columns))
-        return RSSMState(x, cache, following(method.step_size, state), drift, flops, state.base, k, state.gradients + 1)
+        return advanced(method.step_size, state, x=x, cache=cache, drift=drift, flops=flops)
 
     def division(self, r: int) -> tuple[Index, ...]:
         """The blocks; with ``redraw``, of positions in the order of the columns that an iteration draws.
