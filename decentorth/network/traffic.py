@@ -63,7 +63,7 @@ class Traffic:
         if compiled:
             loops = compiled_tracking()
             self._loop, self._product = loops.accumulate, loops.product
-        if halo.sends:
+        if halo.sends or len(halo.pieces) > 1:
             self._connect(communicator)
 
     def _connect(self, communicator: Communicator) -> None:
@@ -111,7 +111,7 @@ class Traffic:
 
     def gather(self, xs: tuple[Array, ...]) -> list[Sequence[Array]]:
         """For each piece of the halo the arrays of its agents, each contiguous."""
-        if not self.messages:
+        if len(self._blocks) == 1 and not self.messages:
             return [xs]
         self._swap(xs)
         return [xs if received is None else received for received in self._received]

@@ -7,13 +7,15 @@ all agents receive the same bits: the order of the additions is that of the tree
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..numerics.ordered_sums import Csr
 from ..protocols import Array, Index
-from .transport.communicator import Communicator, Exchange
+from .halo import plan
+from .traffic import Traffic
+from .transport.communicator import Communicator
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -51,58 +53,6 @@ def levels(W: csr_array[Any, tuple[int, int]]) -> list[Level]:
     return up + down[::-1]
 
 
-class _Round:
-    """One level on one rank: its buffers, and the requests for those of other ranks."""
-
-    def __init__(self, level: Level, bounds: Index, communicator: Communicator, width: int) -> None:
-        rank = communicator.rank
-        low = bounds[rank]
-        home = [np.searchsorted(bounds, agents, side="right") - 1 for agents in (level.senders, level.receivers)]
-        received = np.flatnonzero(home[1] == rank)
-        self._up = level.up
-        self._receivers = (level.receivers[received] - low).tolist()
-        self._table = np.empty((len(received), width))
-        self._own = [(place, int(level.senders[number] - low)) for place, number in enumerate(received) if home[0][number] == rank]
-        self._incoming: list[tuple[Array, list[int]]] = []
-        self._outgoing: list[tuple[Array, Index]] = []
-        sends, receives = [], []
-        for other in range(communicator.size):
-            places = [place for place, number in enumerate(received) if home[0][number] == other != rank]
-            if places:
-                buffer = np.empty((len(places), width))
-                self._incoming.append((buffer, places))
-                receives.append((other, buffer))
-            sent = level.senders[(home[0] == rank) & (home[1] == other)] - low
-            if other != rank and len(sent):
-                buffer = np.empty((len(sent), width))
-                self._outgoing.append((buffer, sent))
-                sends.append((other, buffer))
-        self.messages, self.bytes = len(sends), sum(buffer.nbytes for _, buffer in sends)
-        self._exchange: Exchange | None = None
-        if sends or receives:
-            self._exchange = communicator.exchange(sends, receives)
-
-    def __call__(self, values: Array) -> float:
-        """Send and receive, in place; the seconds spent waiting for other ranks."""
-        for place, sender in self._own:
-            self._table[place] = values[sender]
-        waited = 0.0
-        if self._exchange is not None:
-            for buffer, rows in self._outgoing:
-                buffer[...] = values[rows]
-            begun = time.perf_counter()
-            self._exchange()
-            waited = time.perf_counter() - begun
-            for buffer, places in self._incoming:
-                self._table[places] = buffer
-        for place, receiver in enumerate(self._receivers):
-            if self._up:
-                values[receiver] += self._table[place]
-            else:
-                values[receiver] = self._table[place]
-        return waited
-
-
 class TreeSum:
     """The exact sum of vectors of one width over all agents, on all of them.
 
@@ -115,11 +65,27 @@ class TreeSum:
     """
 
     def __init__(self, tree: list[Level], bounds: Index, communicator: Communicator, width: int) -> None:
-        self._rounds = [_Round(level, bounds, communicator, width) for level in tree]
+        halos = [plan(_matrix(level, int(bounds[-1])), bounds, communicator.rank) for level in tree]
+        self._rounds = [Traffic(halo, communicator, (width,)) for halo in halos]
+        self._blocks = [halo.blocks for halo in halos]
+        own = halos[0].agents
+        received = [level.receivers[(level.receivers >= own.start) & (level.receivers < own.stop)] - own.start for level in tree]
+        self._replaced = [rows[: 0 if level.up else None] for level, rows in zip(tree, received, strict=True)]
+        """The own agents whose values those of others take the place of, in each round."""
         self.rounds, self.messages = len(tree), sum(len(level.senders) for level in tree)
         self.transport_messages = sum(one.messages for one in self._rounds)
         self.transport_bytes = sum(one.bytes for one in self._rounds)
 
     def __call__(self, values: Array) -> float:
         """Replace each row of ``values``, ``(n_local, width)``, by the sum over all agents; the seconds spent waiting."""
-        return sum([one(values) for one in self._rounds])
+        for traffic, blocks, rows in zip(self._rounds, self._blocks, self._replaced, strict=True):
+            gathered = traffic.gather((values,))
+            values[rows] = 0.0
+            traffic.add(blocks, gathered, 0, values)
+        return sum([one.waited for one in self._rounds])
+
+
+def _matrix(level: Level, n: int) -> Csr:
+    """The messages of a round as a matrix with entries 1, a row for each receiver."""
+    ones, starts = np.ones(len(level.senders)), np.searchsorted(level.receivers, np.arange(n + 1))
+    return Csr(n, n, starts, level.senders, ones, ones)
