@@ -27,7 +27,7 @@ import numpy as np
 
 from ...protocols import Array, Collective, Landing, Problem, Stop
 from ...settings import Condition, Count, Natural, NotNegative, Positive
-from ..common.automatic_steps import landing_scale
+from ..common.automatic_steps import given_or, landing_scale, start
 from ..common.curvature import curvature
 from ..common.fields import landing
 from ..common.method import Method
@@ -214,19 +214,19 @@ class AsynchronousDRFGT(Method):
 
     def _steps(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
         """alpha and lambda ``(n_local,)``, and the gradients spent."""
-        n, spent, scale = len(x0), 0, landing_scale(problem.constraint)
+        scale = landing_scale(problem.constraint)
         automatic = "auto" in (self.step_size, self.penalty)
         limit = 2.0
         if automatic and network.directed:
             limit = network.push_pull_spectrum.limit
         part = min(0.1, limit / 2.0)
-        if self.step_size == "auto":
+
+        def found() -> tuple[Array, int]:
             mean, spent = curvature(problem, network, streams, x0)
             step = min(0.8, 2.0 * limit) / (scale * mean)
             if self.penalty != "auto":
                 step = np.minimum(step, part / (scale * self.penalty))
-        else:
-            step = np.full(n, float(self.step_size))
-        if self.penalty == "auto":
-            return step, part / (scale * step), spent
-        return step, np.full(n, float(self.penalty)), spent
+            return step, spent
+
+        step, spent = start(self.step_size, len(x0), found)
+        return step, given_or(self.penalty, part / (scale * step)), spent

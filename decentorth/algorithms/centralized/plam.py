@@ -22,7 +22,7 @@ import numpy as np
 
 from ...protocols import Array, AugmentedLagrangian, ByProducts, Network, Problem, Streams
 from ...settings import Positive
-from ..common.automatic_steps import start
+from ..common.automatic_steps import given_or, start
 from ..common.curvature import curvature
 from ..common.method import Measuring
 from ..common.schedules import Auto
@@ -82,7 +82,7 @@ class PLAM(Measuring):
         curved = schedule(self.step_size).initial == "auto" and isinstance(constraint, ByProducts) and constraint.solvable
         if self.penalty == "auto" or curved:
             natural, spent = curvature(problem, network, streams, x0, "natural")
-        penalty = natural if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
+        penalty = given_or(self.penalty, natural)
         largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
 
         def automatic() -> tuple[Array, int]:

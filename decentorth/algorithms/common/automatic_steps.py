@@ -79,6 +79,13 @@ def start(step_size: StepSize, n_local: int, automatic: Callable[[], tuple[Array
     return automatic() if given == "auto" else (np.full(n_local, float(given)), 0)
 
 
+def given_or(setting: float | str, automatic: Array) -> Array:
+    """The number of a setting for every agent, like ``automatic``, or that where the setting is auto."""
+    if setting == "auto":
+        return automatic
+    return np.full(len(automatic), float(setting))
+
+
 def curved_step(steep: Steepness, c: float, gap: float) -> Array:
     """The steps ``c / max(L, G)`` ``(n_local,)``, at most ``2 gap / G``, for methods whose points stay on a manifold.
 

@@ -36,7 +36,7 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from ..common.automatic_steps import Order, curved_step, landing_share, limit_beside, penalty_share, tracking_limit
+from ..common.automatic_steps import Order, curved_step, given_or, landing_share, limit_beside, penalty_share, tracking_limit
 from ..common.curvature import steepness
 from ..common.fields import blockwise, refresh
 from ..common.step_sizes import advanced, schedule
@@ -111,22 +111,17 @@ class DESTINY(SafeTracking):
         In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of
         sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
         """
-        steps = schedule(self.step_size)
-        given = None if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
-        order = cast(Order, self.order)
-        if steps.initial == "auto":
-            steep, spent = steepness(problem, network, streams, x0)
-            most = np.maximum(*steep)
-            c = landing_share(problem, self.aim(network.spectrum, order), self.batch_size)
-            base = curved_step(steep, c, 1.0 - network.spectrum.lambda_2)
-            penalty = 2.0 * most
-            if given is not None:
-                base = np.minimum(base, _share(network.spectrum, order) / (2.0 * given + 3.0 * most))
-            base /= steps.most
-        else:
-            base, spent = np.full(len(x0), float(steps.initial)), 0
-            penalty = penalty_share(limit_beside(network, order)) / base
-        return base, penalty if given is None else given, spent
+        steps, order = schedule(self.step_size), cast(Order, self.order)
+        if steps.initial != "auto":
+            base = np.full(len(x0), float(steps.initial))
+            return base, given_or(self.penalty, penalty_share(limit_beside(network, order)) / base), 0
+        steep, spent = steepness(problem, network, streams, x0)
+        most = np.maximum(*steep)
+        c = landing_share(problem, self.aim(network.spectrum, order), self.batch_size)
+        base, penalty = curved_step(steep, c, 1.0 - network.spectrum.lambda_2), given_or(self.penalty, 2.0 * most)
+        if self.penalty != "auto":
+            base = np.minimum(base, _share(network.spectrum, order) / (2.0 * penalty + 3.0 * most))
+        return base / steps.most, penalty, spent
 
 
 def _share(spectrum: Spectrum, order: Order) -> float:

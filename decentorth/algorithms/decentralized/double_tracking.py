@@ -46,6 +46,7 @@ import numpy as np
 
 from ...protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts
 from ...settings import Count, Positive, Probability
+from ..common.automatic_steps import given_or
 from ..common.curvature import power_mean, power_method
 from ..common.fields import blockwise
 from ..common.method import Method
@@ -210,8 +211,7 @@ class DoubleTracking(Method, ABC):
         mean = average(network, problem.gradient(nearest), _ROUGHLY)
         multiplier = 1.5 * constraint.multiplier_norm(nearest, mean, "natural")
         spent = 0
-        if self.penalty == "auto":
-            penalty = self.penalties * multiplier
+        penalty = given_or(self.penalty, self.penalties * multiplier)
         if self.step_size == "auto":
             own, spent = power_method(problem.gradient, streams, x, gradient, solve)
             largest, _ = power_method(problem.local_product, streams, x, product, solve)

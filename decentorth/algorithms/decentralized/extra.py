@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,11 @@ class Extra(Judged):
     on_time: ClassVar[bool] = True
 
     step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
+
+    def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
+        """The state with other steps; u is alpha F at rest, and changes with them."""
+        state.dual[...] *= ratio
+        return state._replace(step_size=step)
 
     def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
         """The constants of growing steps; above 2^(10/6) times the first step a step must prove itself."""

@@ -54,7 +54,6 @@ import numpy as np
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, Spectrum, Streams
-from ..common.fields import refresh
 from ..common.method import Decentralized, Method
 from ..common.schedules import Growing as GrowingStep
 from ..common.step_sizes import GrowingStepSize
@@ -163,6 +162,14 @@ class Judged(Method, ABC):
     def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
         """The constants of the rule, on a network with this spectrum and D."""
 
+    @abstractmethod
+    def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
+        """The state with other steps, ``ratio`` times those before."""
+
+    def penalised(self, problem: Problem[Any], state: Any, penalty: Array) -> Any:
+        """The state with the penalties that follow the steps, if `follows`."""
+        return state._replace(penalty=penalty)
+
     def resolved(self, network: Network) -> Self:
         """This method, with growing steps for automatic ones if several agents on a steady network can judge them."""
         grows = self.step_size == "auto" and self.exact and network.steady and network.n_agents > 1
@@ -199,23 +206,35 @@ class Exact(Judged, Decentralized):
     def exact(self) -> bool:
         return self.batch_size is None
 
+    def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
+        return state._replace(step_size=step, base=step)
+
 
 @cache
 def _limits(method: Judged, spectrum: Spectrum, flooding_rounds: int) -> Limits:
     return method.limits(spectrum, flooding_rounds)
 
 
-class _Heard:
-    """The network for one iteration, which keeps z of the first message and lets the verdicts travel in it."""
+class Through:
+    """The network for one iteration, whose messages carry another number."""
 
-    def __init__(self, network: Network, verdict: Array | None) -> None:
-        self._network, self.verdict = network, verdict
+    def __init__(self, network: Network) -> None:
+        self._network = network
         self.n_agents = network.n_agents
-        self.apart: Array | None = None
 
     @property
     def spectrum(self) -> Spectrum:
+        """The spectrum of the network."""
         return self._network.spectrum
+
+
+class _Heard(Through):
+    """The network that keeps z of the first message and lets the verdicts travel in it."""
+
+    def __init__(self, network: Network, verdict: Array | None) -> None:
+        super().__init__(network)
+        self.verdict = verdict
+        self.apart: Array | None = None
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         xs = (*xs, *push)
@@ -244,8 +263,7 @@ class Around:
     def __init__(self, method: Any) -> None:
         self.method, self.step_size = method, method.step_size
         self.requires, self.requires_set = method.requires, method.requires_set
-        if hasattr(method, "gradient_factor"):
-            self.gradient_factor = method.gradient_factor
+        self.gradient_factor = method.gradient_factor
 
 
 class Growing(Around):
@@ -373,18 +391,11 @@ class Growing(Around):
         """The state with the step of ``p`` instead of that of the exponent ``now``."""
         if now == p.exponent:
             return state
-        fields, multiple = set(state._fields), 2.0 ** (p.exponent / 6.0)
-        step = p.first[:, 0] * multiple
-        state = state._replace(**dict.fromkeys(fields & {"step_size", "base"}, step))
-        if "dual" in fields:
-            state.dual[...] *= 2.0 ** ((p.exponent - now) / 6.0)
-        if not self.method.follows:
-            return state
-        penalty = p.first[:, 1] / multiple
-        if "tracker" in fields:
-            field = refresh(self.method.field, problem, state.x, state.tracker, state.field, penalty)
-            state = state._replace(field=field, gradients=state.gradients + 1)
-        return state._replace(penalty=penalty)
+        multiple, ratio = 2.0 ** (p.exponent / 6.0), 2.0 ** ((p.exponent - now) / 6.0)
+        state = self.method.rescaled(state, p.first[:, 0] * multiple, ratio)
+        if self.method.follows:
+            return self.method.penalised(problem, state, p.first[:, 1] / multiple)
+        return state
 
 
 def _copied(state: Any) -> Any:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...protocols import Array, Landing, Network, Problem, Streams
-from ..common.automatic_steps import landing_scale
+from ..common.automatic_steps import given_or, landing_scale
 from ..common.fields import blockwise, landing
 from ..common.schedules import LandingPenalty
 from .extra import Extra, step_along_landing
@@ -60,10 +60,7 @@ class RFEXTRA(Extra):
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
-        scale = landing_scale(problem.constraint)
-        penalty = 0.1 / (scale * step)
-        if self.penalty != "auto":
-            penalty = np.full(len(x0), float(self.penalty))
+        penalty = given_or(self.penalty, 0.1 / (landing_scale(problem.constraint) * step))
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:

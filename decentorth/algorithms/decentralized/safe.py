@@ -35,10 +35,10 @@ import numpy as np
 from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from ...settings import Positive, Range
 from ..common.automatic_steps import Order
-from ..common.fields import landing
+from ..common.fields import landing, refresh
 from ..common.method import Ordered
 from ..common.schedules import Auto
-from .growing_steps import Around, Exact, Limits, most_tracking
+from .growing_steps import Around, Exact, Limits, Through, most_tracking
 from .tracking import PenalisedState
 
 LAST = 1100
@@ -100,6 +100,10 @@ class SafeTracking(Exact, Ordered):
     def follows(self) -> bool:
         return self.penalty == "auto"
 
+    def penalised(self, problem: Problem[Any], state: Any, penalty: Array) -> Any:
+        field = refresh(self.field, problem, state.x, state.tracker, state.field, penalty)
+        return state._replace(field=field, penalty=penalty, gradients=state.gradients + 1)
+
     def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
         order = cast(Order, self.order)
         if order == "adapt-then-combine":
@@ -151,17 +155,12 @@ class Safe(Around):
             state.penalty[agents] = np.ldexp(state.penalty[agents], n)
 
 
-class _Alike:
+class _Alike(Through):
     """The network restricted to edges between agents of equal label, and the largest label that each agent has received."""
 
     def __init__(self, network: Network, label: Array) -> None:
-        self._network, self._label = network, label
-        self.n_agents = network.n_agents
-        self.heard = label
-
-    @property
-    def spectrum(self) -> Spectrum:
-        return self._network.spectrum
+        super().__init__(network)
+        self.heard = self._label = label
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         for _ in range(rounds):

@@ -32,6 +32,7 @@ import numpy as np
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Network, SplitFeatures, Streams
 from ...settings import Positive, Probability
+from ..common.automatic_steps import given_or
 from ..common.method import Method
 from ..common.mixing import fewest_rounds, mix
 from ..common.schedules import Auto
@@ -94,7 +95,7 @@ class TrackedLanding(Method):
             shares = np.minimum(0.5, 0.6 * gap * largest / _own_eigenvalue(problem, network, streams))
             halves = (not network.sums_exactly) + (not problem.plain)
             steps = 0.5**halves * shares / (spread * largest)
-        penalties = 0.25 * largest if self.penalty == "auto" else np.full(len(x0), self.penalty)
+        penalties = given_or(self.penalty, 0.25 * largest)
         tracker = _first_mixed(network, field)
         sizes, vectors = np.linalg.eigh(_constraint(problem, tracker))
         sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])

@@ -27,6 +27,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Signature, Streams
 from ...settings import Positive
+from ..common.automatic_steps import given_or, start
 from ..common.curvature import steepest
 from ..common.method import SingleAgentMethod
 from ..common.schedules import Auto
@@ -70,14 +71,9 @@ class JADMM(SingleAgentMethod):
     schedule: Literal["constant", "published"] = "constant"
 
     def init(self, problem: Problem[Signature], network: Network, streams: Streams, x0: Array) -> JADMMState:
-        if self.curvature == "auto":
-            curvature, spent = steepest(problem, streams, x0)
-        else:
-            curvature, spent = np.full(1, float(self.curvature)), 0
-        if self.penalty != "auto":
-            penalty = np.full(1, float(self.penalty))
-        else:
-            penalty = 0.3 * curvature if self.schedule == "constant" else np.full(1, PUBLISHED)
+        curvature, spent = start(self.curvature, 1, lambda: steepest(problem, streams, x0))
+        automatic = {"constant": 0.3 * curvature, "published": np.full(1, PUBLISHED)}
+        penalty = given_or(self.penalty, automatic[self.schedule])
         zero = np.zeros_like(x0)
         y = problem.constraint.signs[:, None] * x0
         return JADMMState(x0.copy(), y, zero, zero.copy(), penalty, curvature, 0, spent)

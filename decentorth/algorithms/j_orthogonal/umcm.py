@@ -29,7 +29,7 @@ import numpy as np
 
 from ...protocols import Array, HessianProducts, Network, Problem, Signature, Streams, TraceForm
 from ...settings import Positive
-from ..common.automatic_steps import start
+from ..common.automatic_steps import given_or
 from ..common.curvature import steepest
 from ..common.method import SingleAgentMethod
 from ..common.schedules import Auto, BarzilaiBorwein, Constant
@@ -92,23 +92,17 @@ class UMCM(SingleAgentMethod):
         return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein())
 
     def init(self, problem: CurvedProblem, network: Network, streams: Streams, x0: Array) -> UMCMState:
-        step_size, spent = self.resolved(network).step_size, 0
+        steps, spent, own = schedule(self.resolved(network).step_size), 0, np.zeros(1)
+        if "auto" in (self.penalty, steps.initial):
+            own, spent = steepest(problem, streams, x0)
+        penalty, size = given_or(self.penalty, 3.0 * own), np.linalg.norm(x0, 2, axis=(-2, -1))
         if self.penalty == "auto":
-            lipschitz, spent = steepest(problem, streams, x0)
-            penalty = 3.0 * lipschitz
-        else:
-            penalty = np.full(1, float(self.penalty))
-
+            own = penalty / 3.0
         # the curvature of the quadratic term is at most 4 beta ||x||_2^2
-        def automatic() -> tuple[Array, int]:
-            own, more = (penalty / 3.0, 0) if self.penalty == "auto" else steepest(problem, streams, x0)
-            size = np.linalg.norm(x0, 2, axis=(-2, -1))
-            return 1.0 / (2.0 * own + 4.0 * penalty * size * size), more
-
-        base, more = start(step_size, 1, automatic)
+        base = given_or(steps.initial, 1.0 / (2.0 * own + 4.0 * penalty * size * size))
         field = _field(problem, x0, penalty)
         squares = field * field if self.optimizer == "adagrad" else np.empty((1, 0, 0))
-        return UMCMState(x0.copy(), field, squares, base * schedule(step_size).scale(0), base, penalty, 0, spent + more + 1)
+        return UMCMState(x0.copy(), field, squares, base * steps.scale(0), base, penalty, 0, spent + 1)
 
     def step(self, problem: CurvedProblem, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
         k = state.k + 1
