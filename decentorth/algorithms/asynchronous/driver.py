@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from ...protocols import Index
 from .agent import Agent
-from .log import entry
 
 
 class Driver:
@@ -43,7 +44,7 @@ class Driver:
     def write(self, number: int, versions: Sequence[int]) -> list[int]:
         """Write an activation to the agent's log; the versions that it used before."""
         before, self.used[number] = self.used[number], list(versions)
-        self.logs[number] += entry(before, versions)
+        self.logs[number] += np.array(versions, "<i8").tobytes()
         return before
 
     def checkpoints(self, rows: Index) -> list[Index]:

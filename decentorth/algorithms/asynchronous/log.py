@@ -1,8 +1,7 @@
-"""Logs of the versions that agents used, about one byte for each activation and in-edge, and their file; agents' checkpoints.
+"""Logs of the versions that agents used, and their file; agents' checkpoints.
 
-An activation's entry is, for each in-edge in order, the increase of the version since the last activation, in one byte; 255 means
-that eight bytes with the increase follow. The file is one line of JSON, the header, and then the logs of all agents in their order.
-An agent's checkpoint is a header and int64 words.
+An activation's entry is the version of each in-edge in order, an int64 word. The file is one line of JSON, the header, and then the
+logs of all agents in their order. An agent's checkpoint is a header and int64 words.
 
 Nothing in a file is executed, and sizes, the SHA-256 and the versions are checked before anything is computed from it.
 """
@@ -26,9 +25,9 @@ from ...protocols import Index
 from .agent import Agent
 from .schedule import Graph, repeated
 
-_ESCAPE = 255
 _HEADER_BYTES = 1 << 20
-_FORMAT = 1
+_FORMATS = {"log": 2, "agent": 1}
+"""The number of the present format of each kind of file."""
 _BEGINNING = b'{"decentorth log": '
 
 
@@ -39,43 +38,15 @@ class Recorded(NamedTuple):
     logs: tuple[bytes, ...]
 
 
-def entry(before: Sequence[int], now: Sequence[int]) -> bytes:
-    """The entry of an activation that used the versions ``now``, after those in ``before``."""
-    increases = [b - a for a, b in zip(before, now, strict=True)]
-    if all(0 <= one < _ESCAPE for one in increases):
-        return bytes(increases)
-    found = bytearray()
-    for one in increases:
-        if one < _ESCAPE:
-            found.append(one)
-        else:
-            found += bytes([_ESCAPE]) + one.to_bytes(8, "little")
-    return bytes(found)
-
-
 def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> Index:
     """The versions ``(activations, degree)`` of an agent's log.
 
-    A ValueError for another number of entries, or versions beyond ``last``, those that each in-neighbour sent last.
+    A ValueError for another number of entries, or versions that fall, or are beyond ``last``, which each in-neighbour sent last.
     """
-    if not activations * degree <= len(log) <= 9 * activations * degree:
+    if len(log) != 8 * activations * degree:
         raise ValueError(f"{len(log)} bytes cannot be {activations} activations with {degree} neighbours")
-    if _ESCAPE not in log:
-        steps = np.frombuffer(log, np.uint8).astype(np.int64)
-    else:
-        found, place = [], 0
-        while place < len(log):
-            one, place = log[place], place + 1
-            if one == _ESCAPE:
-                one, place = int.from_bytes(log[place : place + 8], "little"), place + 8
-            found.append(one)
-        if max(found) > max(last):
-            raise ValueError("a version is used that was never sent")
-        steps = np.array(found, dtype=np.int64)
-    if len(steps) != activations * degree:
-        raise ValueError(f"it has {len(steps)} versions, not {activations} for each of {degree} neighbours")
-    versions: Index = np.add.accumulate(steps.reshape(activations, degree), axis=0)
-    if activations and any(used > sent for used, sent in zip(versions[-1].tolist(), last, strict=True)):
+    versions = np.frombuffer(log, "<i8").astype(np.int64).reshape(activations, degree)
+    if (np.diff(versions, axis=0, prepend=0) < 0).any() or (versions > np.array(last)).any():
         raise ValueError("a version is used that was never sent")
     return versions
 
@@ -100,7 +71,7 @@ def _is_log(path: str) -> bool:
 
 def write(path: str, body: bytes, header: Mapping[str, Any], kind: str = "log") -> None:
     """Write all agents' logs, or another kind of file, under a temporary name that is then changed."""
-    facts = {f"decentorth {kind}": _FORMAT, **header, "sha256": hashlib.sha256(body).hexdigest()}
+    facts = {f"decentorth {kind}": _FORMATS[kind], **header, "sha256": hashlib.sha256(body).hexdigest()}
     part = _part(path)
     try:
         with part.open("wb") as file:
@@ -128,7 +99,7 @@ def _read(path: str | os.PathLike[str], kind: str, what: str, sizes: Callable[[M
             header = json.loads(line)
         except (ValueError, RecursionError):
             header = None
-        if not isinstance(header, dict) or header.get(f"decentorth {kind}") != _FORMAT:
+        if not isinstance(header, dict) or header.get(f"decentorth {kind}") != _FORMATS[kind]:
             raise ValueError(f"{path} is no {what}")
         body = os.fstat(file.fileno()).st_size - len(line)
         if sizes(header) != body:
