@@ -157,35 +157,28 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
     return bounds
 
 
-def plan(W: Csr | csr_array, bounds: Index, rank: int) -> Halo:
-    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W's columns are sorted, and it is symmetric
-    unless it has ``push``."""
+def plan(W: Csr, bounds: Index, rank: int) -> Halo:
+    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W's columns are sorted."""
     low, high = int(bounds[rank]), int(bounds[rank + 1])
     first, last = int(W.indptr[low]), int(W.indptr[high])
-    indices, data = W.indices[first:last].astype(np.int64), W.data[first:last]
+    indices, data = W.indices[first:last], W.data[first:last]
     owner = np.searchsorted(bounds, indices, side="right") - 1
     row_of = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(W.indptr[low : high + 1]))
-    push: Array | None = getattr(W, "push", None)
-    pieces, sends = [], []
+    pieces = []
     for source in np.union1d(np.unique(owner), [rank]):
         chosen = owner == source
         columns = indices[chosen]
+        needed = np.unique(columns)
         if source == rank:
             needed = np.arange(low, high, dtype=np.int64)
-        else:
-            needed = np.unique(columns)
-            if push is None:
-                # W is symmetric: a rank sends where it receives
-                sends.append(Send(int(source), np.unique(row_of[chosen])))
         indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
         block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), data[chosen])
-        if push is not None:
-            block = block._replace(push=push[first:last][chosen])
+        if W.push is not None:
+            block = block._replace(push=W.push[first:last][chosen])
         pieces.append(Piece(int(source), needed, block))
-    if push is not None:
-        sent = np.flatnonzero((W.indices >= low) & (W.indices < high))
-        receiver = np.searchsorted(bounds, entry_rows(W)[sent], side="right") - 1
-        others = [int(target) for target in np.unique(receiver) if target != rank]
-        sends = [Send(target, np.unique(W.indices[sent[receiver == target]].astype(np.int64)) - low) for target in others]
+    sent = np.flatnonzero((W.indices >= low) & (W.indices < high))
+    receiver = np.searchsorted(bounds, entry_rows(W)[sent], side="right") - 1
+    others = [int(target) for target in np.unique(receiver) if target != rank]
+    sends = [Send(target, np.unique(W.indices[sent[receiver == target]]) - low) for target in others]
     own = next(number for number, piece in enumerate(pieces) if piece.source == rank)
     return Halo(slice(low, high), tuple(pieces), tuple(sends), own)

@@ -10,7 +10,7 @@ only `DeviceArray.host`, ``float``, ``bool`` and ``tolist`` bring numbers to the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -152,6 +152,12 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         device = self.tensor.device
         return found if found.device == device else torch.full((), value, dtype=found.dtype, device=device)
 
+    def _given(self, value: Any) -> Any:
+        """An argument of a function: arrays and real numbers as tensors on this device, also in a list."""
+        if isinstance(value, list | tuple):
+            return [self._given(one) for one in value]
+        return self._there(value) if isinstance(value, DeviceArray | np.ndarray | float) else value
+
     def _key(self, key: Any) -> tuple[Any, list[int]]:
         """An index for PyTorch, and the axes of the result to reverse: PyTorch has no slices with steps below 0."""
         keys = key if isinstance(key, tuple) else (key,)
@@ -177,8 +183,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         if out is not None:
             function(*tensors, out=out[0].tensor)
             return out[0]
-        found = function(*tensors)
-        return tuple(map(DeviceArray, found)) if isinstance(found, tuple) else DeviceArray(found.contiguous())
+        return _arrays(function(*tensors))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         own = _FUNCTIONS.get(function)
@@ -223,24 +228,8 @@ def _where(own: DeviceArray, condition: Any, yes: Any, no: Any) -> DeviceArray:
     return DeviceArray(torch.where(own._there(condition), real._there(yes), real._there(no)).contiguous())
 
 
-def _clip(own: DeviceArray, x: Any, low: Any, high: Any) -> DeviceArray:
-    return DeviceArray(torch.clamp(own._there(x), own._there(low), own._there(high)))
-
-
-def _stack(own: DeviceArray, arrays: Sequence[Any], axis: int = 0) -> DeviceArray:
-    return DeviceArray(torch.stack([own._there(one) for one in arrays], dim=axis))
-
-
-def _repeat(own: DeviceArray, x: DeviceArray, times: int, axis: int) -> DeviceArray:
-    return DeviceArray(x.tensor.repeat_interleave(times, dim=axis))
-
-
 def _flatnonzero(own: DeviceArray, x: DeviceArray) -> DeviceArray:
     return DeviceArray(torch.nonzero(x.tensor.reshape(-1)).reshape(-1))
-
-
-def _searchsorted(own: DeviceArray, table: Any, x: Any) -> DeviceArray:
-    return DeviceArray(torch.searchsorted(own._tensor(table), own._tensor(x)))
 
 
 def _vdot(own: DeviceArray, x: Any, y: Any) -> DeviceArray:
@@ -253,24 +242,19 @@ def _svd(own: DeviceArray, x: DeviceArray, full_matrices: bool = True, compute_u
     return tuple(map(DeviceArray, torch.linalg.svd(x.tensor, full_matrices=full_matrices)))
 
 
-def _norm(own: DeviceArray, x: DeviceArray, order: Any = None, axis: Any = None) -> DeviceArray:
-    if order == 2 and isinstance(axis, tuple):
-        return DeviceArray(torch.linalg.matrix_norm(x.tensor, 2, dim=axis))
-    return DeviceArray(torch.linalg.vector_norm(x.tensor, 2 if order is None else order, dim=axis))
+def _same(function: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's function that does what NumPy's does; axes have another name."""
 
-
-def _diagonal(own: DeviceArray, x: DeviceArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DeviceArray:
-    return DeviceArray(torch.diagonal(x.tensor, offset, axis1, axis2))
-
-
-def _all(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one array, whose result is an array or several."""
-
-    def called(own: DeviceArray, x: DeviceArray, *more: Any) -> Any:
-        found = function(x.tensor, *more)
-        return tuple(map(DeviceArray, found)) if isinstance(found, tuple) else DeviceArray(found)
+    def called(own: DeviceArray, *given: Any, **named: Any) -> Any:
+        found = function(*map(own._given, given), **{name.replace("axis", "dim"): value for name, value in named.items()})
+        return _arrays(found)
 
     return called
+
+
+def _arrays(found: Any) -> Any:
+    """A tensor as an array, or several."""
+    return DeviceArray(found.contiguous()) if isinstance(found, torch.Tensor) else tuple(map(DeviceArray, found))
 
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
@@ -279,20 +263,20 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.full_like: _like(torch.full),
     np.copyto: _copyto,
     np.where: _where,
-    np.clip: _clip,
-    np.stack: _stack,
-    np.repeat: _repeat,
+    np.clip: _same(torch.clamp),
+    np.stack: _same(torch.stack),
+    np.repeat: _same(torch.repeat_interleave),
     np.flatnonzero: _flatnonzero,
-    np.searchsorted: _searchsorted,
+    np.searchsorted: _same(torch.searchsorted),
     np.vdot: _vdot,
-    np.diagonal: _diagonal,
+    np.diagonal: _same(torch.diagonal),
     np.linalg.svd: _svd,
-    np.linalg.norm: _norm,
-    np.linalg.cholesky: _all(torch.linalg.cholesky),
-    np.linalg.inv: _all(torch.linalg.inv),
-    np.linalg.eigh: _all(torch.linalg.eigh),
-    np.linalg.eigvalsh: _all(torch.linalg.eigvalsh),
-    np.linalg.qr: _all(torch.linalg.qr),
+    np.linalg.norm: _same(torch.linalg.norm),
+    np.linalg.cholesky: _same(torch.linalg.cholesky),
+    np.linalg.inv: _same(torch.linalg.inv),
+    np.linalg.eigh: _same(torch.linalg.eigh),
+    np.linalg.eigvalsh: _same(torch.linalg.eigvalsh),
+    np.linalg.qr: _same(torch.linalg.qr),
 }
 
 

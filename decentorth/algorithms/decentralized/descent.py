@@ -6,6 +6,7 @@ order a of a minimiser and of each other; with diminishing steps they approach o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +33,12 @@ def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) ->
     return 1.0 + effective(network.spectrum, rounds, chebyshev).lambda_min
 
 
+def begun(step_size: StepSize, x0: Array, automatic: Callable[[], tuple[Array, int]]) -> DescentState:
+    """The state at the start, with given or ``automatic`` steps."""
+    base, spent = start(step_size, len(x0), automatic)
+    return DescentState(x0.copy(), base * schedule(step_size).scale(0), base, 0, spent)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Descent(Mixing):
     """Decentralized gradient descent on a manifold. Automatic first steps are half the `descent_limit`."""
@@ -43,5 +50,4 @@ class Descent(Mixing):
             largest = 0.5 * descent_limit(network, self.rounds, self.chebyshev)
             return agreed(problem, network, streams, x0, largest, 1.6, rounds=self.rounds, chebyshev=self.chebyshev)
 
-        base, spent = start(self.step_size, len(x0), automatic)
-        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)
+        return begun(self.step_size, x0, automatic)

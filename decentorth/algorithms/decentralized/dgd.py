@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
-from ..common.automatic_steps import start
 from ..common.fields import blockwise, soft
 from ..common.method import Soft
 from ..common.shared_step import agreed
-from ..common.step_sizes import StepSize, advanced, schedule
-from .descent import DescentState, descent_limit
+from ..common.step_sizes import StepSize, advanced
+from .descent import DescentState, begun, descent_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +45,7 @@ class DGD(Soft):
             share = 0.5 if self.penalty == 0.0 else 0.5 / 3.0
             return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=2.0 / 3.0 * self.penalty)
 
-        base, spent = start(self.step_size, len(x0), automatic)
-        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)
+        return begun(self.step_size, x0, automatic)
 
     def step(self, problem: Problem[object], network: Network, streams: Streams, state: DescentState) -> DescentState:
         (mixed,) = network.mix(state.x)

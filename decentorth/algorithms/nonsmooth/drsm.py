@@ -26,11 +26,10 @@ from typing import ClassVar
 import numpy as np
 
 from ...protocols import Array, Network, Problem, Recommends, Streams
-from ..common.automatic_steps import start
 from ..common.mixing import average
 from ..common.schedules import Geometric
 from ..common.step_sizes import StepSize, schedule
-from ..decentralized.descent import DescentState
+from ..decentralized.descent import DescentState, begun
 from ..decentralized.drsgd import DRSGD
 from .subgradient import steepness
 
@@ -60,8 +59,7 @@ class DRSM(DRSGD):
         return replace(self, step_size=Geometric(ratio=min(round(ratio, 6), 1.0 - 1e-6)))
 
     def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
-        base, spent = start(self.step_size, len(x0), lambda: _automatic(problem, network, x0))
-        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)
+        return begun(self.step_size, x0, lambda: _automatic(problem, network, x0))
 
 
 def _automatic(problem: Problem[object], network: Network, x0: Array) -> tuple[Array, int]:

@@ -106,10 +106,8 @@ def landing_change(
     Array
         The new field, in ``old``.
     """
-    form = problem.row_form() if hasattr(problem, "row_form") else None
-    if form is not None:
-        a, b, twice = form
-        _landing_change(a, b, twice, NOTHING, x, y, old, penalty, alpha, tracker)
+    if hasattr(problem, "row_form") and (form := problem.row_form()) is not None:
+        _landing_change(*form, NOTHING, x, y, old, penalty, alpha, tracker)
         return old
     if len(alpha):
         x -= alpha[:, None, None] * tracker
