@@ -353,24 +353,6 @@ def test_the_mean_of_what_deepca_tracks_is_the_mean_product(rounds: Any) -> None
     assert max(naive.infeasibility(x) for x in state.x) < 1e-14
 
 
-@pytest.mark.slow
-def test_the_signs_of_the_paper_can_lose_a_column() -> None:
-    """Columns turned towards the start: where one passes at right angles to it, some agents turn it and some do not. With a
-    positive diagonal of R all of 20 starts find the eigenspace."""
-    n, r = 10, 5
-    data = unlike(n, 20, 0)
-    W = tp.uniform_weights(tp.ring(n), 0.8)
-    _, top = eigenspace(data, r)
-    problem = PCA(data, r)
-    for seed in range(20):
-        result = solve(problem, DeEPCA(), W, x0=problem.start(seed), iterations=300, rows=2)
-        assert farthest(result.x, top) < 1e-6
-    covariances = [a.T @ a / len(a) for a in data]
-    rounds = DeEPCA().resolved(Network(W)).rounds
-    published = rivals.deepca(covariances, rivals.chebyshev(W.toarray(), int(rounds)), problem.start(5), 300)
-    assert farthest(published.x[-1], top) > 1e-2
-
-
 def test_automatic_rounds_are_the_fewest_that_leave_a_twentieth() -> None:
     for graph in GRAPHS:
         network = Network(GRAPHS[graph](9))

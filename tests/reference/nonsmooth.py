@@ -62,11 +62,6 @@ def l1_subgradient(a: Array, x: Array) -> Array:
     return a.T @ np.sign(a @ x)
 
 
-def row_norms_value(a: Array, x: Array) -> float:
-    """``(1/m) sum_j ||x^T a_j||``."""
-    return float(np.mean([np.sqrt(np.sum((x.T @ row) ** 2)) for row in a]))
-
-
 def row_norms_subgradient(a: Array, x: Array) -> Array:
     """``(1/m) sum_j a_j (x^T a_j)^T / ||x^T a_j||``."""
     terms = [np.outer(row, x.T @ row) / np.sqrt(np.sum((x.T @ row) ** 2)) for row in a]

@@ -45,11 +45,6 @@ def derivative(f: object, step: float = 1e-6) -> float:
     return float((f(step) - f(-step)) / (2 * step))
 
 
-def test_the_decomposition_is_feasible() -> None:
-    x = factor() @ naive.hyperbolic(RNG.standard_normal(Q), P, Q) @ factor().T
-    np.testing.assert_allclose(x.T @ J @ x, J, atol=1e-13)
-
-
 def test_slopes_of_the_factors() -> None:
     U, V, mu = factor(), factor(), RNG.standard_normal(Q)
 
@@ -63,13 +58,6 @@ def test_slopes_of_the_factors() -> None:
         assert derivative(lambda t, A=A: at(U, V @ expm(t * A), mu)) == pytest.approx((two * A).sum(), rel=1e-7)
         d = RNG.standard_normal(Q)
         assert derivative(lambda t, d=d: at(U, V, mu + t * d)) == pytest.approx(slope @ d, rel=1e-7)
-
-
-def test_cayley_is_orthogonal_and_of_second_order() -> None:
-    U, A = factor(), naive.blocks(naive.skew(RNG.standard_normal((N, N))), P)
-    np.testing.assert_allclose(naive.cayley(U, A).T @ naive.cayley(U, A), np.eye(N), atol=1e-14)
-    far, near = (np.linalg.norm(naive.cayley(U, t * A) - U @ expm(-t * A)) for t in (1e-2, 1e-3))
-    assert np.log10(far / near) == pytest.approx(3.0, abs=0.05)
 
 
 def test_each_update_of_admm_is_a_minimiser() -> None:

@@ -242,31 +242,6 @@ def test_one_of_the_nearest_points_where_there_are_several(shape: tuple[int, int
     np.testing.assert_allclose(norm(y - found), least, rtol=1e-13, atol=1e-14 * np.sqrt(d))
 
 
-@pytest.mark.parametrize("name", ["qr", "cholesky-qr"])
-def test_qr_without_full_rank_is_feasible(name: Retraction) -> None:
-    x = feasible((6, 3))
-    v = -x.copy()
-    v[1, :, 1:] = 0.0
-    reached = Stiefel(6, 3).retract(x, v, name)
-    np.testing.assert_array_less(Stiefel(6, 3).feasibility(reached), 1e-14)
-
-
-@pytest.mark.parametrize("shape", [(6, 3), (5, 5), (7, 1), (50, 20)])
-def test_pymanopt_agrees(shape: tuple[int, int]) -> None:
-    """Tangent projection, Riemannian gradient, both retractions."""
-    ours, x = Stiefel(*shape), feasible(shape)
-    theirs: dict[str, Any] = {kind: pymanopt.manifolds.Stiefel(*shape, k=N, retraction=kind) for kind in ("qr", "polar")}
-    g = np.random.default_rng(7).standard_normal(x.shape)
-    np.testing.assert_allclose(ours.tangent(x, g), theirs["qr"].projection(x, g), atol=1e-14)
-    np.testing.assert_allclose(ours.tangent(x, g), theirs["qr"].euclidean_to_riemannian_gradient(x, g), atol=1e-14)
-    for length in (1e-6, 1e-2, 0.3, 2.0):
-        v = length * tangents(x)
-        for kind, names in {"qr": ("qr", "cholesky-qr"), "polar": get_args(Polar)}.items():
-            expected = theirs[kind].retraction(x, v)
-            for name in names:
-                np.testing.assert_allclose(ours.retract(x, v, name), expected, atol=1e-14 * (1 + length))
-
-
 def test_unknown_names_are_refused() -> None:
     x: Any = feasible((4, 2))
     expected = "retraction must be one of polar, polar-svd, polar-eigh, qr, cholesky-qr, got 'exponential'"

@@ -115,20 +115,6 @@ def test_the_dissolving_field_is_the_gradient_of_the_penalty_function() -> None:
     np.testing.assert_allclose(found, difference, atol=1e-9)
 
 
-def test_the_landing_image_with_the_inverse_is_the_field_psi_br() -> None:
-    """Psi-br of paper 003, (12), and beside it the gradient of the penalty in the metric of B; its parts are orthogonal there."""
-    rng = np.random.default_rng(2)
-    root = rng.standard_normal((6, 6))
-    B, x, g = root @ root.T, 0.3 * rng.standard_normal((6, 2)), rng.standard_normal((6, 2))
-    inverse, gap = np.linalg.inv(B), x.T @ B @ x - np.eye(2)
-    psi = inverse @ reference.field("psi-br", 0.0, x, g, B @ x)
-    skew = inverse @ g @ x.T - x @ g.T @ inverse
-    np.testing.assert_allclose(psi, skew @ B @ x, rtol=1e-10, atol=1e-10)
-    pull = inverse @ reference.field("psi-br", 0.5, x, np.zeros_like(g), B @ x)
-    np.testing.assert_allclose(pull, x @ gap, rtol=1e-9, atol=1e-12)
-    assert abs(np.sum(psi * (B @ pull))) < 1e-10 * norm(psi) * norm(B @ pull)
-
-
 @pytest.mark.parametrize("kind", METHODS)
 @every_problem
 def test_means_of_the_trackers_are_the_means(name: str, kind: reference.Method) -> None:
