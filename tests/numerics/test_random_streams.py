@@ -49,27 +49,6 @@ def test_integers_are_the_words_of_philox() -> None:
     assert found.tolist() == [word * 1000 >> 32 for word in words[:size]]
 
 
-@pytest.mark.parametrize("high", [2, 10, 97])
-def test_integers_are_uniform(high: int) -> None:
-    """Chi-square over agents, positions and iterations together and over each alone, no p-value below 1e-4."""
-    streams = CounterStreams(12, slice(0, 50))
-    drawn = np.stack([streams.integers("batch", k, 40, high) for k in range(40)])
-    assert drawn.min() == 0
-    assert drawn.max() == high - 1
-    for sample in (drawn, drawn[7], drawn[:, 7], drawn[:, :, 7]):
-        assert stats.chisquare(np.bincount(sample.ravel(), minlength=high)).pvalue > 1e-4
-
-
-def test_neighbouring_draws_are_independent() -> None:
-    """Pairs of neighbours in position, agent and iteration fill the 8 x 8 table evenly."""
-    streams = CounterStreams(3, slice(0, 60))
-    drawn = np.stack([streams.integers("start", k, 30, 8) for k in range(20)])
-    for axis in range(3):
-        first, second = np.delete(drawn, -1, axis), np.delete(drawn, 0, axis)
-        pairs = np.bincount((8 * first + second).ravel(), minlength=64)
-        assert stats.chisquare(pairs).pvalue > 1e-4
-
-
 def test_draws_do_not_depend_on_who_shares_a_process() -> None:
     whole = CounterStreams(5, slice(0, 12))
     high = np.arange(1, 13) * 100

@@ -16,6 +16,7 @@ from decentorth.protocols import Array, Direction, Retraction
 from decentorth.sets import Euclidean, GeneralizedStiefel, Product, SampleCovariance, Stiefel
 from tests.reference import generalized as naive
 from tests.support.generalized import spectral
+from tests.support.sets import Box, feasible, gaussian, norm
 
 SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (60, 52)]
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
@@ -34,31 +35,11 @@ def manifold(shape: tuple[int, int], condition: float = 100.0) -> tuple[Generali
     return GeneralizedStiefel(B, shape[1]), B
 
 
-def gaussian(shape: tuple[int, int], seed: int = 0, n: int = N) -> Array:
-    """``(n, n_rows, p)``, away from the manifold."""
-    return np.random.default_rng(seed).standard_normal((n, *shape))
-
-
-def feasible(there: Any, seed: int = 1, n: int = N) -> Array:
-    rng = np.random.default_rng(seed)
-    return np.stack([there.random(rng) for _ in range(n)])
-
-
 def near(there: Any, size: float, seed: int = 2) -> Array:
     """Points at a distance from the manifold."""
     x = feasible(there)
     points: Array = x + size * gaussian(there.shape, seed) * np.abs(x).max()
     return points
-
-
-def norm(a: Array) -> Array:
-    """``(n,)``: Frobenius norms."""
-    root: Array = np.sqrt((a * a).sum((-2, -1)))
-    return root
-
-
-def transposed(a: Array) -> Array:
-    return a.swapaxes(-1, -2)
 
 
 class Inverse(scipy.sparse.linalg.LinearOperator):
@@ -290,8 +271,8 @@ def test_tangent_vectors(shape: tuple[int, int]) -> None:
     g, h = gaussian(shape), gaussian(shape, seed=5)
     for x in (feasible(there), near(there, 0.1)):
         xi = there.tangent(x, g)
-        product = transposed(x) @ B @ xi
-        np.testing.assert_allclose(product + transposed(product), 0, atol=1e-11 * np.abs(x).max())
+        product = x.swapaxes(-1, -2) @ B @ xi
+        np.testing.assert_allclose(product + product.swapaxes(-1, -2), 0, atol=1e-11 * np.abs(x).max())
         np.testing.assert_allclose(there.tangent(x, xi), xi, atol=1e-11)
         np.testing.assert_allclose((xi * h).sum((-2, -1)), (g * there.tangent(x, h)).sum((-2, -1)), rtol=1e-8, atol=1e-11)
         if shape[1] < 20:
@@ -307,8 +288,8 @@ def test_natural_gradient(shape: tuple[int, int]) -> None:
     z, image = there.natural_gradient(x, g)
     np.testing.assert_allclose(z, [naive.natural_gradient(B, *pair) for pair in zip(x, g, strict=True)], rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(image, B @ z, atol=1e-12 * np.abs(x).max() * np.abs(g).max())
-    product = transposed(x) @ B @ z
-    np.testing.assert_allclose(product + transposed(product), 0, atol=1e-10 * np.abs(x).max())
+    product = x.swapaxes(-1, -2) @ B @ z
+    np.testing.assert_allclose(product + product.swapaxes(-1, -2), 0, atol=1e-10 * np.abs(x).max())
     v = there.tangent(x, gaussian(shape, seed=5))
     np.testing.assert_allclose((image * v).sum((-2, -1)), (g * v).sum((-2, -1)), rtol=1e-8, atol=1e-9)
 
@@ -441,7 +422,7 @@ def inside(there: GeneralizedStiefel, rng: np.random.Generator, infeasibility: A
     spread = rng.standard_normal((len(infeasibility), p))
     spread *= (infeasibility / np.sqrt((spread * spread).sum(-1)))[:, None]
     rotation, _ = np.linalg.qr(rng.standard_normal((len(infeasibility), p, p)))
-    x: Array = feasible(there, n=len(infeasibility)) @ (rotation * np.sqrt(1 + spread)[:, None, :]) @ transposed(rotation)
+    x: Array = feasible(there, n=len(infeasibility)) @ (rotation * np.sqrt(1 + spread)[:, None, :]) @ rotation.swapaxes(-1, -2)
     return x
 
 
@@ -637,21 +618,14 @@ def test_safe_steps_of_a_product_stay_inside() -> None:
     np.testing.assert_allclose(both.feasibility(x - step[:, None, None] * field), eps, atol=1e-12, rtol=0)
 
 
-class Box:
+class Wide(Box):
     """A set without capabilities."""
 
     shape = (3, 2)
 
-    def feasibility(self, x: Array) -> Array:
-        excess: Array = np.maximum(np.abs(x) - 1.0, 0.0).max((-2, -1))
-        return excess
-
-    def random(self, rng: np.random.Generator) -> Array:
-        return rng.uniform(-1.0, 1.0, self.shape)
-
 
 def test_a_product_can_do_what_all_its_parts_can() -> None:
-    general, plain, space, box = GeneralizedStiefel(matrix(5), 2), Stiefel(4, 2), Euclidean(3, 2), Box()
+    general, plain, space, box = GeneralizedStiefel(matrix(5), 2), Stiefel(4, 2), Euclidean(3, 2), Wide()
     abilities: dict[Any, tuple[Any, ...]] = {
         protocols.ConstraintSet: (general, plain, space, box),
         protocols.Projection: (general, plain, space),

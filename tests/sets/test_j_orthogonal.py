@@ -135,7 +135,3 @@ def test_signs_are_checked(signs: list[float], message: str) -> None:
 def test_signatures_are_checked(p: int, q: int) -> None:
     with pytest.raises(ValueError, match="one of them at least, got p = "):
         JOrthogonal(p, q)
-
-
-def test_names() -> None:
-    assert [repr(case) for case in SETS.values()] == ["J(4, 3)", "J(3, 2, in another order)", "J(1, 6)", "J(4, 0)", "J(0, 3)"]

@@ -15,6 +15,7 @@ from decentorth.protocols import Array, Retraction
 from decentorth.sets import Stiefel
 from decentorth.sets.retractions import CONDITION, FACTOR_STEPS, SERIES, STEPS, Polar
 from tests.reference import naive
+from tests.support.sets import norm
 
 SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (50, 20), (70, 52), (784, 10)]
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
@@ -23,12 +24,6 @@ polars = pytest.mark.parametrize("name", get_args(Polar))
 N = 3
 LENGTHS = (0.0, 1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 3.0, 10.0)
 ROUNDING = 2.0**-53
-
-
-def norm(a: Array) -> Array:
-    """``(n,)``: Frobenius norms."""
-    root: Array = np.sqrt((a * a).sum((-2, -1)))
-    return root
 
 
 def feasible(shape: tuple[int, int], n: int = N, seed: int = 1) -> Array:

@@ -14,26 +14,16 @@ from hypothesis import strategies as st
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, GeneralizedStiefel, JOrthogonal, JOrthogonalStack, Stiefel
 from tests.reference import naive
+from tests.support.sets import gaussian, norm
 
 SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (50, 20), (70, 52)]
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
 N = 4
 
 
-def gaussian(shape: tuple[int, int], seed: int = 0, n: int = N) -> Array:
-    """``(n, d, r)``, away from the manifold."""
-    return np.random.default_rng(seed).standard_normal((n, *shape))
-
-
 def feasible(shape: tuple[int, int], seed: int = 1, n: int = N) -> Array:
     rng = np.random.default_rng(seed)
     return np.stack([Stiefel(*shape).random(rng) for _ in range(n)])
-
-
-def norm(a: Array) -> Array:
-    """``(n,)``: Frobenius norms."""
-    root: Array = np.sqrt((a * a).sum((-2, -1)))
-    return root
 
 
 @shapes

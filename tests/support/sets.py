@@ -1,11 +1,29 @@
-"""A set that can do nothing but be one."""
+"""Points of sets, and a set that can do nothing but be one."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from decentorth.numerics.ordered_sums import norms
 from decentorth.protocols import Array
+
+
+def norm(a: Array) -> Array:
+    """``(n,)``: Frobenius norms."""
+    root: Array = np.sqrt((a * a).sum((-2, -1)))
+    return root
+
+
+def gaussian(shape: tuple[int, int], seed: int = 0, n: int = 4) -> Array:
+    """``(n, *shape)``, away from every manifold."""
+    return np.random.default_rng(seed).standard_normal((n, *shape))
+
+
+def feasible(there: Any, seed: int = 1, n: int = 4) -> Array:
+    """``(n, *shape)``: random points of the set."""
+    rng = np.random.default_rng(seed)
+    return np.stack([there.random(rng) for _ in range(n)])
 
 
 class Box:
@@ -15,7 +33,7 @@ class Box:
 
     def feasibility(self, x: Array) -> Array:
         """``(n_local,)``: the distance from the nearest point."""
-        return norms(x - np.clip(x, -1.0, 1.0))
+        return norm(x - np.clip(x, -1.0, 1.0))
 
     def random(self, rng: np.random.Generator) -> Array:
         """Uniform."""

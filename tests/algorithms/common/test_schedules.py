@@ -139,15 +139,11 @@ def test_measured_steps_are_for_a_single_agent(method: Any) -> None:
 
 
 KNOWN = f"known step_sizes: constant, {', '.join(IN_ADVANCE_NAMES)}, bb, growing, 'auto', a positive number"
+KNOTS = "step_size 'piecewise:knots="
 REFUSED = [
-    ("fast", f"unknown step_size 'fast'; {KNOWN}"),
     ("0.1", f"unknown step_size '0.1'; {KNOWN}"),
     ("bb:kap=2", "step_size 'bb:kap=2': bb has no parameter 'kap'; did you mean 'cap'? its parameters: initial, cap, formula"),
-    ("bb:cap", "step_size 'bb:cap': cap needs a value; write cap=..."),
-    ("bb:wide", "step_size 'bb:wide': initial must be a positive number or 'auto', got 'wide'"),
-    ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice; leave one"),
     ("bb:cap=0.5", "step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
-    ("diminishing:power=1.5", "step_size 'diminishing:power=1.5': power must be above 0 and at most 1, got 1.5"),
     (
         "piecewise:knots=9",
         "step_size 'piecewise:knots=9': knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got '9'",
@@ -157,9 +153,7 @@ REFUSED = [
         "step_size 'piecewise:knots=9:1/9:2': knots must be at ascending iterations from 1 on, got '9:1/9:2'",
     ),
     ("piecewise:knots=9:0", "step_size 'piecewise:knots=9:0': a knot's multiple must be positive and finite, got 0.0"),
-    ("diminishing:power=auto", "step_size 'diminishing:power=auto': power must be a positive number, got 'auto'"),
     ("horizon:iterations=2.5", "step_size 'horizon:iterations=2.5': iterations must be a whole number, got '2.5'"),
-    ("horizon:iterations=auto", "step_size 'horizon:iterations=auto': iterations must be a whole number, got 'auto'"),
     (10**400, f"step_size must be positive and finite, got {10**400}"),
 ]
 

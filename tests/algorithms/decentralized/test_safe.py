@@ -19,7 +19,7 @@ from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import FunctionProblem, Procrustes, ProcrustesSettings
 from decentorth.protocols import Array
-from decentorth.sets import Euclidean, Stiefel
+from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.problems import GRAPHS, Case, pca, point, samples
 
@@ -227,20 +227,6 @@ def test_unlike_agents(network: str, order: Order) -> None:
 
 
 @pytest.mark.slow
-def test_a_restart_long_after_the_start() -> None:
-    """A step just beyond the limit of stability: what is unstable grows from little, and the region is left after hundreds of
-    iterations, by one agent first; then everybody starts over, and converges."""
-    algorithm = DRFGT(step_size=1e6, safe=True, order="combine-then-adapt")
-    run = set_up(published(), algorithm, NETWORKS["erdos-renyi"](), comm="serial")
-    found = watch(run, 2200)
-    check_settled(found, run, 1e6)
-    check_as_good(found, run)
-    assert found.changes[0] > 500
-    assert found.restarts == 1
-    assert found.gradient[-1] < 0.02 * found.gradient[0]
-
-
-@pytest.mark.slow
 def test_mini_batches() -> None:
     """f_i(x) = -<mean_s C_is, x>, estimated; whoever starts over, starts with the first estimate."""
     C = np.random.default_rng(2).standard_normal((5, 20, 8, 3)) + 3.0 * np.eye(8, 3)
@@ -274,14 +260,6 @@ def test_steps_that_are_safe_are_left_alone() -> None:
             np.testing.assert_array_equal(getattr(safe.state, name), getattr(plain.state, name))
         assert safe.network.messages == plain.network.messages
         assert safe.network.bytes - plain.network.bytes == 300 * exchanges * 8 * (W.nnz - 5)
-
-
-def test_without_a_manifold_there_is_nothing_to_leave() -> None:
-    """On a Euclidean space safe does nothing."""
-    problem = FunctionProblem(lambda i, x: 0.5 * float(((x - i) ** 2).sum()), lambda i, x: x - i, Euclidean(3, 2), 5)
-    state = solve(problem, DRFGT(step_size=0.2, safe=True), GRAPHS["ring"](5), comm="serial", iterations=400).state
-    assert state.progress.label.tolist() == [0.0] * 5
-    np.testing.assert_allclose(state.x, 2.0, atol=1e-8)
 
 
 @pytest.mark.slow

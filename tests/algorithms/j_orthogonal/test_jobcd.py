@@ -113,16 +113,6 @@ def test_vr_is_algorithm_2() -> None:
         assert 0 < started < 12
 
 
-def test_a_general_function_and_its_trace_form_agree() -> None:
-    """The maintained product against the gradient itself."""
-    problem = hevp(9)
-    general = log_cosh(9)
-    general.gradient = problem.gradient  # type: ignore[method-assign]
-    general.constraint, general.lipschitz = problem.constraint, problem.lipschitz
-    one, other = states(problem, JJOBCD(), 30)[-1], states(general, JJOBCD(), 30, np.eye(9))[-1]
-    np.testing.assert_allclose(one.x, other.x, atol=1e-12)
-
-
 # descent
 
 

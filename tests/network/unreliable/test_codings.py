@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from decentorth.network.unreliable.codings import Code
 from decentorth.network.unreliable.draws import Source
@@ -46,19 +43,6 @@ def test_topk_of_long_rows_keeps_the_largest_and_of_equals_the_first(size: int, 
     np.testing.assert_array_equal(arriving(TopK(share=share), x), expected)
 
 
-@pytest.mark.parametrize("size", [300, 1000])
-def test_topk_finds_what_a_sample_does_not_show_or_shows_alone(size: int) -> None:
-    """Rows whose largest entries are few, in a hundred places in turn: thresholds taken from a sample come out too high or low."""
-    x = np.random.default_rng(1).standard_normal((100, size)) * 1e-3
-    for start in range(100):
-        x[start, (start + 3 * np.arange(size // 12)) % size] = 5.0 + np.arange(size // 12)
-    coded = arriving(TopK(share=0.1), x, SOURCE._replace(agents=slice(0, 100)))
-    kept = round(0.1 * size)
-    assert ((coded != 0).sum(1) == kept).all()
-    least = np.sort(np.abs(x), axis=1)[:, -kept, None]
-    np.testing.assert_array_equal(coded, np.where(np.abs(x) >= least, x, 0.0))
-
-
 @pytest.mark.parametrize(("size", "share"), [(1, 0.1), (10, 0.1), (100, 0.1), (1000, 0.125), (1000, 0.97), (4000, 0.12), (37, 1.0)])
 def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float) -> None:
     """Draw by draw, of 32 bits each, until there are enough; of almost all entries those that are left out."""
@@ -86,36 +70,6 @@ def test_randomk_with_a_large_share_sends_those_with_the_largest_numbers(size: i
     largest = np.argsort(-SOURCE.words(3, size).astype(np.int64), axis=1, kind="stable")
     for agent in range(70):
         np.testing.assert_array_equal(np.flatnonzero(sent[agent]), np.sort(largest[agent, : round(share * size)]))
-
-
-@pytest.mark.parametrize("size", [10, 20])
-@pytest.mark.parametrize("left_out", [False, True])
-def test_randomk_draws_all_subsets_alike(size: int, left_out: bool) -> None:
-    """Two of 10 or 20 entries, sent or left out: each pair as often as any other, over 4,000 agents and over 300 rounds of 13."""
-    share, pairs = 1 - 2 / size if left_out else 2 / size, size * (size - 1) // 2
-    everybody = Source(5, 17, 0, slice(0, 4000))
-    sent = arriving(RandomK(share=share), np.ones((4000, size)), everybody) != 0.0
-    turns = [arriving(RandomK(share=share), np.ones((13, size)), Source(5, t, 1, slice(40, 53))) != 0 for t in range(300)]
-    for drawn in (sent, np.concatenate(turns)):
-        counts = np.zeros((size, size))
-        first, second = np.nonzero(drawn != left_out)[1].reshape(-1, 2).T
-        np.add.at(counts, (first, second), 1)
-        found, usual = counts[np.triu_indices(size, 1)], len(drawn) / pairs
-        assert ((found - usual) ** 2 / usual).sum() < chi2.isf(1e-4, pairs - 1)
-
-
-def test_randomk_draws_long_rows_evenly() -> None:
-    """Of 1,000 entries 100: how often each is sent has the law of draws without replacement, and so have rounds together."""
-    n, turns = 300, 12
-    sent = np.array([arriving(RandomK(), np.ones((n, 1000)), Source(7, t, 0, slice(0, n))) for t in range(turns)]) != 0.0
-    counts = sent.sum((0, 1))
-    usual = n * turns * 0.1
-    spread = ((counts - usual) ** 2).sum() / (usual * 0.9) * 999 / 1000  # chi-square, 999 degrees, of a fixed total
-    assert chi2.isf(0.9999, 999) < spread < chi2.isf(1e-4, 999)
-    both = (sent[1:] & sent[:-1]).mean()
-    assert abs(both - 0.01) < 5 * math.sqrt(0.0099 / sent[1:].size)
-    neighbours = (sent[:, 1:] & sent[:, :-1]).mean()
-    assert abs(neighbours - 0.01) < 5 * math.sqrt(0.0099 / sent[:, 1:].size)
 
 
 @pytest.mark.parametrize("coding", [TopK(), RandomK(), RandomK(share=0.6), Quantize()])
