@@ -10,11 +10,14 @@ LOBPCG: Knyazev, "Toward the optimal preconditioned eigensolver" (2001).
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.linalg import lobpcg
 
 from topologies.canonical import Weights
 
@@ -30,10 +33,9 @@ _ROUNDS = 8
 _GOOD_ENOUGH = 0.25
 _CHEAP = 0.5
 _BLOCK = 4
-_ITERATIONS = 500
+_ITERATIONS, _RESTARTS = 20, 25
 _ERROR = 1e-12
 _CLUSTER = 1e-3
-_DEPENDENT = 1e-13
 _SINGULAR = 1e-6
 
 
@@ -45,43 +47,20 @@ def smallest_eigenvalue(matrix: Any, without_constant: bool = False) -> float | 
     eigenvector of ones.
     """
     n = matrix.shape[0]
-    precondition = _Multigrid(matrix, without_constant)
     floor = 100 * np.finfo(float).eps * float(np.abs(matrix.diagonal()).max())
-    X = _centred(np.random.default_rng(0).standard_normal((n, _BLOCK)), without_constant)
-    X = np.linalg.qr(_centred(precondition(X), without_constant))[0]
-    P, AP = X[:, :0], X[:, :0]
-    basis, image = np.empty((n, 3 * _BLOCK)), np.empty((n, 3 * _BLOCK))
-    for _ in range(_ITERATIONS):
-        AX = matrix @ X
-        values, rotation = np.linalg.eigh(_symmetric(X.T @ AX))
-        X, AX = X @ rotation, AX @ rotation
-        residual = AX - X * values
+    known = None
+    if without_constant:
+        known = np.ones((n, 1))
+    X = np.random.default_rng(0).standard_normal((n, _BLOCK))
+    settings: Any = {"M": _Multigrid(matrix, without_constant), "tol": floor, "maxiter": _ITERATIONS, "largest": False}
+    for _ in range(_RESTARTS):
+        with warnings.catch_warnings(action="ignore"):  # it warns where it stops before the floor
+            values, X = lobpcg(matrix, X, Y=known, **settings)
         least, distance = float(values[0]), max(float(values[-1] - values[0]), _CLUSTER * float(values[0]))
-        if np.linalg.norm(residual[:, 0]) <= np.sqrt(max(0.0, _ERROR * least * distance)) + floor:
+        residual = float(np.linalg.norm(matrix @ X[:, 0] - least * X[:, 0]))
+        if residual <= math.sqrt(max(0.0, _ERROR * least * distance)) + floor:
             return least
-        H = _centred(precondition(residual), without_constant)
-        H -= X @ (X.T @ H)
-        H /= _lengths(H)
-        columns = X.shape[1] + H.shape[1] + P.shape[1]
-        S = np.concatenate([X, H, P], axis=1, out=basis[:, :columns])
-        AS = np.concatenate([AX, matrix @ H, AP], axis=1, out=image[:, :columns])
-        C = _ritz(S.T @ S, S.T @ AS)[:, :_BLOCK]
-        X = S @ C
-        X /= _lengths(X)
-        P, AP = S[:, _BLOCK:] @ C[_BLOCK:], AS[:, _BLOCK:] @ C[_BLOCK:]
-        lengths = _lengths(P)
-        P, AP = P / lengths, AP / lengths
     return None
-
-
-def _ritz(gram: Block, energy: Block) -> Block:
-    """The coefficients of the Ritz vectors, smallest first, in a basis that may be nearly dependent."""
-    sizes, directions = np.linalg.eigh(_symmetric(gram))
-    kept = sizes > _DEPENDENT * sizes[-1]
-    basis = directions[:, kept] / np.sqrt(sizes[kept])
-    _, rotation = np.linalg.eigh(_symmetric(basis.T @ energy @ basis))
-    coefficients: Block = basis @ rotation
-    return coefficients
 
 
 class _Multigrid:
@@ -187,14 +166,6 @@ def _inverse(matrix: Single, without_constant: bool) -> Coarse:
         inverses[0] = 0
     inverse: Coarse = ((vectors * inverses) @ vectors.T).astype(np.float32)
     return inverse
-
-
-def _centred(block: Block, without_constant: bool) -> Block:
-    return block - np.ones(len(block)) @ block / len(block) if without_constant else block
-
-
-def _symmetric(block: Block) -> Block:
-    return (block + block.T) / 2
 
 
 def _dots(a: NDArray[Scalar], b: NDArray[Scalar]) -> NDArray[Scalar]:
