@@ -7,17 +7,16 @@ ranks. Exit codes: 0 the main job works, 1 it does not, 2 bad input, 130 interru
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from ...network import connect
 from ...process import environment as _mpienv
-from ...process.printing import BAD_INPUT, complain, say
+from ...process.printing import say
 from ...settings import Range, Settings, settings
-from ..line.flags import HELP, InputError, Parser, take
-from ..line.shell import INTERRUPTED
+from ..line.flags import HELP, Parser, arguments, take
+from ..line.shell import framed
 from .findings import Finding, text, works
 from .host import host_findings, one_process
 from .launcher import OWN, belong_together, job_findings, library, library_finding
@@ -42,28 +41,28 @@ class DoctorSettings(Settings):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    words = list(sys.argv[1:] if tokens is None else tokens)
     _mpienv.prepare()
+    return framed(lambda: _examined(arguments(tokens)), "decentorth doctor", together=False)
+
+
+def _examined(words: Sequence[str]) -> int:
+    """Print the findings; 0 if the main job works, else 1."""
     root = _mpienv.rank() == 0
     ranks, variable = _mpienv.expected_ranks()
-    try:
-        if HELP & set(words):
-            summary = "Say what works here, with a remedy for what does not: packages, threads, MPI, and the main job itself."
-            return say(Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary).format_help(), root)
-        asked = take(DoctorSettings, words, alone=True)[0]
-        started = ranks if variable else asked.ranks
-        found: dict[str, Finding] = {}
-        for finding in _findings(started, variable):
-            found.setdefault(finding.what, finding)
-    except InputError as error:
-        if root:
-            complain(f"decentorth doctor: {error}")
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    if HELP & set(words):
+        summary = "Say what works here, with a remedy for what does not: packages, threads, MPI, and the main job itself."
+        return say(Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary).format_help(), root)
+    asked, _ = take(DoctorSettings, words, alone=True)
+    started, command = asked.ranks, "python -m decentorth.run"
+    if variable:
+        started = ranks
+    if started:
+        command = f"mpirun -n {started} {command}"
+    found: dict[str, Finding] = {}
+    for finding in _findings(started, variable):
+        found.setdefault(finding.what, finding)
     findings = list(found.values())
-    launcher = f"mpirun -n {started} " if started else ""
-    report = text(findings, f"{launcher}python -m decentorth.run")
+    report = text(findings, command)
     if asked.json:
         report = json.dumps({"works": works(findings), "ranks": ranks, "findings": [one._asdict() for one in findings]})
     say(report, root)

@@ -32,6 +32,7 @@ LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
 C = TypeVar("C", bound="Saved")
+Errors = tuple[type[Exception], ...]
 log = logging.getLogger(__name__)
 
 
@@ -57,9 +58,10 @@ def serve(
         The first word of error messages.
     """
     _mpienv.prepare_command()
-    words = arguments(tokens)
     root = _mpienv.rank() == 0
-    try:
+
+    def served() -> int:
+        words = arguments(tokens)
         if "--version" in words:
             return say(f"decentorth {__version__}", root)
         if HELP & set(words):
@@ -68,22 +70,9 @@ def serve(
             communicator = connect()
         except RuntimeError as error:
             raise InputError(str(error)) from None
-        root = communicator.rank == 0
         return work(words, communicator)
-    except InputError as error:
-        log.debug("where it was refused", exc_info=True)
-        if root:
-            complain(f"{name}: {one_line(error)}")
-        return BAD_INPUT
-    except MemoryError as error:  # in the middle of the work, perhaps on this rank alone
-        log.debug("where memory ended", exc_info=True)
-        return _stopped(FAULT, f"{name}: {one_line(error)}")
-    except KeyboardInterrupt as error:
-        told = "; ".join(("interrupted", *map(str, error.args)))
-        return _stopped(INTERRUPTED, f"{name}: {told}" * root)
-    except BrokenPipeError:  # the reader of our output has closed it
-        _discard(sys.stdout)
-        return _stopped(NO_READER, "")
+
+    return framed(served, name)
 
 
 def alone(
@@ -91,48 +80,55 @@ def alone(
     work: Callable[[list[str]], int],
     *,
     name: str,
-    refused: tuple[type[Exception], ...] = (InputError,),
-    failed: tuple[type[Exception], ...] = (),
-    left: str = "",
+    refused: Errors = (InputError,),
+    failed: Errors = (),
 ) -> int:
-    """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works.
+    """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works."""
+    _mpienv.prepare_command()
+    if _mpienv.rank() > 0:
+        return 0
+
+    def worked() -> int:
+        code = work(arguments(tokens))
+        sys.stdout.flush()
+        return code
+
+    return framed(worked, name, refused, (MemoryError, *failed), together=False)
+
+
+def framed(
+    work: Callable[[], int], name: str, refused: Errors = (InputError,), failed: Errors = (MemoryError,), together: bool = True
+) -> int:
+    """The exit code of ``work``, with its errors as lines that begin with ``name``.
 
     Parameters
     ----------
     refused, failed
-        Exceptions whose message is the whole answer: bad input, and a fault.
-    left
-        A clause on what an interruption leaves.
+        Exceptions whose message is the whole answer: bad input, on every rank, and a fault, perhaps on this rank alone.
+    together
+        Whether other ranks work too, and are ended where this one is stopped.
     """
-    _mpienv.prepare_command()
-    if _mpienv.rank() > 0:
-        return 0
-    faults: tuple[type[Exception], ...] = (MemoryError, *failed)
     try:
-        code = work(arguments(tokens))
-        sys.stdout.flush()
-        return code
+        return work()
     except BrokenPipeError:  # the reader of our output has closed it
         _discard(sys.stdout)
-        return NO_READER
+        code, told = NO_READER, ""
     except refused as error:
-        complain(f"{name}: {one_line(error)}")
+        log.debug("where it was refused", exc_info=True)
+        if _mpienv.rank() == 0:
+            complain(f"{name}: {one_line(error)}")
         if isinstance(error, OSError) and error.filename is None:  # the output, not a file
             return FAULT
         return BAD_INPUT
-    except faults as error:
-        complain(f"{name}: {one_line(error)}")
-        return FAULT
-    except KeyboardInterrupt:
-        complain(f"{name}: interrupted{left}")
-        return INTERRUPTED
-
-
-def _stopped(code: int, words: str) -> int:
-    """End the other ranks too, and return the exit code of work that is stopped from outside."""
-    if words:
-        complain(words)
-    if _mpienv.expected_ranks()[0] > 1:
+    except failed as error:
+        log.debug("where it failed", exc_info=True)
+        code, told = FAULT, f"{name}: {one_line(error)}"
+    except KeyboardInterrupt as error:
+        words = "; ".join(("interrupted", *map(str, error.args)))
+        code, told = INTERRUPTED, f"{name}: {words}" * (_mpienv.rank() == 0)
+    if told:
+        complain(told)
+    if together and _mpienv.expected_ranks()[0] > 1:
         abort(code)
     return code
 

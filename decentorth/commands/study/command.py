@@ -46,8 +46,7 @@ class StudySettings(Settings):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    left = "; the same command goes on where it stopped"
-    return alone(tokens, _study, name="decentorth study", failed=(RuntimeError, OSError), left=left)
+    return alone(tokens, _study, name="decentorth study", failed=(RuntimeError, OSError))
 
 
 def _study(words: Sequence[str]) -> int:
@@ -60,7 +59,10 @@ def _study(words: Sequence[str]) -> int:
     asked, _ = take(StudySettings, flags, alone=True)
     if name not in STUDIES:
         raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
-    _make(STUDIES[name], asked)
+    try:
+        _make(STUDIES[name], asked)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("the same command goes on where it stopped") from None
     return 0
 
 
