@@ -1,54 +1,66 @@
 """
-Figure 1 of paper 004, ten seeds
-================================
+Figure 1 of paper 004, both readings
+====================================
 
-Figure 1 of paper 004 with ten seeds: DRFGT, DRGTA and DESTINY on the published Procrustes problem, each at its tuned step. ::
+DRFGT, DRGTA and DESTINY on the Procrustes problem of paper 004, Section V, with ten seeds. ::
 
-    python examples/figure1.py figure1.png                # ten seeds, 3000 iterations, a minute or two
-    python examples/figure1.py figure1.png 2 300          # two seeds, 300 iterations
+    python examples/figure1.py figure1.png                              # 500 rows at each agent, steps about 2e-4
+    python examples/figure1.py figure1.png --rows 10                    # 10 rows, steps about 1e-2
+    python examples/figure1.py figure1.png --seeds 2 --iterations 300
 
-Every method tries the same steps, 1e-2 times powers of two; the tuned one has the smallest median gradient norm in the end, over
-the seeds and without a divergence. The landing direction is half the Riemannian gradient, so equal steps would compare nothing.
-Prints final values, the slope fitted to each curve and the order of the methods seed by seed; draws medians and ranges.
+The paper says "m = 500 total data entries" and "alpha = 1/(10 m) = 1e-2". With m = 500 rows of 50 numbers 1/(10 m) is 2e-4. With
+500 numbers an agent has 10 rows, and 1/(10 m) is 1e-2 for m = 10 rows. The penalty is 0.1 / step.
+
+As published, DRFGT and DRGTA have the step alpha, and DESTINY half of it. Then each method has its best step of a grid of factors
+of alpha: the one with the smallest median gradient norm in the end, over the seeds and without a divergence. Slopes are fitted to
+the curves themselves over the last decade and a half; a running mean of squares would have the slope -1 for any curve that
+falls fast enough.
 """
 
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import sys
+import argparse
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import decentorth as do
 import topologies as tp
+from decentorth.records.figures import COLOURS, DASHES, LABELS, logarithmic, save
 
-STEPS = [1e-2 * 2.0**power for power in (-3, -2, -1, 0, 1)]
-METHODS = {
-    "DRFGT": lambda step: do.DRFGT(step_size=step),  # penalty 0.1 / step, as published
-    "DRGTA": lambda step: do.DRGTA(step_size=step),
-    "DESTINY": lambda step: do.DESTINY(step_size=step, penalty=10.0, order="combine-then-adapt"),
-}
-PANELS = {
-    "local_gradient_sum": r"$\sum_i \|\mathrm{grad} f_i(x_i)\|_F$",
-    "gradient_norm": r"$\|\mathrm{grad} f(\hat x)\|_F$",
-    "consensus_error": r"$\sum_i \|x_i - \bar x\|_F$",
-    "distance_to_manifold": r"$\sum_i \|x_i - \mathrm{polar}(x_i)\|_F$",
-}
+ALPHA = {500: 2e-4, 10: 1e-2}
+"""The published step of each reading, by the rows of an agent."""
+FACTORS = {500: (0.5, 1.0, 2.0**0.5, 2.0, 2.0**1.5, 4.0), 10: (0.125, 0.25, 2.0**-1.5, 0.5, 2.0**-0.5, 1.0, 2.0**0.5, 2.0)}
+"""The factors of that step which are tried."""
+PUBLISHED = {"DRFGT": 1.0, "DRGTA": 1.0, "DESTINY": 0.5}
+"""The factors of the published step; the paper says that DESTINY's is reduced, and not by how much."""
+PANELS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold")
 W = tp.uniform_weights(tp.ring(10), self_weight=0.8)
 
 
+def method(name, step, alpha):
+    """A method with a step; the penalty of DRFGT is 0.1 / step, that of DESTINY 0.1 / alpha."""
+    if name == "DRFGT":
+        return do.DRFGT(step_size=step)
+    if name == "DRGTA":
+        return do.DRGTA(step_size=step)
+    return do.DESTINY(step_size=step, penalty=0.1 / alpha, order="combine-then-adapt")
+
+
 def curves(task):
-    """The history of one run as plain arrays, with the worst feasibility of all its rows; None if it diverged."""
-    name, step, seed, iterations = task
-    problem = do.problems.ProcrustesSettings().problem(10, seed)
-    result = do.solve(problem, METHODS[name](step), W, seed=seed, iterations=iterations, rows=120, comm="serial")
+    """The history of one run as plain arrays; None if it diverged."""
+    rows, name, factor, seed, iterations = task
+    alpha = ALPHA[rows]
+    problem = do.problems.ProcrustesSettings(rows=rows).problem(10, seed)
+    made = method(name, factor * alpha, alpha)
+    result = do.solve(problem, made, W, seed=seed, iterations=iterations, rows=120, comm="serial")
     if result.status == "diverged":
         return None
-    return {column: result.history[column] for column in ("iteration", "seconds", "feasibility", *PANELS)}
+    return {column: result.history[column] for column in ("iteration", *PANELS)}
 
 
 def slope(iteration, values):
@@ -57,38 +69,89 @@ def slope(iteration, values):
     return np.polyfit(np.log(iteration[late]), np.log(np.maximum(values[late], 1e-300)), 1)[0]
 
 
-def main(path="figure1.png", seeds=10, iterations=3000):
-    tasks = [(name, step, seed, iterations) for name, step, seed in product(METHODS, STEPS, range(seeds))]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = dict(zip(tasks, pool.map(curves, tasks), strict=True))
-    figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
-    finals = {}
-    for name, colour in zip(METHODS, ("C0", "C1", "C2"), strict=True):
-        runs = {step: [found[name, step, seed, iterations] for seed in range(seeds)] for step in STEPS}
-        whole = {step: kept for step, kept in runs.items() if None not in kept}
-        tuned = min(whole, key=lambda step: np.median([run["gradient_norm"][-1] for run in whole[step]]))
-        best, iteration = whole[tuned], whole[tuned][0]["iteration"][1:]
-        finals[name] = [run["gradient_norm"][-1] for run in best]
-        print(f"{name}: tuned step {tuned:g}, {sum(None in kept for kept in runs.values())} of {len(STEPS)} steps diverged")
-        for axis, (metric, label) in zip(axes, PANELS.items(), strict=True):
-            values = np.array([run[metric][1:] for run in best])
-            median = np.median(values, axis=0)
-            axis.loglog(iteration, median, color=colour, label=f"{name}, step {tuned:g}")
-            axis.fill_between(iteration, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.2, linewidth=0)
-            axis.set(xlabel="iteration", title=label)
-            last = values[:, -1]
-            fitted = f", slope {slope(iteration, median):.2f}" if median[-1] > 1e-10 else ""
-            print(f"  {metric:22s} {np.median(last):.2e} ({last.min():.2e} to {last.max():.2e}){fitted}")
-        squares = [np.cumsum(run["gradient_norm"][1:] ** 2 * np.diff(run["iteration"])) / iteration for run in best]
-        print(f"  mean squared gradient norm over the run, slope {slope(iteration, np.median(squares, axis=0)):.2f}")
-        print(f"  feasibility, worst of all agents and rows {max(run['feasibility'].max() for run in best):.1e}")
-    axes[3].set_ylim(bottom=1e-14)
-    axes[0].legend()
+def best_factor(runs):
+    """The factor with the least median gradient norm in the end, of those without a divergence."""
+    whole = {factor: kept for factor, kept in runs.items() if None not in kept}
+    return min(whole, key=lambda factor: np.median([run["gradient_norm"][-1] for run in whole[factor]]))
+
+
+def summarise(name, factor, kept, alpha):
+    """Print the ends and the slopes of a method's curves; return its final gradient norms, infinite where it diverged."""
+    whole = [run for run in kept if run is not None]
+    print(f"{name}, step {factor * alpha:.3g}: {len(kept) - len(whole)} of {len(kept)} seeds diverged")
+    for metric in PANELS:
+        if not whole:
+            break
+        values = np.array([run[metric][1:] for run in whole])
+        last, median = values[:, -1], np.median(values, axis=0)
+        fitted = ""
+        if median[-1] > 1e-10:
+            slopes = [slope(whole[0]["iteration"][1:], one) for one in values]
+            fitted = f", slope {np.median(slopes):.2f} ({min(slopes):.2f} to {max(slopes):.2f})"
+        print(f"  {metric:22s} {np.median(last):.2e} ({last.min():.2e} to {last.max():.2e}){fitted}")
+    return [np.inf if run is None else run["gradient_norm"][-1] for run in kept]
+
+
+def ranks(finals):
+    """Print how often each order of the final gradient norms occurs."""
+    seeds = len(finals["DRFGT"])
     order = [" < ".join(sorted(finals, key=lambda name: finals[name][seed])) for seed in range(seeds)]
     for one in sorted(set(order), key=order.count, reverse=True):
         print(f"final gradient norm {one}: {order.count(one)} of {seeds} seeds")
-    figure.savefig(path, dpi=150)
+
+
+def draw(axes, title, chosen, alpha):
+    """A row of panels: medians and ranges over the seeds that did not diverge."""
+    for place, (name, (factor, kept)) in enumerate(chosen.items()):
+        whole = [run for run in kept if run is not None]
+        for axis, metric in zip(axes, PANELS, strict=True):
+            if not whole:
+                continue
+            iteration = whole[0]["iteration"][1:]
+            values = np.array([run[metric][1:] for run in whole])
+            style = {"color": COLOURS[place], "linestyle": DASHES[place], "label": f"{name}, step {factor * alpha:.3g}"}
+            axis.plot(iteration, np.median(values, axis=0), linewidth=1.2, **style)
+            axis.fill_between(iteration, values.min(axis=0), values.max(axis=0), color=COLOURS[place], alpha=0.18, linewidth=0)
+    for axis, metric in zip(axes, PANELS, strict=True):
+        logarithmic(axis, "iteration", LABELS[metric])
+    axes[0].set_title(title, fontsize=8, loc="left")
+    axes[3].set_ylim(bottom=1e-14)
+    axes[1].legend(fontsize=6, frameon=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="?", default="figure1.png")
+    parser.add_argument("--rows", type=int, choices=tuple(ALPHA), default=500, help="rows of an agent's data")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--iterations", type=int, default=3000)
+    given = parser.parse_args()
+    alpha, seeds = ALPHA[given.rows], range(given.seeds)
+    tasks = list(product((given.rows,), PUBLISHED, FACTORS[given.rows], seeds, (given.iterations,)))
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = dict(zip(tasks, pool.map(curves, tasks), strict=True))
+    runs = {
+        name: {
+            factor: [found[given.rows, name, factor, seed, given.iterations] for seed in seeds] for factor in FACTORS[given.rows]
+        }
+        for name in PUBLISHED
+    }
+    tuned = {name: best_factor(of) for name, of in runs.items()}
+    for name, of in runs.items():
+        lost = [f"{factor * alpha:.3g}" for factor, kept in of.items() if None in kept]
+        print(f"{name}: steps that diverged on some seed: {', '.join(lost) or 'none'}")
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    for axes, (title, factors) in zip(
+        figure.subplots(2, 4), (("steps as published", PUBLISHED), ("best steps", tuned)), strict=True
+    ):
+        print(f"{given.rows} rows, {title}")
+        chosen = {name: (factor, runs[name][factor]) for name, factor in factors.items()}
+        ranks({name: summarise(name, factor, kept, alpha) for name, (factor, kept) in chosen.items()})
+        draw(axes, title, chosen, alpha)
+    if given.seeds < 5:
+        print("too few seeds to decide the order of the methods: use --seeds 10")
+    save(figure, given.figure)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:]))
+    main()

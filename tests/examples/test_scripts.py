@@ -87,13 +87,17 @@ def test_directed_asynchronous_and_split_runs_cost_what_their_pages_say(tmp_path
 
 
 @pytest.mark.slow
-def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
-    said = run("examples/figure1.py", str(tmp_path / "figure.png"), "1", "200")
-    assert len(re.findall(r"^(?:DRFGT|DRGTA|DESTINY): tuned step", said, re.M)) == 3
-    feasible = re.search(r"^DRGTA.*?feasibility, worst of all agents and rows (\S+)", said, re.M | re.S)
-    assert feasible is not None
-    assert float(feasible[1]) < 1e-12
-    assert all(float(slope) < -0.3 for slope in re.findall(r"over the run, slope (\S+)", said))
+@pytest.mark.parametrize("rows", ["10", "500"])
+def test_figure_1_prints_slopes_of_the_curves_and_the_order(tmp_path: Path, rows: str) -> None:
+    """With the published steps and with the best ones, in both readings of the number of rows."""
+    said = run("examples/figure1.py", str(tmp_path / "figure.png"), "--rows", rows, "--seeds", "1", "--iterations", "200")
+    assert len(re.findall(r"^(?:DRFGT|DRGTA|DESTINY), step ", said, re.M)) == 6
+    feasible = re.findall(r"^DRGTA(?:.*\n)+?  distance_to_manifold +(\S+)", said, re.M)
+    assert len(feasible) == 2
+    assert all(float(one) < 1e-12 for one in feasible)
+    best = said[said.index("best steps") :]
+    assert all(float(slope) < -0.3 for slope in re.findall(r"gradient_norm .*slope (\S+)", best))
+    assert "too few seeds to decide the order" in said
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
