@@ -86,8 +86,8 @@ class JOBCDState(NamedTuple):
     The arrays are x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value
     (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last made anew, relative to its largest
     entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows;
-    estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; and the numbers of corrections of x and of
-    gradients of single samples.
+    estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; largest ``(1,)``, the largest varsigma so far
+    of such a method; and the numbers of corrections of x and of gradients of single samples.
     """
 
     x: Array
@@ -101,6 +101,7 @@ class JOBCDState(NamedTuple):
     k: int
     gradients: int
     estimate: Array
+    largest: Array
     samples: int = 0
 
 
@@ -175,7 +176,8 @@ def begin(varsigma: float | str, problem: Problem[Signatures], streams: Streams,
     product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else nothing
     value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
     moments = adam.begin(problem.constraint, x0)
-    return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), moments, 0, 0, spent, nothing)
+    ray, none = np.full((1, 3), math.nan), np.zeros(1)
+    return JOBCDState(x0.copy(), product, level, value, none, ray, moments, 0, 0, spent, nothing, none.copy())
 
 
 def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:

@@ -18,7 +18,8 @@ Free rows move by Adam along the mini-batch's gradient (1/b') sum_{i in S-} grad
 the errors of differences are as large as the moves, and Adam's moves do not shrink with the gradient.
 
 Beyond the paper: varsigma = "backtracking" finds an L as J-JOBCD does, from values of f, in the iterations in which the estimate is
-a new one. In the iterations between, whose estimates have errors, it takes `CAUTION` times that L.
+a new one. In the iterations between, whose estimates have errors, it takes `CAUTION` times the largest L so far: the bound on
+those errors has an L that holds everywhere, and the L of one restart can be a thousandth of that of another.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from .jobcd import JacobiMethod, JOBCDState, Pairs
 
 COIN = 1 << 31
 CAUTION = 100.0
-"""The ratio of L between new estimates to L at a new estimate."""
+"""The ratio of L between new estimates to the largest L at a new estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +98,10 @@ class VRJJOBCD(JacobiMethod):
         if anew:
             state = state._replace(value=problem.value(state.x))
             moved = jobcd.move("backtracking", self.theta, problem, state, state.estimate, pairs)
-            return moved._replace(value=np.full(1, math.nan))
+            largest = np.maximum(moved.largest, moved.varsigma)
+            return moved._replace(value=np.full(1, math.nan), largest=largest)
         found = state.varsigma
-        state = state._replace(varsigma=CAUTION * found)
+        state = state._replace(varsigma=CAUTION * state.largest)
         return jobcd.move("pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
 
     def step(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:

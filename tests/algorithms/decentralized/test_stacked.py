@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth import CSDM, JJOBCD, VRJJOBCD, iterate
+from decentorth import CSDM, JJOBCD, VRJJOBCD, iterate, solve
 from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import AgentProblem
+from decentorth.problems import AgentProblem, UltraESettings
 from decentorth.protocols import Array, Index
 from decentorth.sets import JOrthogonal, JOrthogonalStack
 from tests.reference import jobcd as naive
@@ -140,7 +140,7 @@ def test_vr_j_jobcd_moves_all_of_it_along_one_estimate() -> None:
 
 
 def test_vr_backtracks_where_its_estimate_is_new() -> None:
-    """There it does what J-JOBCD does; in between it takes a hundred times that L, and keeps it."""
+    """There it does what J-JOBCD does; in between it takes a hundred times the largest such L so far."""
     wanted = states(JJOBCD(learning_rate=RATE), 8)
     for one, other in zip(states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, restart=1.0), 8), wanted, strict=True):
         np.testing.assert_array_equal(one.x, other.x)
@@ -155,6 +155,21 @@ def test_vr_backtracks_where_its_estimate_is_new() -> None:
             q = [naive.isotropic(x[own], 100.0 * L, pair) for pair in pairs]
             np.testing.assert_allclose(found[k + 1].x[0, own], naive.step(x[own], g[own], pairs, each, 1e-6, q), atol=1e-11)
         assert found[k + 1].varsigma[0] == L
+    often = states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, batch_size=6, restart=0.8), 12)
+    levels = [float(one.varsigma[0]) for one in often]
+    assert any(np.diff(levels[1:]) < 0.0)
+    assert [float(one.largest[0]) for one in often[1:]] == np.maximum.accumulate(levels[1:]).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 3])
+def test_vr_does_not_rise_above_its_start_where_curvature_falls_with_the_loss(seed: int) -> None:
+    """A softmax of the signed score: with the L of the last restart in place of the largest the loss rises to twice its start."""
+    problem = UltraESettings(score="signed", loss="softmax").problem(1, seed)
+    result = solve(problem, VRJJOBCD(rounds=15), seed=seed, iterations=2500, record_every=100, comm="serial")
+    losses = result.history["objective"]
+    assert losses.max() == losses[0]
+    assert losses[-1] < 1e-2
 
 
 def test_csdm_is_that_of_each_matrix() -> None:
