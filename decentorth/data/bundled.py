@@ -66,6 +66,9 @@ class Bundled:
         X, _ = self._content
         return X[require_rows(index, len(X), self.name)]
 
+    def part(self, rows: ArrayLike, columns: ArrayLike) -> Array:
+        return np.ascontiguousarray(self.rows(rows)[:, columns])
+
     @property
     def labels(self) -> Labels:
         return self._content[1].copy()

@@ -5,7 +5,7 @@
 ``.npz``, ``.npz:key``         the only array of an archive, or the one named ``key``
 ``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text`); only the wanted rows are parsed
 ``.svm`` ``.svmlight``         labels and features in SVMlight format (needs the extra ``data``)
-``.libsvm``                    the same
+``.libsvm``                    the same, and files of other names and ``.txt`` whose first line looks so (``w1a``)
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
 ``.parquet``                   a table with named columns (`decentorth.data.tables`; needs the extra ``tables``)
 ``.mat``, ``.mat:key``         MATLAB up to version 7: the only matrix of numbers, or the one named ``key``
@@ -42,6 +42,7 @@ from decentorth.data.tables import Columns, ParquetTable, Table, TextTable
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import regular_size
+from topologies.memory import require
 from topologies.words import suggestion
 
 _TEXT = (".csv", ".tsv", ".txt")
@@ -75,10 +76,12 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
             raise FileNotFoundError(f"no such file: {path} (there is no folder {path.parent} seen from {Path.cwd()})")
         near = suggestion(path.name, (other.name for other in path.parent.iterdir()))
         raise FileNotFoundError(f"no such file: {path}, in the folder {path.parent.resolve()}{near}")
-    known = extension(path)
+    known, size = extension(path), regular_size(path)
+    if known in ("", ".txt") and formats.looks_like_svmlight(path):
+        known = ".svmlight"
     if not known:
         raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
-    if not regular_size(path):
+    if not size:
         raise ValueError(f"{path} is empty: it has 0 bytes")
     if columns != Columns() or triplets:
         if known not in (".parquet", *_TEXT):
@@ -147,6 +150,15 @@ class MatrixFile:
     def rows(self, index: ArrayLike) -> Array:
         """``(len(index), d)``: the rows ``index``, in that order and as often as named; float64, C-contiguous, fresh."""
         return self._select(index, missing=False)
+
+    def part(self, rows: ArrayLike, columns: ArrayLike) -> Array:
+        """``(len(rows), len(columns))``: some rows and columns, in that order; of a sparse file only these are made dense."""
+        if self._reader.sparse() is None:
+            return np.ascontiguousarray(self.rows(rows)[:, columns])
+        index = require_rows(rows, self.shape[0], self.name)
+        require(8.0 * len(index) * np.size(columns), self.name)
+        part: Array = self.stored()[index][:, columns].toarray()
+        return part
 
     def observed(self, index: ArrayLike) -> Array:
         """``(len(index), d)``: the rows ``index`` of a partly observed matrix, with NaN for unobserved entries.

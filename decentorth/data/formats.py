@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from topologies.matrix_files import is_sparse, npy_array, npz_array, npz_keys, r
 from topologies.words import suggestion
 
 _SHOWN = 20
+_LINE = 1 << 22
+"""The most bytes of a first line."""
 _GZIP = b"\x1f\x8b"
 _IDX = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -52,6 +55,13 @@ def npz(path: Path, key: str | None) -> Content:
 def stored(path: Path) -> Content:
     """A matrix in Matrix Market format, or in SciPy's sparse format."""
     return Content(read_matrix(path))
+
+
+def looks_like_svmlight(path: Path) -> bool:
+    """True if the first line of a file is a label and features, ``index:value ...``."""
+    with path.open("rb") as file:
+        line = file.readline(_LINE)
+    return re.match(rb"[-+.,\w]+( \d+:[-+.\w]+)+\s*(#|$)", line) is not None
 
 
 def svmlight(path: Path) -> Content:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,7 @@ from ..common.checks import samples
 from ..common.division import even_counts, idle_data
 from ..common.pooled import HERE, Fold, total, triangle
 from ..common.squares import SquaresProblem, SumsOfSquares
+from .drawn import DrawnSamples, DrawnSettings
 from .signed import SignedSettings
 
 Form = Literal["well-posed", "as-printed"]
@@ -127,7 +128,7 @@ def _root(rows: Sequence[Array], fold: Fold) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HEVPSettings(SignedSettings):
+class HEVPSettings(SignedSettings, DrawnSettings):
     """The hyperbolic eigenvalue problem, for a single agent.
 
     Parameters
@@ -160,7 +161,9 @@ class HEVPSettings(SignedSettings):
             raise ValueError(f"samples must be at least the dimension {self.dimension}, got {self.samples}")
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.data != "generated", ("dimension", "samples", "condition"), source="data generated")
+        generated = self.data == "generated"
+        found = idle_data(not generated, ("dimension", "samples", "condition"), source="data generated")
+        return found | self._idle(not generated and not self._square())
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""
@@ -173,7 +176,7 @@ class HEVPSettings(SignedSettings):
             return HEVP(D, signs, self.form, n_agents=n_blocks, first_agent=blocks.start, collective=collective)
 
         def outline() -> Outline:
-            file = self._file()
+            file = self._file(seed)
             m, n = self._shape() if file is None else file.shape
             return Outline(even_counts(m, n_blocks), n, more=lambda own: 0 if file else 2 * m * n)
 
@@ -189,17 +192,15 @@ class HEVPSettings(SignedSettings):
         n = self._square() or self.dimension
         return self._square() or self.samples or 2 * n, n
 
-    def _file(self) -> Any:
+    def _file(self, seed: int) -> DrawnSamples | None:
         """The samples of a file; None for generated data."""
         if self._square() or self.data == "generated":
             return None
-        from ...data import resolve
-
-        return resolve(self.data)
+        return DrawnSamples(self.data, self, seed)
 
     def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
         """The rows of each block; the rows of the ridge come after all others."""
-        file = self._file()
+        file = self._file(seed)
         if file is None:
             D = self._generated(seed)
             (samples, n), rows = D.shape, D.__getitem__

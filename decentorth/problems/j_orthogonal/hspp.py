@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from ...data import load_matrix, resolve
+from ...data import load_matrix
 from ...protocols import Array, Index
 from ...sets import JOrthogonal
 from ...settings import Count, NotNegative, Range
 from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected, stream
 from ..common.checks import matrices
 from ..common.division import idle_data
+from .drawn import DrawnSamples, DrawnSettings
 from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
@@ -239,7 +240,7 @@ def random_tree(rng: np.random.Generator, m: int) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HSPPSettings(SignedSettings):
+class HSPPSettings(SignedSettings, DrawnSettings):
     """The hyperbolic structural probe, for a single agent.
 
     Parameters
@@ -276,13 +277,20 @@ class HSPPSettings(SignedSettings):
             raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.data not in ("tree", "gaussian"), ("points", "dimension"), source="data tree or gaussian")
+        found = idle_data(self._from_file, ("points", "dimension"), source="data tree or gaussian")
+        return found | self._idle(self._from_file)
+
+    @property
+    def _from_file(self) -> bool:
+        return self.data not in ("tree", "gaussian")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
 
         def outline() -> Outline:
-            m, n = (self.points, self.dimension) if self.data in ("tree", "gaussian") else resolve(self.data).shape
+            m, n = self.points, self.dimension
+            if self._from_file:
+                m, n = DrawnSamples(self.data, self, seed, with_entries=True).shape
             return Outline([0] * n_blocks, 0, more=lambda own: m * (n + 2 * m))
 
         return on_each_rank(n_blocks, lambda blocks: self._made(n_blocks, seed).restrict(blocks), outline)
@@ -301,7 +309,7 @@ class HSPPSettings(SignedSettings):
         elif self.data == "gaussian":
             D = rng.standard_normal((self.points, self.dimension))
         else:
-            samples = resolve(self.data)
+            samples = DrawnSamples(self.data, self, seed, with_entries=True)
             D = samples.rows(np.arange(samples.shape[0]))
         n = D.shape[1]
         constraint, value = self._constraint(n, n - 1), None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from decentorth.problems import HEVP, HEVPSettings
+from decentorth.problems.j_orthogonal.drawn import DrawnSamples
 from decentorth.protocols import KnownOptimum, Sampled, Smooth, TraceForm
 from tests.support import building
 
@@ -84,6 +85,41 @@ def test_data_by_file(tmp_path: Path) -> None:
     problem = built(data=str(tmp_path / "data.npy"), positive=3)
     np.testing.assert_allclose(problem.trace_form()[0], 2.0 * D.T @ D, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(problem.constraint.signs, [1.0, 1.0, 1.0, -1.0])
+
+
+def test_rows_and_columns_are_drawn_from_a_file(tmp_path: Path) -> None:
+    """The same for every number of blocks, in the file's order, without repetition; another seed draws others."""
+    whole = np.arange(1.0, 601.0).reshape(30, 20)
+    np.save(tmp_path / "all.npy", whole)
+    chosen: Any = {"data": str(tmp_path / "all.npy"), "draw_rows": 12, "draw_columns": 5, "divide_by": 4.0}
+    settings = HEVPSettings(form="as-printed", **chosen)
+    problem: HEVP = building.built(settings.problem(1, 3))
+    (found,) = DrawnSamples(chosen["data"], settings, 3).rows(np.arange(12))[None] * 4.0
+    rows, columns = (found[:, 0] - 1.0) // 20.0, (found[0] - 1.0) % 20.0
+    np.testing.assert_array_equal(found, whole[np.ix_(rows.astype(int), columns.astype(int))])
+    assert (np.diff(rows) > 0.0).all()
+    assert (np.diff(columns) > 0.0).all()
+    np.testing.assert_allclose(problem.trace_form()[0], -2.0 * found.T @ found / 16.0, rtol=1e-12)
+    parts: HEVP = building.built(settings.in_blocks(4, 3))
+    np.testing.assert_allclose(parts.gradient(np.stack([np.eye(5)] * 4)).mean(0), problem.gradient(np.eye(5)[None])[0])
+    assert not np.array_equal(problem.trace_form(), building.built(settings.problem(1, 4)).trace_form())
+    with pytest.raises(ValueError, match="draw_rows must be at most 30, the rows of .*all.npy, got 31"):
+        built(**(chosen | {"draw_rows": 31}))
+    with pytest.raises(ValueError, match="draw_columns must be at most 20, the columns of .*all.npy, got 21"):
+        built(**(chosen | {"draw_columns": 21}))
+
+
+@pytest.mark.parametrize("name", ["w1a", "w1a.txt", "w1a.t"])
+def test_svmlight_is_known_by_its_first_line(tmp_path: Path, name: str) -> None:
+    """Files of the LIBSVM page as they are: no extension, a blank at the end of a line, a row without features."""
+    pytest.importorskip("sklearn")
+    (tmp_path / name).write_text("-1 2:1 5:1 7:1 \n+1 1:0.5 7:-2 \n-1 \n-1 3:1 \n")
+    D = np.zeros((4, 7))
+    D[0, [1, 4, 6]], D[1, [0, 6]], D[3, 2] = 1.0, (0.5, -2.0), 1.0
+    problem = built(data=str(tmp_path / name), form="as-printed", divide_by=2.0)
+    np.testing.assert_array_equal(problem.trace_form()[0], -0.5 * D.T @ D)
+    few = built(data=str(tmp_path / name), form="as-printed", draw_columns=3)
+    assert few.shape == (3, 3)
 
 
 def test_a_ridge_makes_it_definite(tmp_path: Path) -> None:

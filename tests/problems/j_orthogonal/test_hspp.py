@@ -215,6 +215,25 @@ def test_data_and_distances_by_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(problem.wanted[0], np.round(np.sqrt(squared_distances(D)), 3))
 
 
+def test_rows_without_an_entry_in_the_drawn_columns_are_not_drawn(tmp_path: Path) -> None:
+    """They have no place on the manifold. Their number is said where all rows are asked for."""
+    sparse = np.zeros((40, 12))
+    sparse[np.arange(40), np.arange(40) % 12] = 1.0 + np.arange(40)
+    np.save(tmp_path / "sparse.npy", sparse)
+    chosen: Any = {"data": str(tmp_path / "sparse.npy"), "draw_columns": 6}
+    with pytest.raises(
+        ValueError, match="rows of .*sparse.npy are zero in the drawn columns: leave them out by draw_rows"
+    ) as found:
+        built(**chosen)
+    kept = int(str(found.value).rsplit(" ", 1)[1])
+    rows = built(**chosen, draw_rows=kept).rows
+    assert rows.shape == (kept, 6)
+    assert rows.any(axis=-1).all()
+    assert set(rows[rows > 0.0]) < set(range(1, 41))
+    with pytest.raises(ValueError, match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12 columns"):
+        built(**chosen, draw_rows=kept + 1)
+
+
 def test_what_it_can_do() -> None:
     problem = built(points=5)
     assert isinstance(problem, (Sampled, KnownValue))
