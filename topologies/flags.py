@@ -58,7 +58,7 @@ class Once(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, flag: str | None = None) -> None:
         if self.dest in namespace:
             raise InputError(f"{flag} specified multiple times: give it once")
-        if self.nargs == 0:
+        if self.nargs == 0 or values is None:
             values = not str(flag).startswith("--no-") or spelled(self.dest).startswith("no-")
         setattr(namespace, self.dest, values)
 
@@ -92,7 +92,9 @@ class Parser(argparse.ArgumentParser):
 
     def _add(self, name: str, one: Hint) -> None:
         flags = [f"--{spelled(name)}"]
-        if bool in one.types:
+        if bool in one.types and (one.choices or one.form):
+            self.add_argument(*flags, f"--no-{spelled(name)}", dest=name, action=Once, nargs="?")
+        elif bool in one.types:
             self.switches |= {flags[0]}
             self.add_argument(*flags, f"--no-{spelled(name)}", dest=name, action=Once, nargs=0)
         elif one.sequence is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -15,6 +15,7 @@ from topologies import text
 from ..display import Shown, curve, shape, size
 from ..network import Network
 from ..network.collective import AgentCollective
+from ..problems.common.pooled import Units
 from ..protocols import Array, Declared, Row
 from ..records.figures import plot_histories
 from ..records.files import save, variables
@@ -167,6 +168,11 @@ class Result(FinishedRun):
         (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
     losses
         The ranks that were lost, where the run outlived them.
+    units
+        The common units of the samples (``mean``, ``scale``), of each view, where they were scaled or
+        their missing cells filled.
+    filled
+        The numbers of missing cells that were filled, by site.
     unwritten
         Why the last checkpoint, or the log of an asynchronous run, could not be written; else empty.
     """
@@ -178,6 +184,8 @@ class Result(FinishedRun):
     collective: AgentCollective
     agreement: Agreement | None = None
     losses: tuple[Loss, ...] = ()
+    units: tuple[Units, ...] = ()
+    filled: Mapping[str, int] = field(default_factory=dict)
     unwritten: str = ""
 
     @classmethod
@@ -187,6 +195,7 @@ class Result(FinishedRun):
         sites = getattr(run.problem, "sites", ())
         labels = sites or run.arguments.mixing[1]
         here = tuple(labels[i] for i in run.numbers[run.problem.agents]) if sites else ()
+        units: tuple[Units, ...] = getattr(run.problem, "units", ())
         return cls(
             x=SitePoints(state.x, here) if here else state.x,
             **stop._asdict(),
@@ -202,6 +211,8 @@ class Result(FinishedRun):
             collective=run.collective,
             agreement=outcome.agreement,
             losses=run.losses,
+            units=units,
+            filled=_filled(units, labels, run.numbers.tolist()),
             unwritten=outcome.unwritten,
         )
 
@@ -214,7 +225,10 @@ class Result(FinishedRun):
         solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
-        return {"run": solved, **super()._facts()}
+        facts = {"run": solved, **super()._facts()}
+        if self.filled:
+            facts["filled"] = f"{sum(self.filled.values())} missing cells, of {', '.join(self.filled)}"
+        return facts
 
     @property
     def drifted(self) -> bool | None:
@@ -273,6 +287,13 @@ class Result(FinishedRun):
             return []
         return [row._asdict() for row in self.sent()]
 
+    def units_table(self) -> dict[str, Any]:
+        """The common units and the filled cells for ``summary.json``; nothing without common units."""
+        if not self.units:
+            return {}
+        units = [{"mean": one.mean.tolist(), "scale": one.scale.tolist()} for one in self.units]
+        return {"units": units, "filled": dict(self.filled)}
+
     def draw(self, quantity: Literal["consensus", "feasibility"] = "consensus") -> Figure | None:
         """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by their names where they have any,
         coloured by their distance from the mean or by their feasibility; called by all ranks. Needs matplotlib.
@@ -321,10 +342,20 @@ class Result(FinishedRun):
             "sent": self.sent_table(),
             "ranks": self.collective.size,
             "labels": self.labels,
+            **self.units_table(),
         }
         method = text.shown(type(self.algorithm).__name__.lower(), self.algorithm)
         about = {"problem": f"{type(self.problem).__name__} of Python", "algorithm": method}
         save(folder, about, summary, self.history.rows, variables(self.problem, self.x), self.collective, overwrite)
+
+
+def _filled(units: tuple[Units, ...], labels: Sequence[str] | None, numbers: Sequence[int]) -> dict[str, int]:
+    """The numbers of filled cells of all views by site, or in all where agents share their samples."""
+    counts = [sum(views) for views in zip(*[one.filled for one in units], strict=True)]
+    if len(counts) <= max(numbers, default=0):
+        return {"all agents": sum(counts)} if any(counts) else {}
+    names = labels or [f"agent {agent}" for agent in range(len(counts))]
+    return {names[agent]: counts[agent] for agent in numbers if counts[agent]}
 
 
 def load(folder: str | os.PathLike[str]) -> FinishedRun:

@@ -85,7 +85,7 @@ def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  #
         When it looks like a path (a folder or a known extension) and there is no such file.
     """
     if spec in BUNDLED:
-        if columns != Columns():
+        if columns.by_name:
             raise ValueError(
                 f"the bundled {spec} has no columns by name: columns, exclude, label_column and drop_missing are for tables"
             )

@@ -83,12 +83,12 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
         raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
     if not size:
         raise ValueError(f"{path} is empty: it has 0 bytes")
-    if columns != Columns() or triplets:
-        if known not in (".parquet", *_TEXT):
-            raise ValueError(f"columns are named in .csv, .tsv, .txt and .parquet, and {path} has no names of columns")
-        table = _table(path, columns)
-        return ArrayReader(path, lambda _: tables.triplets(table), spec) if triplets else table
-    if known == ".parquet":
+    tabular = known in (".parquet", *_TEXT)
+    if (columns.by_name or triplets) and not tabular:
+        raise ValueError(f"columns are named in .csv, .tsv, .txt and .parquet, and {path} has no names of columns")
+    if triplets:
+        return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
+    if known == ".parquet" or (tabular and columns != Columns()):
         return _table(path, columns)
     if known in _TEXT:
         return TextReader(path)
@@ -141,6 +141,7 @@ class MatrixFile:
     ) -> None:
         self.name = os.fspath(path)
         self._reader = _reader(self.name, columns, triplets)
+        self._keeps_missing = columns.keep_missing
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -187,7 +188,7 @@ class MatrixFile:
 
         ``rows`` are the numbers of the block's rows in the matrix (None: all of them).
         """
-        bad = np.isinf(block) if missing else ~np.isfinite(block)
+        bad = np.isinf(block) if missing or self._keeps_missing else ~np.isfinite(block)
         count = int(np.count_nonzero(bad))
         if not count:
             return

@@ -73,7 +73,7 @@ def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
         missing |= _missing(frame[names[columns.label]].to_numpy())
     if columns.drop_missing:
         values, labels = values[~missing], [label for label, out in zip(labels, missing, strict=True) if not out]
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(np.isinf(values) if columns.keep_missing else ~np.isfinite(values))
     if bad.size:
         row, column = bad[0].tolist()
         raise ValueError(f"{site}: row {labels[row]}, column {columns.samples[column]!r} is {values[row, column]}. {DROP}")

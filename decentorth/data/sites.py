@@ -151,6 +151,13 @@ class SiteTable(NamedTuple):
             )
 
 
+def column_names(data: str, columns: Columns) -> tuple[str, ...]:
+    """The names of the columns that are read of a file or bundled set; none without names."""
+    if data in BUNDLED:
+        return ()
+    return SiteTable.of("", data).chosen(columns)
+
+
 def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
     """The name and the samples of each site, and the names where they have any, else none.
 
@@ -183,8 +190,10 @@ def naming(names: Sequence[str]) -> Iterator[None]:
         raise type(error)(text) from None
 
 
-def read_sites(given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective) -> list[Array]:
-    """The samples of the sites ``agents``, the columns in the order of those of the first site.
+def read_sites(
+    given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective
+) -> tuple[list[Array], tuple[str, ...]]:
+    """The samples of the sites ``agents``, the columns in the order of those of the first site, and the columns' names, if any.
 
     Parameters
     ----------
@@ -205,13 +214,15 @@ def read_sites(given: Sequence[tuple[str, Any]], columns: Columns, agents: slice
     site, names, width = next(head for head, _ in every if head)
     leading = SiteTable(site, None if names is None else tuple(names), width, tables[0].read)
     with collective.together():
-        if names is None and columns != Columns():
+        if names is None and columns.by_name:
             raise ValueError(f"{site} has no names of columns: columns, exclude, label_column and drop_missing are for tables")
         _check_exclude(columns.exclude, {name for _, found in every for name in found}, leading)
         for one in tables:
             one.check(leading, columns)
-        alike = Columns() if names is None else columns._replace(samples=leading.chosen(columns), exclude=())
-        return [one.read(alike) for one in tables]
+        alike = columns
+        if names is not None:
+            alike = columns._replace(samples=leading.chosen(columns), exclude=())
+        return [one.read(alike) for one in tables], alike.samples
 
 
 def _check_exclude(exclude: Sequence[str], found: set[str], first: SiteTable) -> None:

@@ -48,6 +48,13 @@ class Columns(NamedTuple):
     """Leave out the rows in which a cell of these columns is missing."""
     exclude: tuple[str, ...] = ()
     """The names of columns that are left out, where ``samples`` names none."""
+    keep_missing: bool = False
+    """Return missing cells as NaN; otherwise they are refused."""
+
+    @property
+    def by_name(self) -> bool:
+        """True if columns are chosen, or rows by their cells, for which a table is needed."""
+        return self._replace(keep_missing=False) != Columns()
 
 
 class Table(Reader):

@@ -18,11 +18,12 @@ from . import Communicator
 class AgentCollective:
     """A `protocols.Collective` of the processes, where rank q holds the agents ``bounds[q]:bounds[q + 1]``."""
 
-    def __init__(self, communicator: Communicator, bounds: Index) -> None:
+    def __init__(self, communicator: Communicator, bounds: Index, along_edges: Callable[[Array], Array] | None = None) -> None:
         self.communicator = communicator
         self.rank = communicator.rank
         self.size = communicator.size
         self.bounds = bounds
+        self._along_edges = along_edges
 
     @property
     def n_agents(self) -> int:
@@ -56,6 +57,11 @@ class AgentCollective:
 
         parts = np.split(self.fold(int(cuts[-1]), add), cuts[:-1])
         return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
+
+    def column_sums(self, per_agent: Array) -> Array:
+        if self._along_edges is None:
+            return self.sum(per_agent)[0]
+        return self._along_edges(per_agent)
 
     def max(self, value: float) -> float:
         encoded = np.array([0.0, value])

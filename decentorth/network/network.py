@@ -127,9 +127,8 @@ class Network(Shown):
         self.transport_messages = self.transport_bytes = 0
         self.wait_seconds, self.compiled = 0.0, False
         self._plans: dict[Hashable, Plan] = {}
-        self._tree: list[Level] | None = None
         self._sums: dict[int, TreeSum] = {}
-        self._totals: Counter[int] = Counter()
+        self._totals: Counter[Contents] = Counter()
         self._earlier = Ledger()
         self.final_ledger: Ledger | None = None
         """The ledger of a run that has ended, whose iterations may be made again to find out why."""
@@ -362,22 +361,40 @@ class Network(Shown):
         if self.sequence is not None:
             raise ValueError("exact sums need edges that stay, and this network changes over time")
         widths = [x.size // self.n_local for x in xs]
-        width = sum(widths)
-        if self._tree is None:
-            self._tree = levels(self.W)
+        values = np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
+        self._add_up(values, "sums over the tree")
+        parts = np.split(values, np.cumsum(widths)[:-1], axis=1)
+        return tuple([np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True)])
+
+    def column_sums(self, values: Array) -> Array:
+        """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every message arrives, and is counted.
+
+        As `total`; on a directed graph, and on one that changes, the messages go along the chain of the agents in their order.
+        """
+        values = values.copy()
+        self._add_up(values, "sums of columns")
+        return values[0]
+
+    @cached_property
+    def _tree(self) -> list[Level]:
+        """The rounds of a sum: along the edges of a fixed undirected graph, otherwise along a chain."""
+        if self.directed or self.sequence is not None:
+            return levels(topologies.metropolis_weights(topologies.path(self.n_agents)))
+        return levels(self.W)
+
+    def _add_up(self, values: Array, use: str) -> None:
+        """Replace each row of ``values``, ``(n_local, k)``, by the sum over all agents, and count the messages."""
+        width = values.shape[1]
         if width not in self._sums:
             self._sums[width] = TreeSum(self._tree, self.bounds, self.communicator, width)
         one = self._sums[width]
-        values = np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
         self.wait_seconds += one(values)
-        self._totals[width] += 1
+        self._totals[Contents(use, (width,))] += 1
         self.rounds += one.rounds
         self.messages += one.messages
         self.bytes += 8 * width * one.messages
         self.transport_messages += one.transport_messages
         self.transport_bytes += one.transport_bytes
-        parts = np.split(values, np.cumsum(widths)[:-1], axis=1)
-        return tuple([np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True)])
 
     @property
     def sums_exactly(self) -> bool:
@@ -427,10 +444,10 @@ class Network(Shown):
         ledger = self._earlier.copy()
         for known in self._plans.values():
             known.enter(ledger)
-        if self._tree is not None:
+        if self._totals and self._tree:
             pairs = np.concatenate([(level.senders, level.receivers) for level in self._tree], axis=1)
-            for width, times in self._totals.items():
-                ledger.add(Contents("sums over the tree", (width,)), pairs, times, 8 * times * width)
+            for contents, times in self._totals.items():
+                ledger.add(contents, pairs, times, 8 * times * sum(contents.widths))
         return ledger
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:

@@ -7,14 +7,16 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
+from .common.checks import matrices, same_columns
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
+from .common.pooled import Units, in_units
 
 BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
@@ -27,6 +29,8 @@ C = TypeVar("C", bound=ConstraintSet)
 Selection = slice | Index
 """A selection of local agents: a slice, or ascending numbers."""
 
+Missing = Literal["refuse", "mean"]
+"""Missing cells are refused, or get the mean of their column over all agents' samples."""
 
 _SHARED = 0xFFFFFFFF
 """The key of the shared stream, in place of an agent's number; stream 0 of it gives the start (`AgentProblem.start`)."""
@@ -79,6 +83,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
 
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
+    units: tuple[Units, ...] = ()
+    """The common units of the samples, or of each of two views, where the problem was made with some."""
 
     def __init__(self, n_agents: int, agents: slice, constraint: C) -> None:
         self.n_agents = check("n_agents", int, n_agents)
@@ -300,13 +306,26 @@ class Loadable:
     """The number of arrays of each agent."""
 
     @classmethod
-    def from_loader(cls, loader: Callable[[int], Any], n_agents: int, *settings: Any, **more: Any) -> Deferred:
+    def from_loader(
+        cls,
+        loader: Callable[[int], Any],
+        n_agents: int,
+        *settings: Any,
+        center: bool = False,
+        scale: bool = False,
+        missing: Missing = "refuse",
+        **more: Any,
+    ) -> Deferred:
         """A problem whose ranks each load their own agents.
 
         Parameters
         ----------
         loader
             From an agent's number to its array, or to a tuple of its arrays.
+        center, scale
+            Subtract from each column its mean, and divide it by its standard deviation too, over all agents' samples.
+        missing
+            ``"refuse"``, or ``"mean"`` for the mean of the column over all agents' samples in place of each NaN.
         settings, more
             The settings of the class.
         """
@@ -326,14 +345,27 @@ class Loadable:
             with collective.together():
                 data = [loader(agent) for agent in range(agents.start, agents.stop)]
                 lists = list(map(list, zip(*data, strict=True))) if cls._arrays > 1 else [data]
+            views = [(view, ()) for view in lists]
+            lists, units = _in_units(views, agents.start, collective, center, scale, missing)
             found = cls._of_all(lists[0], collective)
             with collective.together():
-                return problem(*lists, *settings, **where, **found | more)
+                made = problem(*lists, *settings, **where, **found | more)
+            made.units = units
+            return made
 
         return Deferred(n_agents, build)
 
     @classmethod
-    def from_sites(cls, sites: Any, *settings: Any, columns: Any = None, **more: Any) -> Deferred:
+    def from_sites(
+        cls,
+        sites: Any,
+        *settings: Any,
+        columns: Any = None,
+        center: bool = False,
+        scale: bool = False,
+        missing: Missing = "refuse",
+        **more: Any,
+    ) -> Deferred:
         """A problem of sites that each hold their own samples; a rank opens only those of its own agents.
 
         Parameters
@@ -345,6 +377,8 @@ class Loadable:
             samples of other ranks.
         columns
             A `data.Columns` of the tables, whose columns are matched by name; by default all columns.
+        center, scale, missing
+            As for `from_loader`.
         settings, more
             The settings of the class.
 
@@ -373,10 +407,15 @@ class Loadable:
                     own[agent] = samples
                 named = list(zip(every, own, strict=True))
                 views = [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
-            lists = [read_sites(part, columns or Columns(), agents, collective) for part in views]
+            wanted = (columns or Columns())._replace(keep_missing=missing == "mean")
+            read = [read_sites(part, wanted, agents, collective) for part in views]
+            with naming(every):
+                lists, units = _in_units(read, agents.start, collective, center, scale, missing)
             found = cls._of_all(lists[0], collective)
             with collective.together(), naming(every):
-                return problem(*lists, *settings, n_agents=len(given), first_agent=agents.start, **found | more)
+                made = problem(*lists, *settings, n_agents=len(given), first_agent=agents.start, **found | more)
+            made.units = units
+            return made
 
         return Deferred(len(given), build, sites=names)
 
@@ -384,6 +423,31 @@ class Loadable:
     def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
         """The arguments that need the data of all agents, of which ``data`` are those here."""
         return {}
+
+
+def _in_units(
+    views: Sequence[tuple[list[Any], Sequence[str]]],
+    first_agent: int,
+    collective: Collective,
+    center: bool,
+    scale: bool,
+    missing: Missing,
+) -> tuple[list[list[Any]], tuple[Units, ...]]:
+    """The samples of each view, given with the names of its columns, and their units, if any are asked for."""
+    if missing not in get_args(Missing):
+        raise ValueError(f"missing must be 'refuse' or 'mean', got {missing!r}")
+    lists, found = [], []
+    for view, names in views:
+        if center or scale or missing == "mean":
+            with collective.together():
+                view = matrices("A", view, first_agent, missing=missing == "mean")
+                width = same_columns("A", view, first_agent)
+            if len({*collective.everyone(str(width).encode())}) > 1:
+                raise ValueError("all agents must share the dimension d: their samples have different numbers of columns")
+        alike, units = in_units(view, collective, center=center, scale=scale, fill=missing == "mean", names=names)
+        lists.append(alike)
+        found += units
+    return lists, tuple(found)
 
 
 class SeparateColumns(ABC):

@@ -93,7 +93,7 @@ class SpreadProblem(AgentProblem[Any]):
 
     def __init__(self, base: Any, collective: Collective) -> None:
         super().__init__(1, slice(0, 1), base.constraint)
-        self.base, self._collective = base, collective
+        self.base, self._collective, self.units = base, collective, base.units
         names = {*dir(base)}
         vars(self).update({name: method for name, method in self._methods().items() if name in names})
         if "n_samples" in names:

@@ -108,6 +108,9 @@ class Collective(Protocol):
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:
         """The sums over agents, ``(n_local, ...) -> (...)`` each, added in agent order: the same bits on any number of ranks."""
 
+    def column_sums(self, per_agent: Array) -> Array:
+        """The sums over agents, ``(n_local, k) -> (k,)``, in counted messages along the edges of a graph, if there is one."""
+
     def max(self, value: float) -> float:
         """The largest over all ranks; NaN if any is NaN."""
 

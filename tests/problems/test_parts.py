@@ -204,7 +204,7 @@ AGENTS = 10
 SETTINGS: dict[str, Any] = {
     "procrustes": ProcrustesSettings(),
     "pca": PCASettings(data="synthetic", samples=30, dimension=12, heterogeneity=0.7),
-    "pca-centred": PCASettings(data="synthetic", samples=30, dimension=12, center=True, scale=3.0),
+    "pca-centred": PCASettings(data="synthetic", samples=30, dimension=12, center=True, divide_by=3.0),
     **{f"digits-{kind}": PCASettings(partition=kind, center=True) for kind in ("even", "by-label", "dirichlet")},
     "cca": CCASettings(data="synthetic", samples=40, heterogeneity=0.5),
     "ica": ICASettings(sources=6, samples=60, imbalance=4.0, mixing="general"),

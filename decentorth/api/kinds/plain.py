@@ -91,7 +91,7 @@ class Run(Shown):
 
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
-        return AgentCollective(self.network.communicator, self.network.bounds)
+        return AgentCollective(self.network.communicator, self.network.bounds, self.network.column_sums)
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""

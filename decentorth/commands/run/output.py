@@ -20,7 +20,7 @@ from ...settings import Settings, values
 from ..line.config import Configuration
 from ..line.flags import InputError, with_flags
 from ..line.shell import one_line
-from .summary import in_words, mixing_words, sent_in_words, taken
+from .summary import filled_in_words, in_words, mixing_words, sent_in_words, taken
 
 if TYPE_CHECKING:
     from ...api import Result, Run
@@ -177,6 +177,8 @@ class RunOutput:
             notes["agreeing took"] = taken(result)
         if result.status == "terminated" and self.folder is not None:
             notes["goes on with"] = f"--resume {self.folder.path}"
+        if result.filled and len(result.filled) <= _LARGEST_TABLE:
+            say(filled_in_words(result.filled), self.prints)
         if result.sites and len(result.sites) <= _LARGEST_TABLE:
             say(sent_in_words(result.sent()), self.prints)
         reason = result.message[:1].upper() + result.message[1:]

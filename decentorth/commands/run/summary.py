@@ -43,6 +43,7 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "iterates_sha256": result.iterates_sha256,
         "agents": network.n_agents,
         "sent": result.sent_table(),
+        **result.units_table(),
         **({"labels": result.labels} if result.sites else {}),
         "ranks": result.collective.size,
         **_losses(result),
@@ -107,6 +108,12 @@ def sent_in_words(rows: Sequence[Sent]) -> str:
         receivers = ", ".join(dict.fromkeys(row.to for row in own))
         lines.append(f"sent        {site} to {receivers}: {'; '.join(words)}")
     return "\n".join(lines)
+
+
+def filled_in_words(filled: Mapping[str, int]) -> str:
+    """A line about the missing cells that got the mean of their column."""
+    cells = ", ".join(f"{site} {count}" for site, count in filled.items())
+    return f"filled      missing cells, with the mean of their column: {cells}"
 
 
 def mixing_words(network: Network) -> str:

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from ...protocols import Array, Collective, Index
-from ...settings import Count, Positive, Settings
-from ..base import Deferred, Outline
-from .pooled import HERE
+from ...settings import Count, Form, Positive, Settings
+from ..base import Deferred, Missing, Outline
+from .pooled import HERE, Units, in_units
 
 SampleFile = Annotated[
     str,
@@ -21,6 +21,16 @@ SampleFile = Annotated[
 AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
 Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
 Centering = Annotated[bool, "Subtract the mean of all samples first."]
+
+
+def _switch(value: Any) -> bool:
+    """A value of ``scale``; a TypeError for the number that it was once."""
+    if type(value) is bool:
+        return value
+    raise TypeError(f"scale must be true or false, got {value!r}: to divide all samples by one number give divide_by")
+
+
+Scaling = Annotated[bool, Form(_switch)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,21 +47,26 @@ class Tabular(Settings):
         The names of columns of a table that are left out, as an identifier; the others are the samples.
     drop_missing
         Leave out the rows of a table in which a cell of these columns is missing.
+    missing
+        Missing cells are refused, or each gets the mean of its column over all agents' samples.
     """
 
     columns: tuple[str, ...] = ()
     label_column: str | None = None
     exclude: tuple[str, ...] = ()
     drop_missing: bool = False
+    missing: Missing = "refuse"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.drop_missing and self.missing == "mean":
+            raise ValueError("drop_missing leaves out the rows whose cells missing mean fills: leave one of the two out")
         if self.columns and self.exclude:
             raise ValueError("exclude is for all columns but some, and columns names those that are read: leave one of the two out")
 
-    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...]]:
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
         """The columns that are read, as `data.Columns` has them."""
-        return self.columns, self.label_column, self.drop_missing, self.exclude
+        return self.columns, self.label_column, self.drop_missing, self.exclude, self.missing == "mean"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +84,19 @@ class Divided(Tabular):
         Concentration of dirichlet: small is heterogeneous, large is even.
     shuffle
         Shuffle the samples by the seed before an even division; otherwise consecutive rows.
+    scale
+        Subtract from each column its mean, and divide it by its standard deviation, over all agents' samples.
     """
 
     partition: Literal["even", "by-label", "dirichlet", "by-column"] = "even"
     labels: str | None = None
     dirichlet_alpha: Positive = 0.5
     shuffle: bool = True
+    scale: Scaling = False
+
+    def in_units(self, A: list[Array], collective: Collective, names: Sequence[str] = ()) -> tuple[list[Array], tuple[Units, ...]]:
+        """The samples scaled or with their missing cells filled, where that is asked for, and the units."""
+        return in_units(A, collective, scale=self.scale is True, fill=self.missing == "mean", names=names)
 
     def idle(self) -> dict[str, str]:
         """The settings that have no effect, and why."""
@@ -86,8 +108,8 @@ class Divided(Tabular):
         return {**found, "shuffle": "it is for an even partition"}
 
 
-TABULAR = ("columns", "label_column", "exclude", "drop_missing")
-DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", *TABULAR)
+TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
+DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
 
 
 def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (), source: str = "no data") -> dict[str, str]:
@@ -110,6 +132,10 @@ class SampleSource(ABC):
 
     sites: tuple[str, ...] = ()
     """The names of the sites, where each agent has files of its own."""
+    units: tuple[Units, ...] = ()
+    """The common units of each view, once samples are read that are to be in these."""
+    copies: float = 1.0
+    """How many times samples are held while they are read."""
 
     @abstractmethod
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
@@ -117,9 +143,19 @@ class SampleSource(ABC):
 
     def deferred(self, n_agents: int, build: Callable[[slice, Collective], Any], outline: Callable[[], Outline]) -> Deferred:
         """The problem of these samples; that of sites has no outline, as nobody can open the files of all."""
+
+        def built(agents: slice, collective: Collective) -> Any:
+            own = build(agents, collective)
+            own.units = self.units
+            return own
+
+        def sizes() -> Outline:
+            found = outline()
+            return found._replace(copies=max(found.copies, self.copies))
+
         if self.sites:
-            return Deferred(n_agents, build, sites=self.sites)
-        return Deferred(n_agents, build, outline)
+            return Deferred(n_agents, built, sites=self.sites)
+        return Deferred(n_agents, built, sizes)
 
     def numbers(self) -> int:
         """The number of entries of all samples."""
@@ -139,11 +175,12 @@ class Division(SampleSource):
     seed: int
 
     @cached_property
-    def _views(self) -> list[Any]:
+    def views(self) -> list[Any]:
+        """The opened files or bundled sets."""
         from ...data import Columns, resolve
 
         columns = Columns(*self.settings.selected())
-        if len(self.data) > 1 and columns != Columns():
+        if len(self.data) > 1 and columns.by_name:
             raise ValueError(
                 "columns, exclude, label_column and drop_missing are for one table, and here each view has a file: leave them out"
             )
@@ -158,11 +195,19 @@ class Division(SampleSource):
         return views
 
     @cached_property
+    def names(self) -> list[tuple[str, ...]]:
+        """The names of the columns of each view; none without names."""
+        from ...data import Columns
+        from ...data.sites import column_names
+
+        return [column_names(name, Columns(*self.settings.selected())) for name in self.data]
+
+    @cached_property
     def parts(self) -> list[Index]:
         """The rows of each agent."""
         from ...data import load_labels, partition
 
-        settings, first = self.settings, self._views[0]
+        settings, first = self.settings, self.views[0]
         labels: Any = None
         if settings.partition != "even":
             labels = load_labels(settings.labels) if settings.labels is not None else first.labels
@@ -182,7 +227,11 @@ class Division(SampleSource):
 
     @cached_property
     def width(self) -> int:  # type: ignore[override]
-        return sum(int(view.shape[1]) for view in self._views)
+        return sum(int(view.shape[1]) for view in self.views)
+
+    @property
+    def copies(self) -> float:  # type: ignore[override]
+        return 1.0 + (self.settings.scale is True or self.settings.missing == "mean")
 
     @cached_property
     def files(self) -> list[tuple[str, ...]]:
@@ -216,9 +265,14 @@ class Division(SampleSource):
         if self.files:
             columns = Columns(*self.settings.selected())
             given = [list(zip(self.sites, files, strict=True)) for files in self.files]
-            return [read_sites(view, columns, agents, collective) for view in given]
-        with collective.together():
-            return [[view.rows(index) for index in self.parts[agents]] for view in self._views]
+            found = [read_sites(view, columns, agents, collective) for view in given]
+        else:
+            with collective.together():
+                views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
+                found = list(zip(views, self.names, strict=True))
+        alike = [self.settings.in_units(view, collective, names) for view, names in found]
+        self.units = tuple(one for _, found in alike for one in found)
+        return [view for view, _ in alike]
 
 
 @dataclass

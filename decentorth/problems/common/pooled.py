@@ -6,12 +6,14 @@ A_i denotes the ``(m_i, d)`` rows of an agent, and ``A`` a list of these for the
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...numerics.ordered_sums import sums
+from ...numerics.ordered_sums import add_agents, sums
+from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 
 T = TypeVar("T")
@@ -19,6 +21,8 @@ T = TypeVar("T")
 Fold = Callable[[int, Callable[[Array], None]], Array]
 """A sum over all agents: `Collective.fold`, or `here`."""
 
+_CONSTANT = 4.0 * float(np.finfo(np.float64).eps)
+"""The standard deviation, as a share of the mean, up to which a column is constant but for rounding."""
 _SINGULAR = 1e-10
 """The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
 
@@ -40,6 +44,13 @@ class _Here:
     def everyone(data: bytes) -> list[bytes]:
         """`Collective.everyone`."""
         return [data]
+
+    @staticmethod
+    def column_sums(per_agent: Array) -> Array:
+        """`Collective.column_sums`."""
+        found = np.zeros(per_agent.shape[1])
+        add_agents(per_agent, found)
+        return found
 
 
 HERE: Any = _Here()
@@ -87,6 +98,106 @@ def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
     """The rows of the local agents minus the mean of all rows."""
     center = mean(A, collective)
     return [a - center for a in A]
+
+
+class Units(NamedTuple):
+    """The common units of the columns of all agents' samples: ``((a - mean) - rest) / scale``."""
+
+    mean: Array
+    """``(d,)``: the means of all present cells."""
+    rest: Array
+    """``(d,)``: what the means lack of more than 16 digits, which matters where columns are far from 0."""
+    scale: Array
+    """``(d,)``: the standard deviations of all samples with their missing cells filled, or ones."""
+    filled: tuple[int, ...]
+    """The number of missing cells of each of all agents."""
+
+    def around(self, a: Array) -> Array:
+        """The samples minus the means; 0 for a missing cell."""
+        around = (a - self.mean) - self.rest
+        around[np.isnan(around)] = 0.0
+        return around
+
+    def standard(self, a: Array) -> Array:
+        """The samples in these units, fresh."""
+        return self.around(a) / self.scale
+
+    def completed(self, a: Array) -> Array:
+        """The samples in their own units, with the means in missing cells."""
+        return np.where(np.isnan(a), self.mean, a)
+
+
+def units(A: Sequence[Array], collective: Collective, *, scale: bool = True, names: Sequence[str] = ()) -> Units:
+    """The common units of the rows of all agents, by three sums over them (two without ``scale``).
+
+    Parameters
+    ----------
+    A
+        ``(m_i, d)``: the rows, finite, or NaN in missing cells.
+    scale
+        Find the standard deviations, too: the roots of the mean squares, as ``sklearn.preprocessing.StandardScaler``.
+    names
+        The names of the columns, for errors.
+
+    Raises
+    ------
+    ValueError
+        On every rank: all cells of a column are missing, or a column is constant and cannot be scaled.
+    """
+
+    def added(of: Callable[[Array], Array]) -> Array:
+        return collective.column_sums(np.stack([of(a) for a in A]))
+
+    def counted(a: Array) -> Array:
+        present, ones = ~np.isnan(a), np.ones(len(a))
+        return np.concatenate(([len(a)], ones @ present, ones @ np.where(present, a, 0.0)))
+
+    d = A[0].shape[1]
+    with one_thread():  # the bits of products depend on the number of BLAS threads
+        found = added(counted)
+        count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
+        _refuse(present == 0.0, "has no value at any site", names)
+        missing = [int(np.ones(len(a)) @ np.isnan(a) @ np.ones(d)) for a in A]
+        filled = [k for part in collective.everyone(json.dumps(missing).encode()) for k in json.loads(part)]
+        rough = Units(totals / present, np.zeros(d), np.ones(d), tuple(filled))
+        rest = added(lambda a: np.ones(len(a)) @ rough.around(a)) / present
+        mean = rough.mean + rest
+        exact = rough._replace(mean=mean, rest=rest - (mean - rough.mean))
+        if not scale:
+            return exact
+        deviation = np.sqrt(added(lambda a: np.ones(len(a)) @ exact.around(a) ** 2) / count)
+    _refuse(deviation <= _CONSTANT * np.abs(mean), "is constant over all samples of all agents", names)
+    return exact._replace(scale=deviation)
+
+
+def in_units(
+    A: Sequence[Array],
+    collective: Collective,
+    *,
+    center: bool = False,
+    scale: bool = False,
+    fill: bool = False,
+    names: Sequence[str] = (),
+) -> tuple[list[Array], tuple[Units, ...]]:
+    """The rows centred, scaled (which centres too) or with their missing cells filled, and the units where there are any."""
+    if not (center or scale or fill):
+        return list(A), ()
+    found = units(A, collective, scale=scale, names=names)
+    change = found.standard if center or scale else found.completed
+    return [change(a) for a in A], (found,)
+
+
+def _refuse(wrong: Any, what: str, names: Sequence[str]) -> None:
+    """Raise the ValueError of the first column that is ``wrong``, ``(d,)``."""
+    columns = np.flatnonzero(wrong).tolist()
+    if not columns:
+        return
+    first = columns[0]
+    name, cure = f"column {first} (counted from 0)", "leave it out"
+    if names:
+        name, cure = f"column {names[first]!r}", f"leave it out (exclude {','.join(names[k] for k in columns[:20])})"
+    more = f", and so {'is one' if len(columns) == 2 else f'are {len(columns) - 1}'} more" if len(columns) > 1 else ""
+    raise ValueError(f"{name} {what}{more}: {cure}")
 
 
 def squares(A: Sequence[Array], collective: Collective) -> float:

@@ -43,7 +43,7 @@ class CCASettings(Divided):
         Columns whose variance is at most this share of their view's mean variance are left out.
     scale
         Divide by standard deviations over all samples: columns, each column by its own; view, a view by the root of its columns'
-        mean variance; or none.
+        mean variance; or none. Without a word, as in other problems: each column by its own before any is left out.
     dimension, dimension_y
         Columns of the two views (synthetic data).
     correlation, decay
@@ -63,7 +63,7 @@ class CCASettings(Divided):
     width: Annotated[int, Range(least=2)] | None = None
     drop_constant: NotNegative = 1e-3
     center: Centering = True
-    scale: Literal["columns", "view", "none"] = "columns"
+    scale: bool | Literal["columns", "view", "none"] = "columns"  # type: ignore[assignment]  # true means the same
     samples: AgentSamples = 1000
     dimension: Count = 10
     dimension_y: Count = 10
@@ -87,15 +87,15 @@ class CCASettings(Divided):
                 f"rank must be at most dimension and dimension_y, {self.dimension} and {self.dimension_y}, got {self.rank}"
             )
 
-    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...]]:
-        columns, label, drop_missing, exclude = super().selected()
-        return (*columns, *self.columns_y), label, drop_missing, exclude
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
+        columns, *rest = super().selected()
+        return (*columns, *self.columns_y), *rest
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(
             self.data != "synthetic",
             ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
-            (*DIVIDED, "columns_y"),
+            (*[name for name in DIVIDED if name != "scale"], "columns_y"),
             "data synthetic",
         )
 
@@ -119,7 +119,9 @@ class CCASettings(Divided):
             whole = [self._prepared(name, view, HERE)[0] for name, view in self._views(source, slice(0, 1), HERE).items()]
             first, second = [self.ridge * float((view * view).mean()) for view in whole]
             left, right = [by_features(view, n_agents) for view in whole]
-            return SplitCCA(left, right, self.rank, (first, second))
+            own = SplitCCA(left, right, self.rank, (first, second))
+            own.units = source.units
+            return own
 
         return split_features(n_agents, build, source.numbers, self.partition)
 
@@ -149,7 +151,8 @@ class CCASettings(Divided):
         kept = variances > self.drop_constant * mean
         if not mean > 0.0:
             raise ValueError(f"the {name} view is constant: all its {len(kept)} columns are the same in all samples")
-        scales = {"view": np.full(len(kept), mean), "columns": variances, "none": np.ones(len(kept))}[self.scale]
+        whole, none = np.full(len(kept), mean), np.ones(len(kept))
+        scales = {"view": whole, "none": none, False: none}.get(self.scale, variances)
         return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)]
 
     def _drawing(self, seed: int) -> Callable[[int], list[Array]]:

@@ -26,7 +26,7 @@ from ...protocols import Array, Collective, Index
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline, on_each_rank
 from ..common.division import Divided, Division, SampleFile
-from ..common.pooled import total
+from ..common.pooled import HERE, Units, total
 from ..features.split import SplitGEVP, by_features, split_features
 from .gevp import GEVP, PooledGEVP
 
@@ -173,10 +173,12 @@ class LDASettings(Divided):
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
 
         def build() -> SplitGEVP:
-            samples, classes, rank = self._loaded()
+            samples, classes, rank, units = self._loaded()
             away, around = scatter_factors(samples, classes)
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
-            return SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
+            own = SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
+            own.units = units
+            return own
 
         def numbers() -> int:
             m, n = self._source().shape
@@ -185,16 +187,16 @@ class LDASettings(Divided):
         return split_features(n_agents, build, numbers)
 
     def _source(self, file: str | None = None) -> Any:
-        from ...data import Columns, resolve
+        return Division([file or self.data], self, 1, 0).views[0]
 
-        return resolve(file or self.data, Columns(*self.selected()))
-
-    def _loaded(self) -> tuple[Array, Classes, int]:
-        """The samples, their classes, and the number of directions."""
+    def _loaded(self) -> tuple[Array, Classes, int, tuple[Units, ...]]:
+        """The samples, their classes, the number of directions, and the common units."""
         source = self._source()
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
-        return source.rows(np.arange(source.shape[0])), classes, rank
+        every = [source.rows(np.arange(source.shape[0]))]
+        (samples,), units = self.in_units(every, HERE, Division([self.data], self, 1, 0).names[0])
+        return samples, classes, rank, units
 
     def _labels(self, source: Any) -> Classes:
         """The classes of a file's samples."""
@@ -216,10 +218,12 @@ class LDASettings(Divided):
         return rank
 
     def _made(self) -> GEVP:
-        samples, classes, rank = self._loaded()
+        samples, classes, rank, units = self._loaded()
         between, within = scatters(samples, classes)
         n = len(within)
-        return GEVP(between, within + self.ridge * (np.trace(within) / n) * np.eye(n), rank)
+        own = GEVP(between, within + self.ridge * (np.trace(within) / n) * np.eye(n), rank)
+        own.units = units
+        return own
 
 
 def _known(classes: Sequence[Classes], collective: Collective) -> Classes:

@@ -245,7 +245,7 @@ class RSRSettings(Divided):
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(
-            self.data is not None, ("dimension", "inliers", "outliers", "points"), ("labels", "normalize")
+            self.data is not None, ("dimension", "inliers", "outliers", "points"), ("labels", "normalize", "scale", "missing")
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:

@@ -168,7 +168,7 @@ class PCASettings(Divided):
         How many components.
     weighting
         Every sample counts the same, as if all were in one place, or every agent does, however many samples it has.
-    scale
+    divide_by
         Divide all samples by this: 255 brings images of bytes to [0, 1].
     dimension
         Length of a sample (synthetic data).
@@ -184,7 +184,7 @@ class PCASettings(Divided):
     rank: Count = 5
     center: Centering = False
     weighting: Weights = "samples"
-    scale: Positive = 1.0
+    divide_by: Positive = 1.0
     dimension: Count = 10
     samples: AgentSamples = 1000
     gap: Share = 0.8
@@ -220,7 +220,7 @@ class PCASettings(Divided):
             return StandIn(rows, self.rank, weights="agents", n_agents=n_agents, first_agent=agents.start)
 
         def outline() -> Outline:
-            changed = self.data == "synthetic" or self.center or self.scale != 1.0
+            changed = self.data == "synthetic" or self.center or self.divide_by != 1.0
             return Outline(source.counts, source.width, 1.0 + changed, lambda own: gram_numbers(own, source.width), made)
 
         return source.deferred(n_agents, build, outline)
@@ -231,7 +231,9 @@ class PCASettings(Divided):
 
         def build() -> SplitPCA:
             (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
-            return SplitPCA(by_features(whole, n_agents), self.rank)
+            own = SplitPCA(by_features(whole, n_agents), self.rank)
+            own.units = source.units
+            return own
 
         return split_features(n_agents, build, source.numbers, self.partition)
 
@@ -256,6 +258,6 @@ class PCASettings(Divided):
             mine = centered(mine, collective)
         if self.data == "synthetic":
             mine = with_spectrum(mine, self.gap, None, collective)
-        if self.scale != 1.0:
-            mine = [a / self.scale for a in mine]
+        if self.divide_by != 1.0:
+            mine = [a / self.divide_by for a in mine]
         return mine

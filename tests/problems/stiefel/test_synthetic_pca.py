@@ -103,7 +103,7 @@ def test_images_and_labels_in_idx_files_are_divided_as_the_bundled_ones(partitio
     if partition == "even":
         del files["labels"]
     assert built(partition=partition, **files).hessian().tobytes() == bundled.tobytes()
-    scaled = built(partition=partition, **files, scale=16.0).hessian()
+    scaled = built(partition=partition, **files, divide_by=16.0).hessian()
     np.testing.assert_allclose(scaled, bundled / 256, rtol=1e-12, atol=1e-15)
 
 
@@ -117,7 +117,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "samples": ({"samples": 0}, "samples must be at least 1, got 0"),
     "gap": ({"gap": 1.5}, "gap must be above 0 and at most 1, got 1.5"),
     "heterogeneity": ({"heterogeneity": -1.0}, "heterogeneity must be finite and not negative, got -1.0"),
-    "scale": ({"scale": 0.0}, "scale must be positive and finite, got 0.0"),
+    "divisor": ({"divide_by": 0.0}, "divide_by must be positive and finite, got 0.0"),
     "few rows": (
         {"samples": 2, "dimension": 30},
         "10 agents with 2 samples each have 20 in all, fewer than dimension 30: the pooled covariance would be singular",
