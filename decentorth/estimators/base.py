@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -28,9 +28,12 @@ from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
+from ..problems.base import Missing
 from ..problems.common.checks import matrices, same_columns, same_names
+from ..problems.common.pooled import Units, in_units
 from ..problems.features.split import SplitPencil
 from ..protocols import Array, Collective, Metric
+from ..settings import check
 from ..stopping import Consensus, GradientNorm, Rule
 
 FLOATS = (np.float64, np.float32)
@@ -75,6 +78,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     """The metrics beside the standard ones."""
     _own_samples: ClassVar[bool] = False
     """True if a rank may give None for the samples of other ranks' agents."""
+    _finite: ClassVar[Any] = True
+    """The entries of samples that are accepted, for scikit-learn's ``ensure_all_finite``."""
 
     algorithm: Any = "auto"
     step_size: Any = "auto"
@@ -193,7 +198,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                     raise ValueError(f"{name} of agent {agent} is None on rank {collective.rank}, which holds it: give it there")
                 if issparse(one):
                     raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
-            checked[own] = matrices(name, mine, own.start)
+            checked[own] = matrices(name, mine, own.start, missing=self._finite is not True)
             same_columns(name, checked[own], own.start)
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
@@ -226,6 +231,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     _least_features: ClassVar[int] = 1
     _lengths: Any = 1.0
     """The units of the coordinates, one or ``(n_components,)``."""
+    _units: Units | None = None
+    """The common units of the columns, if samples are brought to some."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -234,7 +241,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
-        samples = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=self._least_features)
+        least = {"ensure_min_samples": 2, "ensure_min_features": self._least_features}
+        samples = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, **least)
         self._counts = [len(samples)]
         return self._fit([samples], None)
 
@@ -276,21 +284,96 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def transform(self, X: Any) -> Array:
         """``(m, n_components)``: the samples' coordinates, float32 for float32 samples."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, accept_sparse=get_tags(self).input_tags.sparse, reset=False)
+        sparse = get_tags(self).input_tags.sparse
+        X = validate_data(self, X, dtype=FLOATS, accept_sparse=sparse, ensure_all_finite=self._finite, reset=False)
         across = self.components_.T
         sparse = issparse(X)
-        coordinates = X @ across - self._origin @ across if sparse else (X - self._origin) @ across
+        coordinates = X @ across - self._origin @ across if sparse else self._centred(X) @ across
         return (coordinates / self._lengths).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
         """``(m, d)``: the points with these coordinates, float32 for float32 coordinates."""
         coordinates = self._coordinates(X)
-        return ((coordinates * self._lengths) @ self._axes + self._origin).astype(coordinates.dtype, copy=False)
+        return self._moved((coordinates * self._lengths) @ self._axes).astype(coordinates.dtype, copy=False)
+
+    def _centred(self, X: Array) -> Array:
+        """``(m, d)``: samples seen from the origin."""
+        return X - self._origin
+
+    def _moved(self, centred: Array) -> Array:
+        """``(m, d)``: the samples that `_centred` maps to these."""
+        return centred + self._origin
 
     def _set_components(self, components: NDArray[np.floating[Any]]) -> None:
         """Set ``components_``, the largest entry of each positive, and their number."""
         self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
         self.n_components_ = len(components)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ScaledEstimator(ComponentEstimator):
+    """An estimator of samples that are brought to common units first, if that is asked for.
+
+    Parameters
+    ----------
+    scale
+        True to divide each column by its standard deviation over all samples, which are then in ``scale_``.
+    missing
+        ``"mean"`` for the mean of a column in place of its missing cells (NaN), whose number for each agent is then in
+        ``filled_``; ``"refuse"`` to refuse them.
+    """
+
+    scale: bool = False
+    missing: Missing = "refuse"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "mean"
+        return tags
+
+    @property
+    def _finite(self) -> Any:  # type: ignore[override]
+        return "allow-nan" if self.missing == "mean" else True
+
+    @property
+    def _changes(self) -> bool:
+        """True if samples are scaled, or their missing cells filled."""
+        return self.scale or self.missing == "mean"
+
+    def _in_units(self, agents: Sequence[Array], collective: Collective) -> tuple[list[Array], tuple[Units, ...]]:
+        """The samples of the agents here in common units, and these, which are kept."""
+        fill = check("missing", Missing, self.missing) == "mean"
+        names = [*map(str, vars(self).get("feature_names_in_", ()))]
+        found, units = in_units(agents, collective, scale=check("scale", bool, self.scale), fill=fill, names=names)
+        self._units = None
+        for self._units in units:
+            self.scale_, self.filled_ = self._units.scale, self._units.filled
+        return found, units
+
+    def _pooled(self, mean: Array) -> Array:
+        """``(d,)``: the mean of all samples, from that in the units of the method."""
+        if self.scale and self._units is not None:
+            return self._units.mean
+        return mean
+
+    def _centred(self, X: Array) -> Array:
+        if self._units is None:
+            return super()._centred(X)
+        if self.scale:
+            return self._units.standard(X)
+        return super()._centred(self._units.completed(X))
+
+    def _moved(self, centred: Array) -> Array:
+        if self._units is None:
+            return super()._moved(centred)
+        return super()._moved(centred * self._units.scale)
+
+    def _no_batches(self) -> None:
+        """Raise ValueError where samples, which batches do not keep, would have to change with each batch."""
+        if self._changes:
+            raise ValueError(
+                "partial_fit keeps no samples, whose units change with each batch: leave scale and missing out, or fit"
+            )
 
 
 def check_components(n_components: Any, most: int, what: str) -> int:

@@ -28,7 +28,7 @@ from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.stiefel.ica import kinds, moments, switching
 from ..protocols import Array, Collective
-from .base import ComponentEstimator, RunningCovariance, check_components, signs
+from .base import RunningCovariance, ScaledEstimator, check_components, signs
 
 PIECE = 10
 """The number of samples in a piece of a batch, for each feature."""
@@ -65,7 +65,7 @@ class Stream(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class ICA(ComponentEstimator):
+class ICA(ScaledEstimator):
     """Independent component analysis of sources with heavier or lighter tails than Gaussian ones.
 
     A Gaussian component, or a nearly Gaussian one, is named in a warning, as its direction is not determined. Agents' samples are
@@ -107,8 +107,9 @@ class ICA(ComponentEstimator):
         signs: Any = "data"
 
         def build(own: slice, collective: Collective) -> Sources:
-            mean = pooled.mean(agents[own], collective)
-            mine = [x - mean for x in agents[own]]
+            mine, _ = self._in_units(agents[own], collective)
+            mean = pooled.mean(mine, collective)
+            mine = [x - mean for x in mine]
             whiten = pooled.whitening(mine, rank, collective)
             self.mean_, self._whiten = mean, whiten
             white, weights = [x @ whiten for x in mine], (counts / counts.mean())[own]
@@ -148,6 +149,7 @@ class ICA(ComponentEstimator):
         No samples are kept, only their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
         directions. Nearly Gaussian components are named once 22,500 samples are seen.
         """
+        self._no_batches()
         first = "components_" not in vars(self)
         X = validate_data(self, X, dtype=np.float64, reset=first)
         d = X.shape[1]
@@ -175,7 +177,7 @@ class ICA(ComponentEstimator):
         mixing = np.linalg.pinv(unmixing.T)
         order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
         flip = signs(mixing.T)[order]
-        self.mean_, self.n_samples_seen_ = mean, samples
+        self.mean_, self.n_samples_seen_ = self._pooled(mean), samples
         self.mixing_ = mixing[:, order] * flip
         self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)
         self.n_components_ = len(self.components_)

@@ -23,11 +23,11 @@ from ..problems import PooledGEVP
 from ..problems.common.pooled import root_inverse
 from ..problems.generalized.lda import agent_scatters, class_means
 from ..protocols import Array, Collective
-from .base import ComponentEstimator, check_components, signs
+from .base import ScaledEstimator, check_components, signs
 
 
 @dataclass(eq=False, repr=False)
-class LDA(ComponentEstimator):
+class LDA(ScaledEstimator):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
 
     Parameters
@@ -66,7 +66,7 @@ class LDA(ComponentEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the directions of the samples X, ``(m, d)``, of the classes y, ``(m,)`` numbers or texts."""
-        samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=self._finite, ensure_min_samples=2)
         return self._fit([samples], None, [labels])
 
     def fit_agents(self, agents: Iterable[Any], W: Any) -> Self:
@@ -101,9 +101,10 @@ class LDA(ComponentEstimator):
         numbers = [np.searchsorted(self.classes_, own) for own in labels]
 
         def build(own: slice, collective: Collective) -> PooledGEVP:
-            moments = class_means(agents[own], numbers[own], k, collective)
+            mine, _ = self._in_units(agents[own], collective)
+            moments = class_means(mine, numbers[own], k, collective)
             self.priors_, self.means_ = moments[0] / moments[0].sum(-1), moments[1]
-            between, within = agent_scatters(agents[own], numbers[own], moments, self.ridge, n, collective)
+            between, within = agent_scatters(mine, numbers[own], moments, self.ridge, n, collective)
             whole = [b + w for b, w in zip(between, within, strict=True)]
             share = {"n_agents": n, "first_agent": own.start}
             return PooledGEVP(between, whole, rank, **share, collective=collective)
@@ -118,7 +119,9 @@ class LDA(ComponentEstimator):
             root = root_inverse(point.T @ within, rank)
             values, turn = np.linalg.eigh(root.T @ point.T @ between @ root)
             turn = root @ turn[:, ::-1]
-            self.mean_, self.eigenvalues_ = self.priors_ @ self.means_, values[::-1].copy()
+            self.mean_, self.eigenvalues_ = self._pooled(self.priors_ @ self.means_), values[::-1].copy()
+            if self.scale:
+                self.means_ = self._moved(self.means_)
             self._across = (within @ turn * signs((point @ turn).T)).T
             self._set_components((point @ turn).T)
         return self

@@ -27,10 +27,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
+from ..problems.common.pooled import HERE
 from ..problems.features.split import same_samples
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
-from .base import FLOATS, ComponentEstimator, by_features, check_components
+from .base import FLOATS, ScaledEstimator, by_features, check_components
 
 DIRECT = 1000
 """The least number of samples or features above which a method of the package takes the place of LAPACK's."""
@@ -63,7 +64,7 @@ class Variation(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class PCA(ComponentEstimator):
+class PCA(ScaledEstimator):
     """Principal component analysis.
 
     Parameters
@@ -118,9 +119,12 @@ class PCA(ComponentEstimator):
         ValueError
             A share of the variance, or sparse samples, with a method or a size for which there are none.
         """
-        X = validate_data(self, X, dtype=FLOATS, accept_sparse=("csr", "csc"), ensure_min_samples=2)
+        accepted = {"accept_sparse": ("csr", "csc"), "ensure_all_finite": self._finite}
+        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2, **accepted)
         if issparse(X) and self.algorithm != "auto":
             raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
+        if issparse(X) and self._changes:
+            raise ValueError("sparse samples are neither scaled nor filled: leave scale and missing out, or give X.toarray()")
         X = X.astype(np.float64, copy=False)
         if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT):
             return self._fit_directly(X)
@@ -167,7 +171,12 @@ class PCA(ComponentEstimator):
                 f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, which agents that hold "
                 "features do not find: give the number of components"
             )
-        parts = same_samples("X", [*agents])
+        parts = same_samples("X", [*agents], missing=self._finite is not True)
+        self._units = None
+        if self._changes:
+            cuts = np.cumsum([part.shape[1] for part in parts])[:-1]
+            (whole,), _ = self._in_units([np.concatenate(parts, axis=1)], HERE)
+            parts = list(map(np.ascontiguousarray, np.split(whole, cuts, axis=1)))
         m, d = len(parts[0]), sum([part.shape[1] for part in parts])
         rank = check_components(self.n_components, min(m, d), "the fewer of samples and features")
         means = [part.mean(axis=0) for part in parts]
@@ -197,6 +206,9 @@ class PCA(ComponentEstimator):
         (m, d), most, rank = X.shape, min(X.shape), self.n_components
         if not self._share:
             rank = check_components(rank, most, "the fewer of samples and features")
+        self._units = None
+        if not issparse(X):
+            (X,), _ = self._in_units([X], HERE)
         mean = np.asarray(X.mean(axis=0)).ravel()
         solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
         if issparse(X) and d > DIRECT:
@@ -225,8 +237,9 @@ class PCA(ComponentEstimator):
         fixed = None if share else check_components(self.n_components, most, "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> Components:
-            mean = pooled.mean(agents[own], collective)
-            mine = [x - mean for x in agents[own]]
+            mine, _ = self._in_units(agents[own], collective)
+            mean = pooled.mean(mine, collective)
+            mine = [x - mean for x in mine]
             if self.weights == "agents":
                 for x in mine:
                     x *= np.sqrt(count / (n * len(x)))
@@ -252,6 +265,7 @@ class PCA(ComponentEstimator):
         No samples are kept, only ``2 n_components + 10`` directions and the mean, O(d n_components) numbers. The first batch must
         have at least ``n_components`` samples.
         """
+        self._no_batches()
         first = "components_" not in vars(self)
         X = validate_data(self, X, dtype=np.float64, reset=first)
         batch, d = X.shape
@@ -276,7 +290,7 @@ class PCA(ComponentEstimator):
     def _keep(self, moments: Variation, components: Array, singular: Array) -> None:
         self._set_components(components)
         self._moments = moments
-        self.mean_, self.n_samples_seen_, _ = moments
+        self.mean_, self.n_samples_seen_ = self._pooled(moments.mean), moments.samples
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
@@ -301,11 +315,11 @@ class PCA(ComponentEstimator):
             Nothing varies in the other directions, or along a component: there is no density.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, reset=False)
         d, r, values, noise = X.shape[1], self.n_components_, self.explained_variance_, self.noise_variance_
         if values.min() <= 0.0 or (noise <= 0.0 and r < d):
             raise ValueError("there is no density where samples do not vary in some direction: ask for fewer components")
-        centred = X - self.mean_
+        centred = self._centred(X)
         along = (centred @ self.components_.T) ** 2
         scores: Array = -0.5 * (d * np.log(2.0 * np.pi) + np.log(values).sum() + (along / values).sum(axis=1))
         if r < d:

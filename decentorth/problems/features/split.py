@@ -375,8 +375,8 @@ class SplitCCA(SplitPencil):
         super().__init__(columns, ridge, partner, ones, ones, rank, views=views)
 
 
-def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
-    """The agents' matrices, checked, with equally many rows; the ValueError names the first agent that differs."""
+def same_samples(name: str, parts: Sequence[Array], *, missing: bool = False) -> list[Array]:
+    """The agents' matrices, checked as by `matrices`, with equally many rows; the ValueError names the first that differs."""
     if getattr(parts, "ndim", None) == 2:
         raise ValueError(
             f"{name} must be a list with the features of each agent, got one matrix: "
@@ -387,9 +387,9 @@ def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
             raise TypeError(
                 f"{name} of agent {i} is sparse, and agents that hold features take dense matrices: give {name}_i.toarray()"
             )
-    checked = matrices(name, parts)
+    checked = matrices(name, parts, missing=missing)
     for i, part in enumerate(checked):
-        if not np.abs(part).max() < _LARGEST_ENTRY:
+        if not np.fmax.reduce(np.abs(part), axis=None) < _LARGEST_ENTRY:
             raise ValueError(f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by one number")
         if len(part) != len(checked[0]):
             raise ValueError(
