@@ -225,10 +225,7 @@ class Result(FinishedRun):
         solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
-        facts = {"run": solved, **super()._facts()}
-        if self.filled:
-            facts["filled"] = f"{sum(self.filled.values())} missing cells, of {', '.join(self.filled)}"
-        return facts
+        return {"run": solved, **super()._facts()}
 
     @property
     def drifted(self) -> bool | None:

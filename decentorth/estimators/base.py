@@ -28,12 +28,10 @@ from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
-from ..problems.base import Missing
 from ..problems.common.checks import matrices, same_columns, same_names
-from ..problems.common.pooled import Units, in_units
+from ..problems.common.pooled import Missing, Units, Wanted, in_units
 from ..problems.features.split import SplitPencil
 from ..protocols import Array, Collective, Metric
-from ..settings import check
 from ..stopping import Consensus, GradientNorm, Rule
 
 FLOATS = (np.float64, np.float32)
@@ -78,8 +76,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     """The metrics beside the standard ones."""
     _own_samples: ClassVar[bool] = False
     """True if a rank may give None for the samples of other ranks' agents."""
-    _finite: ClassVar[Any] = True
-    """The entries of samples that are accepted, for scikit-learn's ``ensure_all_finite``."""
+    _wanted: ClassVar[Any] = Wanted()
+    """The units in which a method has the samples."""
 
     algorithm: Any = "auto"
     step_size: Any = "auto"
@@ -87,6 +85,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     max_iter: int = 10_000
     random_state: Any = None
     verbose: bool = False
+
+    @property
+    def _finite(self) -> Any:
+        """The entries of samples that are accepted, for scikit-learn's ``ensure_all_finite``."""
+        return "allow-nan" if self._wanted.fill else True
 
     @property
     def _n_features_out(self) -> int:
@@ -198,7 +201,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                     raise ValueError(f"{name} of agent {agent} is None on rank {collective.rank}, which holds it: give it there")
                 if issparse(one):
                     raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
-            checked[own] = matrices(name, mine, own.start, missing=self._finite is not True)
+            checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill)
             same_columns(name, checked[own], own.start)
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
@@ -328,27 +331,21 @@ class ScaledEstimator(ComponentEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "mean"
+        tags.input_tags.allow_nan = self._wanted.fill
         return tags
 
     @property
-    def _finite(self) -> Any:  # type: ignore[override]
-        return "allow-nan" if self.missing == "mean" else True
+    def _wanted(self) -> Wanted:
+        return Wanted(scale=self.scale, missing=self.missing)
 
-    @property
-    def _changes(self) -> bool:
-        """True if samples are scaled, or their missing cells filled."""
-        return self.scale or self.missing == "mean"
-
-    def _in_units(self, agents: Sequence[Array], collective: Collective) -> tuple[list[Array], tuple[Units, ...]]:
-        """The samples of the agents here in common units, and these, which are kept."""
-        fill = check("missing", Missing, self.missing) == "mean"
+    def _in_units(self, agents: Sequence[Array], collective: Collective) -> list[Array]:
+        """The samples of the agents here in the units that are wanted, which are kept."""
         names = [*map(str, vars(self).get("feature_names_in_", ()))]
-        found, units = in_units(agents, collective, scale=check("scale", bool, self.scale), fill=fill, names=names)
+        found, units = in_units(agents, collective, self._wanted, names)
         self._units = None
         for self._units in units:
             self.scale_, self.filled_ = self._units.scale, self._units.filled
-        return found, units
+        return found
 
     def _pooled(self, mean: Array) -> Array:
         """``(d,)``: the mean of all samples, from that in the units of the method."""
@@ -370,10 +367,8 @@ class ScaledEstimator(ComponentEstimator):
 
     def _no_batches(self) -> None:
         """Raise ValueError where samples, which batches do not keep, would have to change with each batch."""
-        if self._changes:
-            raise ValueError(
-                "partial_fit keeps no samples, whose units change with each batch: leave scale and missing out, or fit"
-            )
+        if self._wanted.any:
+            raise ValueError("partial_fit keeps no samples, whose units change: leave scale and missing out, or fit to all")
 
 
 def check_components(n_components: Any, most: int, what: str) -> int:

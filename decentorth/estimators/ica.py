@@ -107,7 +107,7 @@ class ICA(ScaledEstimator):
         signs: Any = "data"
 
         def build(own: slice, collective: Collective) -> Sources:
-            mine, _ = self._in_units(agents[own], collective)
+            mine = self._in_units(agents[own], collective)
             mean = pooled.mean(mine, collective)
             mine = [x - mean for x in mine]
             whiten = pooled.whitening(mine, rank, collective)

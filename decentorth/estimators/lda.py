@@ -101,7 +101,7 @@ class LDA(ScaledEstimator):
         numbers = [np.searchsorted(self.classes_, own) for own in labels]
 
         def build(own: slice, collective: Collective) -> PooledGEVP:
-            mine, _ = self._in_units(agents[own], collective)
+            mine = self._in_units(agents[own], collective)
             moments = class_means(mine, numbers[own], k, collective)
             self.priors_, self.means_ = moments[0] / moments[0].sum(-1), moments[1]
             between, within = agent_scatters(mine, numbers[own], moments, self.ridge, n, collective)

@@ -123,7 +123,7 @@ class PCA(ScaledEstimator):
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2, **accepted)
         if issparse(X) and self.algorithm != "auto":
             raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
-        if issparse(X) and self._changes:
+        if issparse(X) and self._wanted.any:
             raise ValueError("sparse samples are neither scaled nor filled: leave scale and missing out, or give X.toarray()")
         X = X.astype(np.float64, copy=False)
         if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT):
@@ -171,11 +171,11 @@ class PCA(ScaledEstimator):
                 f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, which agents that hold "
                 "features do not find: give the number of components"
             )
-        parts = same_samples("X", [*agents], missing=self._finite is not True)
+        parts = same_samples("X", [*agents], missing=self._wanted.fill)
         self._units = None
-        if self._changes:
+        if self._wanted.any:
             cuts = np.cumsum([part.shape[1] for part in parts])[:-1]
-            (whole,), _ = self._in_units([np.concatenate(parts, axis=1)], HERE)
+            (whole,) = self._in_units([np.concatenate(parts, axis=1)], HERE)
             parts = list(map(np.ascontiguousarray, np.split(whole, cuts, axis=1)))
         m, d = len(parts[0]), sum([part.shape[1] for part in parts])
         rank = check_components(self.n_components, min(m, d), "the fewer of samples and features")
@@ -208,7 +208,7 @@ class PCA(ScaledEstimator):
             rank = check_components(rank, most, "the fewer of samples and features")
         self._units = None
         if not issparse(X):
-            (X,), _ = self._in_units([X], HERE)
+            (X,) = self._in_units([X], HERE)
         mean = np.asarray(X.mean(axis=0)).ravel()
         solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
         if issparse(X) and d > DIRECT:
@@ -237,7 +237,7 @@ class PCA(ScaledEstimator):
         fixed = None if share else check_components(self.n_components, most, "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> Components:
-            mine, _ = self._in_units(agents[own], collective)
+            mine = self._in_units(agents[own], collective)
             mean = pooled.mean(mine, collective)
             mine = [x - mean for x in mine]
             if self.weights == "agents":

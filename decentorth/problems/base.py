@@ -7,7 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
 from .common.checks import matrices, same_columns
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
-from .common.pooled import Units, in_units
+from .common.pooled import Missing, Units, Wanted, in_units
 
 BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
@@ -29,8 +29,6 @@ C = TypeVar("C", bound=ConstraintSet)
 Selection = slice | Index
 """A selection of local agents: a slice, or ascending numbers."""
 
-Missing = Literal["refuse", "mean"]
-"""Missing cells are refused, or get the mean of their column over all agents' samples."""
 
 _SHARED = 0xFFFFFFFF
 """The key of the shared stream, in place of an agent's number; stream 0 of it gives the start (`AgentProblem.start`)."""
@@ -346,7 +344,7 @@ class Loadable:
                 data = [loader(agent) for agent in range(agents.start, agents.stop)]
                 lists = list(map(list, zip(*data, strict=True))) if cls._arrays > 1 else [data]
             views = [(view, ()) for view in lists]
-            lists, units = _in_units(views, agents.start, collective, center, scale, missing)
+            lists, units = _in_units(views, agents.start, collective, Wanted(center, scale, missing))
             found = cls._of_all(lists[0], collective)
             with collective.together():
                 made = problem(*lists, *settings, **where, **found | more)
@@ -407,10 +405,11 @@ class Loadable:
                     own[agent] = samples
                 named = list(zip(every, own, strict=True))
                 views = [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
-            wanted = (columns or Columns())._replace(keep_missing=missing == "mean")
-            read = [read_sites(part, wanted, agents, collective) for part in views]
+            wanted = Wanted(center, scale, missing)
+            chosen = (columns or Columns())._replace(keep_missing=wanted.fill)
+            read = [read_sites(part, chosen, agents, collective) for part in views]
             with naming(every):
-                lists, units = _in_units(read, agents.start, collective, center, scale, missing)
+                lists, units = _in_units(read, agents.start, collective, wanted)
             found = cls._of_all(lists[0], collective)
             with collective.together(), naming(every):
                 made = problem(*lists, *settings, n_agents=len(given), first_agent=agents.start, **found | more)
@@ -426,28 +425,20 @@ class Loadable:
 
 
 def _in_units(
-    views: Sequence[tuple[list[Any], Sequence[str]]],
-    first_agent: int,
-    collective: Collective,
-    center: bool,
-    scale: bool,
-    missing: Missing,
+    views: Sequence[tuple[list[Any], Sequence[str]]], first_agent: int, collective: Collective, wanted: Wanted
 ) -> tuple[list[list[Any]], tuple[Units, ...]]:
-    """The samples of each view, given with the names of its columns, and their units, if any are asked for."""
-    if missing not in get_args(Missing):
-        raise ValueError(f"missing must be 'refuse' or 'mean', got {missing!r}")
-    lists, found = [], []
+    """The samples of each view, given with the names of its columns, in the units that are wanted, and these."""
+    if not wanted.any:
+        return [view for view, _ in views], ()
+    found = []
     for view, names in views:
-        if center or scale or missing == "mean":
-            with collective.together():
-                view = matrices("A", view, first_agent, missing=missing == "mean")
-                width = same_columns("A", view, first_agent)
-            if len({*collective.everyone(str(width).encode())}) > 1:
-                raise ValueError("all agents must share the dimension d: their samples have different numbers of columns")
-        alike, units = in_units(view, collective, center=center, scale=scale, fill=missing == "mean", names=names)
-        lists.append(alike)
-        found += units
-    return lists, tuple(found)
+        with collective.together():
+            checked = matrices("A", view, first_agent, missing=wanted.fill)
+            width = same_columns("A", checked, first_agent)
+        if len({*collective.everyone(str(width).encode())}) > 1:
+            raise ValueError("all agents must share the dimension d: their samples have different numbers of columns")
+        found.append(in_units(checked, collective, wanted, names))
+    return [alike for alike, _ in found], tuple(one for _, units in found for one in units)
 
 
 class SeparateColumns(ABC):

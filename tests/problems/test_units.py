@@ -15,7 +15,7 @@ import decentorth as do
 from decentorth import problems
 from decentorth.commands.run.command import main
 from decentorth.data import Columns
-from decentorth.problems.common.pooled import HERE, in_units
+from decentorth.problems.common.pooled import HERE, Wanted, in_units
 from decentorth.problems.generalized.lda import scatters
 from decentorth.protocols import Array
 from tests.support.mpi import run_ranks
@@ -47,7 +47,7 @@ def exactly(column: Array) -> tuple[Array, float, float]:
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e6])
 def test_units_are_those_of_exact_arithmetic(scale: float, offset: float) -> None:
     A = samples([scale], offset)
-    found, (own,) = in_units(A, HERE, scale=True)
+    found, (own,) = in_units(A, HERE, SCALED)
     column, mean, deviation = exactly(np.concatenate(A)[:, 0])
     np.testing.assert_allclose(np.concatenate(found)[:, 0], column, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose((own.mean[0], own.scale[0]), (mean, deviation), rtol=1e-14)
@@ -57,7 +57,7 @@ def test_units_are_those_of_scikit_learn() -> None:
     """Without an offset, as scikit-learn subtracts the rounded mean: at 1e8 and 1e-6 that is off by a hundredth of a deviation."""
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     A = samples(np.logspace(-6, 6, 5))
-    found, (own,) = in_units(A, HERE, scale=True)
+    found, (own,) = in_units(A, HERE, SCALED)
     scaler = preprocessing.StandardScaler().fit(np.concatenate(A))
     np.testing.assert_allclose(np.concatenate(found), scaler.transform(np.concatenate(A)), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(own.scale, scaler.scale_, rtol=1e-12)
@@ -68,10 +68,10 @@ def test_missing_cells_get_the_mean_of_all_agents() -> None:
     A = samples([1.0, 1e-3, 1e3])
     A[0][3, 1] = A[1][:20, 2] = A[1][7, 0] = np.nan
     frame = pd.DataFrame(np.concatenate(A))
-    filled, (own,) = in_units(A, HERE, fill=True)
+    filled, (own,) = in_units(A, HERE, Wanted(missing="mean"))
     np.testing.assert_allclose(np.concatenate(filled), frame.fillna(frame.mean()), rtol=1e-13)
     assert own.filled == (1, 21, 0)
-    scaled, (own,) = in_units(A, HERE, scale=True, fill=True)
+    scaled, (own,) = in_units(A, HERE, Wanted(scale=True, missing="mean"))
     np.testing.assert_allclose(own.scale, frame.fillna(frame.mean()).std(ddof=0), rtol=1e-13)
     assert all((found[np.isnan(a)] == 0.0).all() for found, a in zip(scaled, A, strict=True))
 
@@ -106,6 +106,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+SCALED = Wanted(scale=True)
 UNITS = ("--missing", "mean", "--scale", "--out", "out", "--quiet", "--overwrite")
 PCA = ("--problem", "pca", "--exclude", "sex", "--rank", "2", "--iterations", "60", *UNITS)
 
@@ -136,7 +137,7 @@ def test_split_features_are_scaled_by_their_agents(folder: Path, missing: bool) 
     pd.concat(frames(missing=missing).values()).to_csv("whole.csv", index=False)
     words = ["--problem", "pca", "--rank", "2", "--iterations", "40", "--out", "out", "--quiet", "--scale"]
     assert main([*words, *SPLIT, *["--missing", "mean"] * missing]) == 0
-    parts = scaled() if missing else in_units([f[NAMES].to_numpy() for f in frames().values()], HERE, scale=True)[0]
+    parts = scaled() if missing else in_units([f[NAMES].to_numpy() for f in frames().values()], HERE, SCALED)[0]
     values = np.linalg.eigvalsh(sum(a.T @ a for a in parts) / 100.0)
     assert summary()["metrics"]["objective"] == pytest.approx(-0.5 * values[-2:].sum(), rel=1e-11)
     assert summary()["filled"] == ({"all agents": 6} if missing else {})

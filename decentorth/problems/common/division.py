@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
-from ..base import Deferred, Missing, Outline
-from .pooled import HERE, Units, in_units
+from ..base import Deferred, Outline
+from .pooled import HERE, Missing, Units, Wanted, in_units
 
 SampleFile = Annotated[
     str,
@@ -94,9 +94,10 @@ class Divided(Tabular):
     shuffle: bool = True
     scale: Scaling = False
 
-    def in_units(self, A: list[Array], collective: Collective, names: Sequence[str] = ()) -> tuple[list[Array], tuple[Units, ...]]:
-        """The samples scaled or with their missing cells filled, where that is asked for, and the units."""
-        return in_units(A, collective, scale=self.scale is True, fill=self.missing == "mean", names=names)
+    @property
+    def wanted(self) -> Wanted:
+        """The units in which samples are read."""
+        return Wanted(scale=self.scale is True, missing=self.missing)
 
     def idle(self) -> dict[str, str]:
         """The settings that have no effect, and why."""
@@ -231,7 +232,7 @@ class Division(SampleSource):
 
     @property
     def copies(self) -> float:  # type: ignore[override]
-        return 1.0 + (self.settings.scale is True or self.settings.missing == "mean")
+        return 1.0 + self.settings.wanted.any
 
     @cached_property
     def files(self) -> list[tuple[str, ...]]:
@@ -270,7 +271,7 @@ class Division(SampleSource):
             with collective.together():
                 views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
                 found = list(zip(views, self.names, strict=True))
-        alike = [self.settings.in_units(view, collective, names) for view, names in found]
+        alike = [in_units(view, collective, self.settings.wanted, names) for view, names in found]
         self.units = tuple(one for _, found in alike for one in found)
         return [view for view, _ in alike]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 
 T = TypeVar("T")
+
+Missing = Literal["refuse", "mean"]
+"""Missing cells are refused, or get the mean of their column over all agents' samples."""
 
 Fold = Callable[[int, Callable[[Array], None]], Array]
 """A sum over all agents: `Collective.fold`, or `here`."""
@@ -170,20 +173,34 @@ def units(A: Sequence[Array], collective: Collective, *, scale: bool = True, nam
     return exact._replace(scale=deviation)
 
 
+class Wanted(NamedTuple):
+    """The units in which samples are wanted: centred, scaled (which centres too), with their missing cells filled."""
+
+    center: bool = False
+    scale: bool = False
+    missing: Missing = "refuse"
+
+    @property
+    def fill(self) -> bool:
+        """True if missing cells get the mean of their column."""
+        if self.missing not in get_args(Missing):
+            raise ValueError(f"missing must be 'refuse' or 'mean', got {self.missing!r}")
+        return self.missing == "mean"
+
+    @property
+    def any(self) -> bool:
+        """True if samples are not wanted as they are."""
+        return self.center or self.scale or self.fill
+
+
 def in_units(
-    A: Sequence[Array],
-    collective: Collective,
-    *,
-    center: bool = False,
-    scale: bool = False,
-    fill: bool = False,
-    names: Sequence[str] = (),
+    A: Sequence[Array], collective: Collective, wanted: Wanted, names: Sequence[str] = ()
 ) -> tuple[list[Array], tuple[Units, ...]]:
-    """The rows centred, scaled (which centres too) or with their missing cells filled, and the units where there are any."""
-    if not (center or scale or fill):
+    """The rows in the units that are wanted, and the units where there are any."""
+    if not wanted.any:
         return list(A), ()
-    found = units(A, collective, scale=scale, names=names)
-    change = found.standard if center or scale else found.completed
+    found = units(A, collective, scale=wanted.scale, names=names)
+    change = found.standard if wanted.center or wanted.scale else found.completed
     return [change(a) for a in A], (found,)
 
 

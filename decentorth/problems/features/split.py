@@ -389,7 +389,7 @@ def same_samples(name: str, parts: Sequence[Array], *, missing: bool = False) ->
             )
     checked = matrices(name, parts, missing=missing)
     for i, part in enumerate(checked):
-        if not np.fmax.reduce(np.abs(part), axis=None) < _LARGEST_ENTRY:
+        if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
             raise ValueError(f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by one number")
         if len(part) != len(checked[0]):
             raise ValueError(

@@ -26,7 +26,7 @@ from ...protocols import Array, Collective, Index
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline, on_each_rank
 from ..common.division import Divided, Division, SampleFile
-from ..common.pooled import HERE, Units, total
+from ..common.pooled import HERE, Units, in_units, total
 from ..features.split import SplitGEVP, by_features, split_features
 from .gevp import GEVP, PooledGEVP
 
@@ -195,7 +195,7 @@ class LDASettings(Divided):
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
         every = [source.rows(np.arange(source.shape[0]))]
-        (samples,), units = self.in_units(every, HERE, Division([self.data], self, 1, 0).names[0])
+        (samples,), units = in_units(every, HERE, self.wanted, Division([self.data], self, 1, 0).names[0])
         return samples, classes, rank, units
 
     def _labels(self, source: Any) -> Classes:
