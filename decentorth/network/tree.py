@@ -68,8 +68,11 @@ class TreeSum:
         halos = [plan(_matrix(level, int(bounds[-1])), bounds, communicator.rank) for level in tree]
         self._rounds = [Traffic(halo, communicator, (width,)) for halo in halos]
         self._blocks = [halo.blocks for halo in halos]
-        own = halos[0].agents
-        received = [level.receivers[(level.receivers >= own.start) & (level.receivers < own.stop)] - own.start for level in tree]
+        first, end = bounds[communicator.rank : communicator.rank + 2]
+        received = []
+        for level in tree:
+            own = (level.receivers >= first) & (level.receivers < end)
+            received.append(level.receivers[own] - first)
         self._replaced = [rows[: 0 if level.up else None] for level, rows in zip(tree, received, strict=True)]
         """The own agents whose values those of others take the place of, in each round."""
         self.rounds, self.messages = len(tree), sum(len(level.senders) for level in tree)

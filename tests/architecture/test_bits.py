@@ -69,7 +69,7 @@ ALLOWED = {
     ("decentorth/algorithms/asynchronous/agent.py", "Agent.take", "any"): "validation: the masses of one agent",
     ("decentorth/algorithms/asynchronous/agent.py", "Agent.take", "all"): "validation: the entries of one agent",
     ("decentorth/algorithms/asynchronous/asynchronous_drfgt.py", "AsynchronousDRFGT.init", "max"): "Network.max, exact",
-    ("decentorth/algorithms/asynchronous/log.py", "decoded", "accumulate"): "over the activations of one agent",
+    ("decentorth/algorithms/asynchronous/log.py", "decoded", "any"): "validation of a file",
     ("decentorth/algorithms/asynchronous/schedule.py", "uniforms", "random.Philox"): "an agent's own stream",
     ("decentorth/problems/common/squares.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
     ("decentorth/problems/features/split.py", "SplitPencil.__init__", "any"): "the diagonal of E, which all agents share",
