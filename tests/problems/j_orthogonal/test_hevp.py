@@ -103,9 +103,9 @@ def test_rows_and_columns_are_drawn_from_a_file(tmp_path: Path) -> None:
     parts: HEVP = building.built(settings.in_blocks(4, 3))
     np.testing.assert_allclose(parts.gradient(np.stack([np.eye(5)] * 4)).mean(0), problem.gradient(np.eye(5)[None])[0])
     assert not np.array_equal(problem.trace_form(), building.built(settings.problem(1, 4)).trace_form())
-    with pytest.raises(ValueError, match="draw_rows must be at most 30, the rows of .*all.npy, got 31"):
+    with pytest.raises(ValueError, match=r"draw_rows must be at most 30, the rows of .*all\.npy, got 31"):
         built(**(chosen | {"draw_rows": 31}))
-    with pytest.raises(ValueError, match="draw_columns must be at most 20, the columns of .*all.npy, got 21"):
+    with pytest.raises(ValueError, match=r"draw_columns must be at most 20, the columns of .*all\.npy, got 21"):
         built(**(chosen | {"draw_columns": 21}))
 
 

@@ -222,7 +222,7 @@ def test_rows_without_an_entry_in_the_drawn_columns_are_not_drawn(tmp_path: Path
     np.save(tmp_path / "sparse.npy", sparse)
     chosen: Any = {"data": str(tmp_path / "sparse.npy"), "draw_columns": 6}
     with pytest.raises(
-        ValueError, match="rows of .*sparse.npy are zero in the drawn columns: leave them out by draw_rows"
+        ValueError, match=r"rows of .*sparse\.npy are zero in the drawn columns: leave them out by draw_rows"
     ) as found:
         built(**chosen)
     kept = int(str(found.value).rsplit(" ", 1)[1])
