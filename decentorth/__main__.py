@@ -28,6 +28,7 @@ COMMANDS = {
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
     "doctor": ("decentorth.commands.doctor.command:main", "Say what works here, with a remedy for what does not."),
     "new": ("decentorth.commands.new.command:main", "Write a file for a method or a problem of your own, with its test."),
+    "launch": ("decentorth.commands.launch:main", "Print a script for Slurm, for several hosts or for this machine."),
     "list": ("decentorth.commands.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
 """The function of each command, and a sentence about it."""

@@ -169,6 +169,7 @@ PRINTED = {
     "theory": "practical ",
     "graph": "metropolis ",
     "doctor": "The main job works",
+    "launch": "#SBATCH --ntasks=10",
     "new": "heavy_ball.py",
 }
 """What each command of the README and of docs/using.md prints."""

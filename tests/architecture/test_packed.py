@@ -42,7 +42,8 @@ def test_nothing_stray_is_packed(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "built").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         installed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert installed == {name for name in tracked if name.startswith(("decentorth/", "topologies/"))}
+    scripts = {f"decentorth/{name}" for name in tracked if name.startswith("launch/")}
+    assert installed == scripts | {name for name in tracked if name.startswith(("decentorth/", "topologies/"))}
     (source,) = (tmp_path / "built").glob("*.tar.gz")
     with tarfile.open(source) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}

@@ -47,13 +47,8 @@ def printed(command: str, words: Sequence[str], capsys: pytest.CaptureFixture[st
 
 def test_these_are_all_commands() -> None:
     places = {place.partition(":")[0].replace(".", "/") + ".py" for place, _ in top.COMMANDS.values()}
-    others = {
-        "decentorth/run.py",
-        "decentorth/commands/demo.py",
-        "decentorth/commands/listing.py",
-        "decentorth/commands/run/replay.py",
-        "topologies/command.py",
-    }
+    others = {"decentorth/run.py", "topologies/command.py"}
+    others |= {f"decentorth/commands/{name}.py" for name in ("demo", "launch", "listing", "run/replay")}
     assert places - others == {*COMMANDS} - {
         "decentorth/__main__.py",
         "decentorth/commands/run/command.py",

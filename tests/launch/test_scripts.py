@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from decentorth.commands.launch import main as launch
 from tests.support.mpi import HUNG, ROOT
 
 LAUNCH = ROOT / "launch"
@@ -120,3 +121,29 @@ def test_local_goes_on_in_its_own_folder_only(folder: Path) -> None:
 @pytest.mark.parametrize("ranks", ["0", "two", "PATH[$(touch pwned)0]", "-1"])
 def test_a_number_of_ranks_that_cannot_be_meant_is_refused(ranks: str, folder: Path) -> None:
     assert f"the number of ranks must be at least 1, got '{ranks}'" in refused(folder, "local.sh", ranks, "a")
+
+
+def test_the_command_prints_the_scripts_with_the_resources_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, script in (("slurm", "slurm.sbatch"), ("hosts", "hosts.sh"), ("local", "local.sh")):
+        assert launch([kind]) == 0
+        assert capsys.readouterr().out == (LAUNCH / script).read_text()
+    assert launch(["slurm", "--ntasks", "24", "--time", "36h", "--job-name", "digits"]) == 0
+    changed = set(capsys.readouterr().out.splitlines()) - set((LAUNCH / "slurm.sbatch").read_text().splitlines())
+    assert changed == {"#SBATCH --ntasks=24", "#SBATCH --time=36:00:00", "#SBATCH --job-name=digits"}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ([], "say which script"),
+        (["slrum"], "did you mean"),
+        (["hosts", "--ntasks", "3"], "--ntasks belongs to decentorth launch slurm"),
+        (["slurm", "--time", "soon"], "time"),
+        (["slurm", "--job-name", "a b"], "--job-name must be one word"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert launch(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert reason in err
