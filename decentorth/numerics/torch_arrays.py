@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 _UFUNCS = {"equal": torch.eq, "power": torch.pow, "invert": torch.bitwise_not, "rint": torch.round}
 """The elementwise functions that PyTorch has under another name."""
@@ -78,7 +79,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Refused: an array leaves its device only where the code says so."""
         raise TypeError(f"an array on {self.tensor.device} is not brought to the host by itself: call its host()")
 
-    def host(self) -> np.ndarray[Any, Any]:
+    def host(self) -> NDArray[Any]:
         """A copy on the host, of float64 where it holds real numbers."""
         tensor = self.tensor.detach()
         return np.array((tensor.double() if tensor.is_floating_point() else tensor).cpu().numpy(), order="C")
@@ -195,7 +196,7 @@ def _number(value: Any) -> Any:
     return torch.float64 if isinstance(value, float | np.floating) else None
 
 
-def brought(array: np.ndarray[Any, Any], device: Any, real: Any) -> Any:
+def brought(array: NDArray[Any], device: Any, real: Any) -> Any:
     """A tensor on the device with a copy of the entries, real numbers in the precision ``real``."""
     whole = np.array(array, order="C")  # PyTorch would warn of arrays that cannot be written into
     return torch.from_numpy(whole).to(device=device, dtype=real if array.dtype.kind == "f" else None)
