@@ -77,7 +77,7 @@ class Merit:
 
     def __call__(self, problem: Problem[object], state: Any, collective: Collective) -> tuple[float, ...]:
         """The columns, the same on every rank, from two ordered sums over the agents."""
-        n, tracks = problem.n_agents, hasattr(state, "tracker")
+        n, tracks = problem.n_agents, "tracker" in state._fields
         total = collective.sum(state.x, *((state.tracker,) if tracks else ()))
         mean = total[0] / n
         gradients, scalars = np.empty_like(state.x), np.empty((len(state.x), 2))

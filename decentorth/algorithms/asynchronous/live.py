@@ -69,7 +69,7 @@ class Live(Driver):
                 for number in range(len(self.agents)):
                     self._turn(number, activations)
             return self._finish()
-        except getattr(network.communicator, "failures", ()):
+        except network.communicator.failures:
             for number in range(len(self.agents)):
                 self._due[number] = 0.0, 0.0
                 self._keep(number)

@@ -107,7 +107,9 @@ def schedule(step_size: StepSize) -> Schedule:
 
 def following(step_size: StepSize, state: Stepped) -> Array:
     """``(n_local,)``: the steps of the next iteration, of a checked ``step_size`` that is chosen in advance."""
-    return state.base * step_size.scale(state.k + 1) if isinstance(step_size, Constant) else state.step_size
+    if isinstance(step_size, Constant):
+        return state.base * step_size.scale(state.k + 1)
+    return state.step_size
 
 
 S = TypeVar("S", bound=Stepped)

@@ -64,7 +64,9 @@ class Extra(Judged):
 
 def extra_limit(network: Network) -> float:
     """The largest stable product of step and curvature where the agents are alike: (5 + 3 w)/4 for the smallest eigenvalue w."""
-    return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0 if network.n_agents > 1 else 2.0
+    if network.n_agents == 1:
+        return 2.0
+    return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0
 
 
 def step_along_gradients(

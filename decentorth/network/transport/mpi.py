@@ -162,6 +162,9 @@ def _free(requests: list[MPI.Prequest]) -> None:
 class MpiCommunicator:
     """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up with other traffic."""
 
+    failures: tuple[type[Exception], ...] = ()
+    """The errors of calls after the loss of a rank that is survived."""
+
     def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
         self._open(_duplicate(comm, waiting))
 
