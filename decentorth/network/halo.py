@@ -117,8 +117,7 @@ class Halo:
     def own_weights(self, blocks: Sequence[Csr]) -> Array:
         """``(n_local,)``: the self-weights W_ii in these blocks of the pieces."""
         block = blocks[self.own]
-        own: Array = block.data[block.indices == block.entry_rows]
-        return own
+        return block.data[block.indices == block.entry_rows]
 
 
 def even_bounds(n_agents: int, ranks: int) -> Index:

@@ -51,8 +51,7 @@ def one_thread() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> list[Any]:
     """The loaded libraries, looked for once per number of modules, as that takes milliseconds."""
-    found: list[Any] = ThreadpoolController().lib_controllers
-    return found
+    return ThreadpoolController().lib_controllers
 
 
 def _is_openmp(library: Any) -> bool:

@@ -97,8 +97,7 @@ def curved_step(steep: Steepness, c: float, gap: float) -> Array:
     Until the trackers agree, the consensus error is of the order of ``step G / gap``. On a curved set agents that are too far apart
     do not reach consensus again; a linear space has no such limit.
     """
-    step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
-    return step
+    return c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
 
 
 def landing_scale(constraint: object) -> float:

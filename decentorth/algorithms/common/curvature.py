@@ -91,8 +91,7 @@ class Means(NamedTuple):
 
     def root(self, inverse: float) -> Array:
         """The means to the power ``1 / p``, or ``-1 / p``."""
-        found: Array = np.ldexp(self.mean**inverse, self.exponent if inverse > 0.0 else -self.exponent)
-        return found
+        return np.ldexp(self.mean**inverse, self.exponent if inverse > 0.0 else -self.exponent)
 
     def columns(self) -> list[Means]:
         """The means of each entry of the last axis."""
@@ -211,8 +210,7 @@ def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: M
 
 def _finite_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
     if not isinstance(constraint, Landing):
-        norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
-        return norm
+        return np.linalg.norm(gradient, 2, axis=(-2, -1))
     nearest = x0
     if isinstance(constraint, Projection):
         nearest = constraint.project(gradient)

@@ -118,8 +118,7 @@ T = TypeVar("T")
 
 def changed(state: T, **changes: object) -> T:
     """The state, a NamedTuple, with other entries."""
-    found: T = cast(Any, state)._replace(**changes)
-    return found
+    return cast(Any, state)._replace(**changes)
 
 
 def advanced(step_size: StepSize, state: S, **changes: Array) -> S:

@@ -305,8 +305,7 @@ class Growing(Around):
         good, numbers, none = _copied(state), np.zeros((4, len(x0))), np.zeros((2, *x0.shape))
         sums = np.zeros((len(x0), 5))
         p = Progress(numbers[0], numbers[1], numbers[2], numbers[3], sums, none[0], none[1], first, good, good)
-        begun: JudgedState = changed(state, progress=p)
-        return begun
+        return changed(state, progress=p)
 
     def step(self, problem: Problem[object], network: Network, streams: Streams, state: JudgedState) -> JudgedState:
         """An iteration of the method, and at the end of a block the change of its step."""

@@ -147,8 +147,7 @@ def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -
         y = y / size[:, None, None]
     here = np.arange(problem.n_agents)[problem.agents, None] == np.arange(problem.n_agents)
     (every,) = network.total(here * size[:, None])
-    largest: Array = every.max(axis=1)
-    return largest
+    return every.max(axis=1)
 
 
 def _sums(problem: SplitProblem, x: Array) -> Array:

@@ -183,12 +183,10 @@ def _slopes(g: Array, factors: Factors, still: bool) -> Factors:
 
 
 def _skew(m: Array) -> Array:
-    skew: Array = 0.5 * (m - m.swapaxes(-1, -2))
-    return skew
+    return 0.5 * (m - m.swapaxes(-1, -2))
 
 
 def _turned(u: Array, a: Array) -> Array:
     """The product u cay(a) for skew a, orthogonal if u is."""
     one = np.eye(u.shape[-1])
-    turned: Array = u @ np.linalg.solve(one + 0.5 * a, one - 0.5 * a)
-    return turned
+    return u @ np.linalg.solve(one + 0.5 * a, one - 0.5 * a)

@@ -82,8 +82,7 @@ def largest_places(x: Array, kept: int) -> Index:
 
 def _at_least(rows: NDArray[Any], kept: int) -> Mask:
     """The mask of the entries that are at least the ``kept``-th largest of their row."""
-    mask: Mask = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
-    return mask
+    return rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
 
 
 def _largest(rows: NDArray[Any], kept: int) -> Mask:

@@ -45,8 +45,7 @@ class Draws:
             words = np.stack(philox((self._first, self._second, rounds, self._tag), self._key))
             self._numbers = np.multiply(words, _UNIT, dtype=np.float64)
             self._block = block
-        numbers: Array = self._numbers[row]
-        return numbers
+        return self._numbers[row]
 
 
 class Chain:
@@ -97,13 +96,11 @@ class Source(NamedTuple):
 
     def words(self, number: int, size: int, stretch: int = 0) -> NDArray[np.uint32]:
         """``(n_local, size)`` words of 32 bits for the fault of this number; another ``stretch`` has other words."""
-        drawn: NDArray[np.uint32] = self._raw(number, -(-size // 2), stretch).view("<u4")[:, :size]
-        return drawn
+        return self._raw(number, -(-size // 2), stretch).view("<u4")[:, :size]
 
     def short_words(self, number: int, size: int) -> NDArray[np.uint16]:
         """As `words`, with 16 bits."""
-        drawn: NDArray[np.uint16] = self._raw(number, -(-size // 4), 0).view("<u2")[:, :size]
-        return drawn
+        return self._raw(number, -(-size // 4), 0).view("<u2")[:, :size]
 
     def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:
         """Words of 64 bits; each agent has whole blocks of four."""
@@ -113,8 +110,7 @@ class Source(NamedTuple):
             counter=(self.agents.start * blocks) | (self.t << 64) | (self.part << 128) | (stretch << 192),
         )
         drawn = generator.random_raw((self.agents.stop - self.agents.start) * blocks * 4)
-        rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
-        return rows
+        return drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
 
 
 def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
