@@ -54,6 +54,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from ...numerics.ordered_sums import sums
+from ...numerics.states import arrays
 from ...protocols import Array, Network, Problem, Spectrum, Streams
 from ..common.method import Decentralized, Method
 from ..common.schedules import Growing as GrowingStep
@@ -339,9 +340,8 @@ class Growing(Around):
             p.stopped[~(size <= reach * sums(p.good.x * p.good.x))] = 1.0
             agents = np.flatnonzero(p.stopped)
             if len(agents):
-                for entry, kept in zip(moved, p.good, strict=True):
-                    if isinstance(entry, np.ndarray):
-                        entry[agents] = kept[agents]
+                for array, kept in zip(arrays(moved), arrays(p.good), strict=True):
+                    array[agents] = kept[agents]
         if _SKIPPED <= j < rule.window:
             turn, column = move - (x - p.before), 0 if j < rule.window // 2 else 2
             p.sums[:, column] += sums(turn * turn)

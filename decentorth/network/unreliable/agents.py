@@ -15,7 +15,8 @@ from typing import Any, Protocol, cast, get_type_hints
 
 import numpy as np
 
-from ...protocols import Algorithm, Array, Declared, Index, State, Streams
+from ...numerics.states import arrays
+from ...protocols import Algorithm, Array, Declared, State, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
 from .faults import Crash, Delay, MessageLoss, Sleep, any_of
@@ -106,12 +107,13 @@ class UnreliableAgents:
         if back.any():
             self._restart(state, asleep, back)
         sleeping = np.flatnonzero(asleep[self._network.agents])
-        kept = _rows(state, sleeping)
+        kept = [array[sleeping] for array in arrays(state)]
         with self._network.iteration(asleep, back):
             moved = self.method.step(problem, network, streams, state)
         if correction:
             _correct(moved, min(1.0, correction / moved.k))
-        _put_back(moved, kept, sleeping)
+        for array, rows in zip(arrays(moved), kept, strict=True):
+            array[sleeping] = rows
         return moved
 
     def _restart(self, state: Any, asleep: Mask, back: Mask) -> None:
@@ -134,19 +136,3 @@ def _correct(state: Tracked, share: float) -> None:
     """Pull trackers to the agents' own fields by this share."""
     state.tracker[...] *= 1.0 - share
     state.tracker[...] += share * state.field
-
-
-def _rows(state: Any, chosen: Index) -> Any:
-    """Copies of some agents' rows of the arrays in a state."""
-    if isinstance(state, np.ndarray):
-        return state[chosen]
-    return [_rows(value, chosen) for value in state] if isinstance(state, tuple) else None
-
-
-def _put_back(state: Any, rows: Any, chosen: Index) -> None:
-    """Write what `_rows` gave."""
-    if isinstance(state, np.ndarray):
-        state[chosen] = rows
-    elif isinstance(state, tuple):
-        for value, kept in zip(state, rows, strict=True):
-            _put_back(value, kept, chosen)
