@@ -43,7 +43,7 @@ class DevicePlan(Plan):
     """The plan of one matrix, with the matrix, or both of a directed network, on the device."""
 
     def __init__(self, W: Csr, network: Network, device: Any) -> None:
-        super().__init__(W, network.bounds, network.communicator)
+        super().__init__(W, network)
         self.pull = device.mixing(W.indptr, W.indices, W.data)
         self.push = self.pull if W.push is None else device.mixing(W.indptr, W.indices, W.push)
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,10 +16,10 @@ import topologies
 from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
 from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
-from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
+from .halo import even_bounds, fewer_cuts_bounds, plan
 from .ledger import Contents, Ledger
 from .traffic import Traffic
-from .transport.communicator import Communicator, connect
+from .transport.communicator import connect
 from .tree import Level, TreeSum, levels
 
 if TYPE_CHECKING:
@@ -40,10 +40,12 @@ _LARGEST_DIRECTED = 1500
 class Plan:
     """The exchange plan of one matrix, with the buffers for arrays of each combination of widths."""
 
-    def __init__(self, W: Csr, bounds: Index, communicator: Communicator) -> None:
-        self.halo = plan(W, bounds, communicator.rank)
+    def __init__(self, W: Csr, network: Network) -> None:
+        communicator = network.communicator
+        self.halo = plan(W, network.bounds, communicator.rank)
         self.directed_edges = len(W.data) - W.rows
-        self.traffic = Traffics(self.halo, communicator)
+        self.traffic = cache(partial(Traffic, self.halo, communicator, compiled=network.compiled))
+        """The exchange for arrays of these widths."""
         self.used: Counter[Contents] = Counter()
         """The rounds so far in which every message was sent once, by what the messages had in them."""
         self._rows = W
@@ -58,19 +60,6 @@ class Plan:
         """Add the messages of this plan's rounds to a ledger."""
         for contents, times in self.used.items():
             ledger.add(contents, self.pairs, times, 8 * times * sum(contents.widths))
-
-
-class Traffics(dict[tuple[int, ...], Traffic]):
-    """The exchanges of a plan, by the widths of the arrays, each made when it is first asked for."""
-
-    def __init__(self, halo: Halo, communicator: Communicator) -> None:
-        self._halo, self._communicator = halo, communicator
-        self.compiled = False
-        """True if arrays are mixed by compiled loops."""
-
-    def __missing__(self, widths: tuple[int, ...]) -> Traffic:
-        found = self[widths] = Traffic(self._halo, self._communicator, widths, self.compiled)
-        return found
 
 
 class Network(Shown):
@@ -293,11 +282,10 @@ class Network(Shown):
             if len(self._plans) >= _KEPT_PLANS:
                 self._plans.pop(next(iter(self._plans))).enter(self._earlier)
             known = self._plans[key] = self._new_plan(self._rows_of(self.rounds))
-            known.traffic.compiled = self.compiled
         return known
 
     def _new_plan(self, W: Csr) -> Plan:
-        return Plan(W, self.bounds, self.communicator)
+        return Plan(W, self)
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         """``W^rounds x`` for each stacked array, in one message per neighbour rank and round.
@@ -431,7 +419,7 @@ class Network(Shown):
         """One counted round in which all messages arrive; ``mix`` is a method of `Traffic`."""
         widths = tuple([x.size // self.n_local for x in xs])
         plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
-        traffic = plan.traffic[widths]
+        traffic = plan.traffic(widths)
         out = mix(traffic, xs, *how)
         plan.used[Contents(mix.__name__, widths)] += 1
         self._count(traffic, plan.directed_edges, traffic.agent_bytes)

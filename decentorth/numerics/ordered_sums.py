@@ -63,11 +63,6 @@ class Csr(NamedTuple):
     """Of a directed network the entries of B in the places where ``data`` has those of A."""
 
     @property
-    def entry_rows(self) -> Index:
-        """The row of each stored entry."""
-        return entry_rows(self)
-
-    @property
     def array(self) -> csr_array[Any, tuple[int, int]]:
         """The same block for SciPy."""
         from scipy.sparse import csr_array

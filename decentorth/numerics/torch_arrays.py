@@ -11,6 +11,7 @@ only `DeviceArray.host`, ``float``, ``bool`` and ``tolist`` bring numbers to the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -118,25 +119,17 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """The entries as another type."""
         return DeviceArray(self.tensor.to(_DTYPES[np.dtype(dtype)]))
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> DeviceArray:
-        """Sums over axes."""
-        return _reduced(torch.sum, self, axis, keepdims)
+    def _reduced(self, function: Callable[..., Any], axis: Any = None, keepdims: bool = False) -> DeviceArray:
+        """A reduction over one axis, several, or all; of NaN it is NaN."""
+        if axis is None:
+            axis = tuple(range(self.ndim))
+        return DeviceArray(function(self.tensor, dim=axis, keepdim=keepdims) if self.ndim else self.tensor)
 
-    def max(self, axis: Any = None) -> DeviceArray:
-        """The largest entries over axes; NaN if there is one."""
-        return _reduced(torch.amax, self, axis)
-
-    def min(self, axis: Any = None) -> DeviceArray:
-        """The smallest entries over axes; NaN if there is one."""
-        return _reduced(torch.amin, self, axis)
-
-    def any(self, axis: Any = None) -> DeviceArray:
-        """True where an entry is."""
-        return _reduced(torch.any, self, axis)
-
-    def all(self, axis: Any = None) -> DeviceArray:
-        """True where all entries are."""
-        return _reduced(torch.all, self, axis)
+    sum = partialmethod(_reduced, torch.sum)
+    max = partialmethod(_reduced, torch.amax)
+    min = partialmethod(_reduced, torch.amin)
+    any = partialmethod(_reduced, torch.any)
+    all = partialmethod(_reduced, torch.all)
 
     def _tensor(self, value: Any) -> Any:
         """A value on this device; numbers as tensors without axes, which take the precision of what they meet."""
@@ -200,13 +193,6 @@ def brought(array: NDArray[Any], device: Any, real: Any) -> Any:
     """A tensor on the device with a copy of the entries, real numbers in the precision ``real``."""
     whole = np.array(array, order="C")  # PyTorch would warn of arrays that cannot be written into
     return torch.from_numpy(whole).to(device=device, dtype=real if array.dtype.kind == "f" else None)
-
-
-def _reduced(function: Callable[..., Any], x: DeviceArray, axis: Any, keepdims: bool = False) -> DeviceArray:
-    """A reduction over one axis, several, or all."""
-    if axis is None:
-        axis = tuple(range(x.ndim))
-    return DeviceArray(function(x.tensor, dim=axis, keepdim=keepdims) if x.ndim else x.tensor)
 
 
 def _like(fill: Callable[..., Any]) -> Callable[..., DeviceArray]:

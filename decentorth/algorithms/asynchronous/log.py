@@ -114,14 +114,11 @@ def read(path: str | os.PathLike[str]) -> Recorded:
     """The header and the agents' logs of a file; a ValueError if it is no log, or damaged."""
 
     def size(header: Mapping[str, Any]) -> int:
-        counts: Any = header.get("activations")
-        sizes: Any = header.get("bytes")
+        counts, sizes = header.get("activations"), header.get("bytes")
         for numbers in (counts, sizes):
             if not isinstance(numbers, list) or not all(type(k) is int and k >= 0 for k in numbers):
                 return -1
-        if len(counts) != len(sizes):
-            return -1
-        return sum(sizes)
+        return sum(sizes) if len(counts) == len(sizes) else -1
 
     header, content = _read(path, "log", "log of an asynchronous run: give a file that the setting log has written", size)
     ends = [0, *accumulate(header["bytes"])]

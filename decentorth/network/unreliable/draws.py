@@ -94,13 +94,9 @@ class Source(NamedTuple):
     """The number of the array in the round."""
     agents: slice
 
-    def words(self, number: int, size: int, stretch: int = 0) -> NDArray[np.uint32]:
-        """``(n_local, size)`` words of 32 bits for the fault of this number; another ``stretch`` has other words."""
-        return self._raw(number, -(-size // 2), stretch).view("<u4")[:, :size]
-
-    def short_words(self, number: int, size: int) -> NDArray[np.uint16]:
-        """As `words`, with 16 bits."""
-        return self._raw(number, -(-size // 4), 0).view("<u2")[:, :size]
+    def words(self, number: int, size: int, stretch: int = 0, bits: int = 32) -> NDArray[Any]:
+        """``(n_local, size)`` words of 32 or 16 bits for the fault of this number; another ``stretch`` has other words."""
+        return self._raw(number, -(-size * bits // 64), stretch).view(f"<u{bits // 8}")[:, :size]
 
     def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:
         """Words of 64 bits; each agent has whole blocks of four."""

@@ -219,7 +219,7 @@ class Quantize(Coding):
         x = code.values
         unit = np.abs(x).max(axis=1, keepdims=True) / (2.0 ** (self.bits - 1) - 1.0)
         multiples = x / np.where(unit > 0.0, unit, 1.0)
-        multiples += uniform(source.short_words(number, x.shape[1]))
+        multiples += uniform(source.words(number, x.shape[1], bits=16))
         np.floor(multiples, out=multiples)
         multiples *= unit
         return code._replace(values=multiples)
