@@ -206,14 +206,13 @@ class Network(Shown):
         return Spectrum(values.lambda_2, values.lambda_min)
 
     def _own_push_pull_spectrum(self) -> PushPullSpectrum:
-        from topologies import push_pull_spectrum
         from topologies.directed.spectra import limits
 
         if not self.directed:
             second, smallest = self.spectrum
             return PushPullSpectrum(max(second, -smallest), 1.0, *limits(np.array([second, smallest])))
         SETUP.info("eigenvalues of the weights of %d agents on a directed graph", self.n_agents)
-        return PushPullSpectrum(*push_pull_spectrum(self.directed_weights))
+        return PushPullSpectrum(*topologies.push_pull_spectrum(self.directed_weights))
 
     @cached_property
     def self_weights(self) -> Array:

@@ -23,7 +23,7 @@ def prepare() -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free one, which is that of the stream
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free one, the stream's
             setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores

@@ -130,9 +130,9 @@ class Matrices(Operator):
 
     @cached_property
     def largest(self) -> float:
-        last = self.n - 1
+        last = [self.n - 1] * 2
         with one_thread():
-            return max([float(eigvalsh(matrix, subset_by_index=[last, last])[0]) for matrix in self.stack])
+            return max([float(eigvalsh(matrix, subset_by_index=last)[0]) for matrix in self.stack])
 
     @cached_property
     def radius(self) -> float:

@@ -60,7 +60,8 @@ def push_pull_step(spectrum: PushPullSpectrum, late: bool = False) -> float:
 
 def tracking_share(spectrum: Spectrum, order: Order) -> float:
     """The share of the limit that ``auto`` aims at."""
-    return {"combine-then-adapt": 0.5, "adapt-then-combine": 0.35}[order] * tracking_limit(spectrum, order)
+    share = {"combine-then-adapt": 0.5, "adapt-then-combine": 0.35}[order]
+    return share * tracking_limit(spectrum, order)
 
 
 def tracking_step(spectrum: Spectrum, order: Order) -> float:
