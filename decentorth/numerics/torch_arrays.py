@@ -205,22 +205,10 @@ def _like(fill: Callable[..., Any]) -> Callable[..., DeviceArray]:
     return made
 
 
-def _copyto(own: DeviceArray, target: DeviceArray, source: Any) -> None:
-    target.tensor.copy_(own._tensor(source))
-
-
 def _where(own: DeviceArray, condition: Any, yes: Any, no: Any) -> DeviceArray:
     # its precision, which the condition lacks
     real = next((one for one in (yes, no) if isinstance(one, DeviceArray)), own)
     return DeviceArray(torch.where(own._there(condition), real._there(yes), real._there(no)).contiguous())
-
-
-def _flatnonzero(own: DeviceArray, x: DeviceArray) -> DeviceArray:
-    return DeviceArray(torch.nonzero(x.tensor.reshape(-1)).reshape(-1))
-
-
-def _vdot(own: DeviceArray, x: Any, y: Any) -> DeviceArray:
-    return DeviceArray(torch.vdot(own._tensor(x).reshape(-1), own._tensor(y).reshape(-1)))
 
 
 def _svd(own: DeviceArray, x: DeviceArray, full_matrices: bool = True, compute_uv: bool = True) -> Any:
@@ -248,14 +236,14 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.empty_like: _like(torch.empty),
     np.zeros_like: _like(torch.zeros),
     np.full_like: _like(torch.full),
-    np.copyto: _copyto,
+    np.copyto: lambda own, target, source: target.tensor.copy_(own._tensor(source)),
     np.where: _where,
     np.clip: _same(torch.clamp),
     np.stack: _same(torch.stack),
     np.repeat: _same(torch.repeat_interleave),
-    np.flatnonzero: _flatnonzero,
+    np.flatnonzero: lambda own, x: DeviceArray(torch.nonzero(x.tensor.reshape(-1)).reshape(-1)),
     np.searchsorted: _same(torch.searchsorted),
-    np.vdot: _vdot,
+    np.vdot: lambda own, x, y: DeviceArray(torch.vdot(own._tensor(x).reshape(-1), own._tensor(y).reshape(-1))),
     np.diagonal: _same(torch.diagonal),
     np.linalg.svd: _svd,
     np.linalg.norm: _same(torch.linalg.norm),

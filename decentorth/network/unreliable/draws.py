@@ -7,7 +7,7 @@ Both ends of an edge, and all ranks, draw the same. Draws for messages, edges an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,6 @@ class Draws:
         self._tag = np.full(len(first), _FAULTS | number, dtype=np.uint64)
         self._block = -1
         self._numbers: Array = np.empty((4, 0))
-
-    @classmethod
-    def of_agents(cls, seed: int, number: int, n_agents: int) -> Self:
-        """Numbers for each agent."""
-        everyone = np.arange(n_agents)
-        return cls(seed, number, everyone, everyone)
 
     def __call__(self, t: int) -> Array:
         """The numbers of round ``t``."""

@@ -120,7 +120,8 @@ class Sleep(_Lasting):
 
     def down(self, n_agents: int, seed: int, number: int) -> Struck:
         """``(n,)``: the agents that are asleep in an iteration."""
-        return Chain(Draws.of_agents(seed, number, n_agents), self.p, self.length)
+        everyone = np.arange(n_agents)
+        return Chain(Draws(seed, number, everyone, everyone), self.p, self.length)
 
 
 @dataclass(frozen=True)
