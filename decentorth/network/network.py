@@ -7,7 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -95,6 +95,7 @@ class Network(Shown):
         W cannot average, or there are more ranks than agents; the same on every rank.
     """
 
+    plan_type: ClassVar[type[Plan]] = Plan
     channel: Any = None
     """The faults of messages; set on an unreliable network, and for asynchronous agents."""
 
@@ -280,11 +281,8 @@ class Network(Shown):
         if known is None:
             if len(self._plans) >= _KEPT_PLANS:
                 self._plans.pop(next(iter(self._plans))).enter(self._earlier)
-            known = self._plans[key] = self._new_plan(self._rows_of(self.rounds))
+            known = self._plans[key] = self.plan_type(self._rows_of(self.rounds), self)
         return known
-
-    def _new_plan(self, W: Csr) -> Plan:
-        return Plan(W, self)
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         """``W^rounds x`` for each stacked array, in one message per neighbour rank and round.

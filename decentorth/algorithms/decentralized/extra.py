@@ -69,13 +69,6 @@ def extra_limit(network: Network) -> float:
     return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0
 
 
-def step_along_gradients(
-    step_size: StepSize, problem: Problem[object], network: Network, streams: Streams, x0: Array
-) -> tuple[Array, int]:
-    """The step along Riemannian gradients ``(n_local,)``, given or automatic (half the limit), and the gradients spent."""
-    return start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
-
-
 def step_along_landing(
     step_size: StepSize, penalty: float | Auto, problem: Problem[object], network: Network, streams: Streams, x0: Array
 ) -> tuple[Array, int]:

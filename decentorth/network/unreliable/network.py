@@ -36,11 +36,13 @@ def edges_of(W: Csr | csr_array) -> Edges:
 class _LossyPlan(Plan):
     """The exchange plan of one matrix, and the messages that are lost over its edges."""
 
-    def __init__(self, W: Csr, network: UnreliableNetwork) -> None:
+    def __init__(self, W: Csr, network: Any) -> None:
         super().__init__(W, network)
-        edges, n, channel, seed = edges_of(W), W.rows, network.channel, network.seed
+        edges, n, channel = edges_of(W), W.rows, network.channel
         self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
-        self._losses = any_of([loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges)
+        self._losses = any_of(
+            [loss.lost(edges, network.seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges
+        )
         ordered = edges.upper * n + edges.lower
         self._sent: dict[Contents, Index] = {}
         # for each piece of the halo the numbers of its entries' messages; self-weights have the last
@@ -101,6 +103,7 @@ class UnreliableNetwork(Network):
         In addition to those of `Network`: the network is directed, or neighbours change and messages build on earlier ones.
     """
 
+    plan_type = _LossyPlan
     steady = False
     channel: Channel
 
@@ -204,9 +207,6 @@ class UnreliableNetwork(Network):
         plan.tally(Contents("points for agents that are back", (width,)), sent * 1, sent * 8 * width)
         self._count(traffic, int(sent.sum()), 8 * width)
         return total, weights
-
-    def _new_plan(self, W: Csr) -> Plan:
-        return _LossyPlan(W, self)
 
     def _plan(self) -> _LossyPlan:
         return cast(_LossyPlan, super()._plan())
