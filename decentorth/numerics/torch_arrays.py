@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 _UFUNCS = {"equal": torch.eq, "power": torch.pow, "invert": torch.bitwise_not, "rint": torch.round}
 """The elementwise functions that PyTorch has under another name."""
-_DTYPES = {np.dtype(name): getattr(torch, name) for name in ("float64", "float32", "int64", "int32", "bool")}
+_KINDS = (torch.float64, torch.float32, torch.int64, torch.int32, torch.bool)
+_DTYPES = {torch.empty(0, dtype=kind).numpy().dtype: kind for kind in _KINDS}
 DENSE = 64
 """W is multiplied as a dense matrix where its fullest row has at least a share of 1 / DENSE of all entries."""
 _NAMES = {tensor: dtype for dtype, tensor in _DTYPES.items()}
@@ -259,7 +260,7 @@ class Device:
     """A device that holds arrays: PyTorch's name of it (cpu, cuda, cuda:1), and the precision of real numbers there."""
 
     def __init__(self, kind: str, real: str) -> None:
-        self.place, self.real = torch.device(kind), getattr(torch, real)
+        self.place, self.real = torch.device(kind), _DTYPES[np.dtype(real)]
 
     def put(self, value: Any) -> Any:
         """An array of the host on the device, copied; anything else as it is."""
