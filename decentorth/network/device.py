@@ -14,17 +14,24 @@ from .ledger import Contents
 from .network import Network, Plan
 
 
+class DevicePlan(Plan):
+    """The plan of one matrix, with the matrix, or both of a directed network, on the device."""
+
+    def __init__(self, W: Csr, network: Any) -> None:
+        super().__init__(W, network)
+        self.pull = network.device.mixing(W.indptr, W.indices, W.data)
+        self.push = self.pull if W.push is None else network.device.mixing(W.indptr, W.indices, W.push)
+
+
 class DeviceNetwork(Network):
     """A network that mixes arrays of the host as every network does, for automatic steps, and those of ``device`` there."""
 
+    plan_type = DevicePlan
     steady = False
 
     def __init__(self, W: Any, device: Any) -> None:
         super().__init__(W, "serial")
-        self._device = device
-
-    def _new_plan(self, W: Csr) -> Plan:
-        return DevicePlan(W, self, self._device)
+        self.device = device
 
     def _mix(self, xs: tuple[Any, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
         if isinstance(xs[0], np.ndarray):
@@ -37,15 +44,6 @@ class DeviceNetwork(Network):
         self.rounds, self.messages = self.rounds + 1, self.messages + plan.directed_edges
         self.bytes += 8 * plan.directed_edges * size
         return out
-
-
-class DevicePlan(Plan):
-    """The plan of one matrix, with the matrix, or both of a directed network, on the device."""
-
-    def __init__(self, W: Csr, network: Network, device: Any) -> None:
-        super().__init__(W, network.bounds, network.communicator)
-        self.pull = device.mixing(W.indptr, W.indices, W.data)
-        self.push = self.pull if W.push is None else device.mixing(W.indptr, W.indices, W.push)
 
 
 class DeviceCollective(AgentCollective):

@@ -75,7 +75,7 @@ class Halo:
         mine = labels[self.own]
         heard, used = mine.copy(), []
         for number, (piece, theirs) in enumerate(zip(self.pieces, labels, strict=True)):
-            rows, there = piece.block.entry_rows, theirs[piece.block.indices]
+            rows, there = entry_rows(piece.block), theirs[piece.block.indices]
             here = np.ones(len(rows), dtype=np.bool_) if arrived is None else arrived[number]
             np.maximum.at(heard, rows[here], there[here])
             used.append(here & (there == mine[rows]))
@@ -110,15 +110,14 @@ class Halo:
             ends = np.concatenate(([0], np.cumsum(keep)))
             kept = Csr(block.rows, block.columns, ends[block.indptr], block.indices[keep], data)
             if number == self.own:
-                data[kept.indices == kept.entry_rows] += rest
+                data[kept.indices == entry_rows(kept)] += rest
             blocks.append(kept)
         return tuple(blocks)
 
     def own_weights(self, blocks: Sequence[Csr]) -> Array:
         """``(n_local,)``: the self-weights W_ii in these blocks of the pieces."""
         block = blocks[self.own]
-        own: Array = block.data[block.indices == block.entry_rows]
-        return own
+        return block.data[block.indices == entry_rows(block)]
 
 
 def even_bounds(n_agents: int, ranks: int) -> Index:

@@ -6,8 +6,8 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,10 +16,10 @@ import topologies
 from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
 from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
-from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
+from .halo import even_bounds, fewer_cuts_bounds, plan
 from .ledger import Contents, Ledger
 from .traffic import Traffic
-from .transport.communicator import Communicator, connect
+from .transport.communicator import connect
 from .tree import Level, TreeSum, levels
 
 if TYPE_CHECKING:
@@ -40,10 +40,12 @@ _LARGEST_DIRECTED = 1500
 class Plan:
     """The exchange plan of one matrix, with the buffers for arrays of each combination of widths."""
 
-    def __init__(self, W: Csr, bounds: Index, communicator: Communicator) -> None:
-        self.halo = plan(W, bounds, communicator.rank)
+    def __init__(self, W: Csr, network: Network) -> None:
+        communicator = network.communicator
+        self.halo = plan(W, network.bounds, communicator.rank)
         self.directed_edges = len(W.data) - W.rows
-        self.traffic = Traffics(self.halo, communicator)
+        self.traffic = cache(partial(Traffic, self.halo, communicator, compiled=network.compiled))
+        """The exchange for arrays of these widths."""
         self.used: Counter[Contents] = Counter()
         """The rounds so far in which every message was sent once, by what the messages had in them."""
         self._rows = W
@@ -58,19 +60,6 @@ class Plan:
         """Add the messages of this plan's rounds to a ledger."""
         for contents, times in self.used.items():
             ledger.add(contents, self.pairs, times, 8 * times * sum(contents.widths))
-
-
-class Traffics(dict[tuple[int, ...], Traffic]):
-    """The exchanges of a plan, by the widths of the arrays, each made when it is first asked for."""
-
-    def __init__(self, halo: Halo, communicator: Communicator) -> None:
-        self._halo, self._communicator = halo, communicator
-        self.compiled = False
-        """True if arrays are mixed by compiled loops."""
-
-    def __missing__(self, widths: tuple[int, ...]) -> Traffic:
-        found = self[widths] = Traffic(self._halo, self._communicator, widths, self.compiled)
-        return found
 
 
 class Network(Shown):
@@ -106,6 +95,7 @@ class Network(Shown):
         W cannot average, or there are more ranks than agents; the same on every rank.
     """
 
+    plan_type: ClassVar[type[Plan]] = Plan
     channel: Any = None
     """The faults of messages; set on an unreliable network, and for asynchronous agents."""
 
@@ -217,14 +207,13 @@ class Network(Shown):
         return Spectrum(values.lambda_2, values.lambda_min)
 
     def _own_push_pull_spectrum(self) -> PushPullSpectrum:
-        from topologies import push_pull_spectrum
         from topologies.directed.spectra import limits
 
         if not self.directed:
             second, smallest = self.spectrum
             return PushPullSpectrum(max(second, -smallest), 1.0, *limits(np.array([second, smallest])))
         SETUP.info("eigenvalues of the weights of %d agents on a directed graph", self.n_agents)
-        return PushPullSpectrum(*push_pull_spectrum(self.directed_weights))
+        return PushPullSpectrum(*topologies.push_pull_spectrum(self.directed_weights))
 
     @cached_property
     def self_weights(self) -> Array:
@@ -292,12 +281,8 @@ class Network(Shown):
         if known is None:
             if len(self._plans) >= _KEPT_PLANS:
                 self._plans.pop(next(iter(self._plans))).enter(self._earlier)
-            known = self._plans[key] = self._new_plan(self._rows_of(self.rounds))
-            known.traffic.compiled = self.compiled
+            known = self._plans[key] = self.plan_type(self._rows_of(self.rounds), self)
         return known
-
-    def _new_plan(self, W: Csr) -> Plan:
-        return Plan(W, self.bounds, self.communicator)
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         """``W^rounds x`` for each stacked array, in one message per neighbour rank and round.
@@ -431,7 +416,7 @@ class Network(Shown):
         """One counted round in which all messages arrive; ``mix`` is a method of `Traffic`."""
         widths = tuple([x.size // self.n_local for x in xs])
         plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
-        traffic = plan.traffic[widths]
+        traffic = plan.traffic(widths)
         out = mix(traffic, xs, *how)
         plan.used[Contents(mix.__name__, widths)] += 1
         self._count(traffic, plan.directed_edges, traffic.agent_bytes)

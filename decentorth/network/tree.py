@@ -68,11 +68,7 @@ class TreeSum:
         halos = [plan(_matrix(level, int(bounds[-1])), bounds, communicator.rank) for level in tree]
         self._rounds = [Traffic(halo, communicator, (width,)) for halo in halos]
         self._blocks = [halo.blocks for halo in halos]
-        first, end = bounds[communicator.rank : communicator.rank + 2]
-        received = []
-        for level in tree:
-            own = (level.receivers >= first) & (level.receivers < end)
-            received.append(level.receivers[own] - first)
+        received = [np.flatnonzero(sum(np.diff(block.indptr) for block in blocks)) for blocks in self._blocks]
         self._replaced = [rows[: 0 if level.up else None] for level, rows in zip(tree, received, strict=True)]
         """The own agents whose values those of others take the place of, in each round."""
         self.rounds, self.messages = len(tree), sum(len(level.senders) for level in tree)

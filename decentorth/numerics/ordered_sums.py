@@ -63,11 +63,6 @@ class Csr(NamedTuple):
     """Of a directed network the entries of B in the places where ``data`` has those of A."""
 
     @property
-    def entry_rows(self) -> Index:
-        """The row of each stored entry."""
-        return entry_rows(self)
-
-    @property
     def array(self) -> csr_array[Any, tuple[int, int]]:
         """The same block for SciPy."""
         from scipy.sparse import csr_array
@@ -141,8 +136,7 @@ def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
 
 def sums(x: Array) -> Array:
     """``(n, ...) -> (n,)``: the sum of each agent's entries; its bits do not depend on the other agents."""
-    total: Array = x.reshape(len(x), -1).sum(-1)
-    return total
+    return x.reshape(len(x), -1).sum(-1)
 
 
 def norms(x: Array) -> Array:
@@ -165,5 +159,4 @@ def power_of_two(size: Array | float) -> Array:
     """The largest power of two that is at most each size, by which division is exact; 1 for 0 and sizes that are not finite."""
     usual = (size > 0.0) & (size < np.inf)
     known: Array = np.where(usual, size, 1.0)
-    power: Array = known / (2.0 * np.frexp(known)[0])
-    return power
+    return known / (2.0 * np.frexp(known)[0])

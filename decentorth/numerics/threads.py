@@ -18,7 +18,7 @@ _lock = threading.RLock()
 _shared: _Before = {}
 _open = 0
 """The number of contexts that want one thread, in all threads of Python."""
-if hasattr(os, "register_at_fork"):  # a child by os.fork has no thread that would release the lock
+if sys.platform != "win32":  # a child by os.fork has no thread that would release the lock
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
@@ -51,8 +51,7 @@ def one_thread() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> list[Any]:
     """The loaded libraries, looked for once per number of modules, as that takes milliseconds."""
-    found: list[Any] = ThreadpoolController().lib_controllers
-    return found
+    return ThreadpoolController().lib_controllers
 
 
 def _is_openmp(library: Any) -> bool:

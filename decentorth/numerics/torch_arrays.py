@@ -11,14 +11,17 @@ only `DeviceArray.host`, ``float``, ``bool`` and ``tolist`` bring numbers to the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 _UFUNCS = {"equal": torch.eq, "power": torch.pow, "invert": torch.bitwise_not, "rint": torch.round}
 """The elementwise functions that PyTorch has under another name."""
-_DTYPES = {np.dtype(name): getattr(torch, name) for name in ("float64", "float32", "int64", "int32", "bool")}
+_KINDS = (torch.float64, torch.float32, torch.int64, torch.int32, torch.bool)
+_DTYPES = {torch.empty(0, dtype=kind).numpy().dtype: kind for kind in _KINDS}
 DENSE = 64
 """W is multiplied as a dense matrix where its fullest row has at least a share of 1 / DENSE of all entries."""
 _NAMES = {tensor: dtype for dtype, tensor in _DTYPES.items()}
@@ -78,7 +81,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Refused: an array leaves its device only where the code says so."""
         raise TypeError(f"an array on {self.tensor.device} is not brought to the host by itself: call its host()")
 
-    def host(self) -> np.ndarray[Any, Any]:
+    def host(self) -> NDArray[Any]:
         """A copy on the host, of float64 where it holds real numbers."""
         tensor = self.tensor.detach()
         return np.array((tensor.double() if tensor.is_floating_point() else tensor).cpu().numpy(), order="C")
@@ -117,25 +120,17 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """The entries as another type."""
         return DeviceArray(self.tensor.to(_DTYPES[np.dtype(dtype)]))
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> DeviceArray:
-        """Sums over axes."""
-        return _reduced(torch.sum, self, axis, keepdims)
+    def _reduced(self, function: Callable[..., Any], axis: Any = None, keepdims: bool = False) -> DeviceArray:
+        """A reduction over one axis, several, or all; of NaN it is NaN."""
+        if axis is None:
+            axis = tuple(range(self.ndim))
+        return DeviceArray(function(self.tensor, dim=axis, keepdim=keepdims) if self.ndim else self.tensor)
 
-    def max(self, axis: Any = None) -> DeviceArray:
-        """The largest entries over axes; NaN if there is one."""
-        return _reduced(torch.amax, self, axis)
-
-    def min(self, axis: Any = None) -> DeviceArray:
-        """The smallest entries over axes; NaN if there is one."""
-        return _reduced(torch.amin, self, axis)
-
-    def any(self, axis: Any = None) -> DeviceArray:
-        """True where an entry is."""
-        return _reduced(torch.any, self, axis)
-
-    def all(self, axis: Any = None) -> DeviceArray:
-        """True where all entries are."""
-        return _reduced(torch.all, self, axis)
+    sum = partialmethod(_reduced, torch.sum)
+    max = partialmethod(_reduced, torch.amax)
+    min = partialmethod(_reduced, torch.amin)
+    any = partialmethod(_reduced, torch.any)
+    all = partialmethod(_reduced, torch.all)
 
     def _tensor(self, value: Any) -> Any:
         """A value on this device; numbers as tensors without axes, which take the precision of what they meet."""
@@ -195,17 +190,10 @@ def _number(value: Any) -> Any:
     return torch.float64 if isinstance(value, float | np.floating) else None
 
 
-def brought(array: np.ndarray[Any, Any], device: Any, real: Any) -> Any:
+def brought(array: NDArray[Any], device: Any, real: Any) -> Any:
     """A tensor on the device with a copy of the entries, real numbers in the precision ``real``."""
     whole = np.array(array, order="C")  # PyTorch would warn of arrays that cannot be written into
     return torch.from_numpy(whole).to(device=device, dtype=real if array.dtype.kind == "f" else None)
-
-
-def _reduced(function: Callable[..., Any], x: DeviceArray, axis: Any, keepdims: bool = False) -> DeviceArray:
-    """A reduction over one axis, several, or all."""
-    if axis is None:
-        axis = tuple(range(x.ndim))
-    return DeviceArray(function(x.tensor, dim=axis, keepdim=keepdims) if x.ndim else x.tensor)
 
 
 def _like(fill: Callable[..., Any]) -> Callable[..., DeviceArray]:
@@ -218,22 +206,10 @@ def _like(fill: Callable[..., Any]) -> Callable[..., DeviceArray]:
     return made
 
 
-def _copyto(own: DeviceArray, target: DeviceArray, source: Any) -> None:
-    target.tensor.copy_(own._tensor(source))
-
-
 def _where(own: DeviceArray, condition: Any, yes: Any, no: Any) -> DeviceArray:
     # its precision, which the condition lacks
     real = next((one for one in (yes, no) if isinstance(one, DeviceArray)), own)
     return DeviceArray(torch.where(own._there(condition), real._there(yes), real._there(no)).contiguous())
-
-
-def _flatnonzero(own: DeviceArray, x: DeviceArray) -> DeviceArray:
-    return DeviceArray(torch.nonzero(x.tensor.reshape(-1)).reshape(-1))
-
-
-def _vdot(own: DeviceArray, x: Any, y: Any) -> DeviceArray:
-    return DeviceArray(torch.vdot(own._tensor(x).reshape(-1), own._tensor(y).reshape(-1)))
 
 
 def _svd(own: DeviceArray, x: DeviceArray, full_matrices: bool = True, compute_uv: bool = True) -> Any:
@@ -261,14 +237,14 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.empty_like: _like(torch.empty),
     np.zeros_like: _like(torch.zeros),
     np.full_like: _like(torch.full),
-    np.copyto: _copyto,
+    np.copyto: lambda own, target, source: target.tensor.copy_(own._tensor(source)),
     np.where: _where,
     np.clip: _same(torch.clamp),
     np.stack: _same(torch.stack),
     np.repeat: _same(torch.repeat_interleave),
-    np.flatnonzero: _flatnonzero,
+    np.flatnonzero: lambda own, x: DeviceArray(torch.nonzero(x.tensor.reshape(-1)).reshape(-1)),
     np.searchsorted: _same(torch.searchsorted),
-    np.vdot: _vdot,
+    np.vdot: lambda own, x, y: DeviceArray(torch.vdot(own._tensor(x).reshape(-1), own._tensor(y).reshape(-1))),
     np.diagonal: _same(torch.diagonal),
     np.linalg.svd: _svd,
     np.linalg.norm: _same(torch.linalg.norm),
@@ -284,7 +260,7 @@ class Device:
     """A device that holds arrays: PyTorch's name of it (cpu, cuda, cuda:1), and the precision of real numbers there."""
 
     def __init__(self, kind: str, real: str) -> None:
-        self.place, self.real = torch.device(kind), getattr(torch, real)
+        self.place, self.real = torch.device(kind), _DTYPES[np.dtype(real)]
 
     def put(self, value: Any) -> Any:
         """An array of the host on the device, copied; anything else as it is."""

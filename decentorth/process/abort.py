@@ -40,7 +40,7 @@ def patience(name: str, seconds: float) -> float:
 def abort(code: int) -> None:
     """End every rank of the job now."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, AttributeError):  # a full disk, or a stream that is closed
+        with contextlib.suppress(OSError, AttributeError):  # a full disk, a closed stream
             stream.flush()
     time.sleep(_FORWARDING)
     mpi: Any = sys.modules.get("mpi4py.MPI")

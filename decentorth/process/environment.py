@@ -22,9 +22,9 @@ def prepare() -> None:
     Closed standard streams are opened on the null device, so that no other file gets their descriptors, to which libraries write.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free one, which is that of the stream
-            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
+        if vars(sys)[name] is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free one, the stream's
+            vars(sys)[name] = open(descriptor, mode, closefd=False)  # noqa: SIM115
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")  # Open MPI spins for 3 ms a message otherwise

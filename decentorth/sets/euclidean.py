@@ -35,7 +35,7 @@ class Euclidean:
         d = check("d, the number of rows,", int, d)
         r = check("r, the number of columns,", int, r)
         if d < 1 or r < 1:
-            raise ValueError(f"a point needs at least one row and one column, got d = {d} and r = {r}")
+            raise ValueError(f"a point needs at least one row and column, got d = {d} and r = {r}")
         self.shape: tuple[int, ...] = (d, r)
 
     def __repr__(self) -> str:

@@ -167,7 +167,9 @@ def safe_step(
     # Lengths along the field are in units of this power of two.
     size = np.frexp(np.abs(direction).max((-2, -1)))[1]
     scale = np.ldexp(1.0, -size)[:, None, None]
-    polynomials = self.gap_squares(x, scale * direction, bx, None if image is None else scale * image)
+    if image is not None:
+        image = scale * image
+    polynomials = self.gap_squares(x, scale * direction, bx, image)
     bounds = np.broadcast_to(np.square(eps), len(x))
     steps = np.array([_largest(own, bound) for own, bound in zip(polynomials, bounds, strict=True)])
     return np.ldexp(steps, -size)

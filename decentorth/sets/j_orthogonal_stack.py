@@ -54,17 +54,13 @@ class JOrthogonalStack:
         """The matrices of all agents, ``(n_local * copies, n, n)``, a view if there is one agent."""
         return x[:, : self.bound].reshape(-1, *self.each.shape)
 
-    def _by_agent(self, numbers: Array) -> Array:
-        """The matrices' numbers as ``(n_local, copies)``."""
-        return numbers.reshape(-1, self.copies)
-
     def feasibility(self, x: Array) -> Array:
         """The largest of the matrices' (1/n^2) sum |x_c^T J x_c - J|, ``(n_local,)``."""
-        return self._by_agent(self.each.feasibility(self.matrices(x))).max(-1)
+        return self.each.feasibility(self.matrices(x)).reshape(-1, self.copies).max(-1)
 
     def violation(self, x: Array) -> Array:
         """The largest entry of all |x_c^T J x_c - J|, ``(n_local,)``."""
-        return self._by_agent(self.each.violation(self.matrices(x))).max(-1)
+        return self.each.violation(self.matrices(x)).reshape(-1, self.copies).max(-1)
 
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
         """A point of matrices from random hyperbolic CS decompositions (`JOrthogonal.random`) and Gaussian free rows."""

@@ -78,7 +78,7 @@ def symmetric(name: str, A: Any) -> Operator:
     """The operator of a symmetric A of any type that `operator` takes, positive definite or not; errors call it ``name``."""
     if isinstance(A, SampleCovariance):
         return A
-    if _is_sparse(A):
+    if issparse(A):
         return SparseMatrix(A, name)
     if not isinstance(A, np.ndarray) and hasattr(A, "matmat") and hasattr(A, "shape"):
         return LinearOperator(A, name)
@@ -130,9 +130,9 @@ class Matrices(Operator):
 
     @cached_property
     def largest(self) -> float:
-        last = self.n - 1
+        last = [self.n - 1] * 2
         with one_thread():
-            return max([float(eigvalsh(matrix, subset_by_index=[last, last])[0]) for matrix in self.stack])
+            return max([float(eigvalsh(matrix, subset_by_index=last)[0]) for matrix in self.stack])
 
     @cached_property
     def radius(self) -> float:
@@ -247,7 +247,7 @@ class SampleCovariance(Operator):
     solvable = False
 
     def __init__(self, A: Any, ridge: float = 0.0) -> None:
-        self._sparse = _is_sparse(A)
+        self._sparse = bool(issparse(A))
         if not self._sparse:
             A = np.asarray(A)
         if A.ndim != 2 or 0 in A.shape:
@@ -306,10 +306,6 @@ class SampleCovariance(Operator):
             "A.T @ A / N + ridge * I itself where it fits into memory, or use a direction or metric that needs products only "
             "(psi-b, euclidean)"
         )
-
-
-def _is_sparse(a: Any) -> bool:
-    return bool(issparse(a))
 
 
 def _each(function: Callable[[Array], Any], x: Array) -> Array:

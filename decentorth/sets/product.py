@@ -25,6 +25,8 @@ POINTS = (
 """The methods that return a stacked point or field."""
 PAIRS = ("natural_gradient", "natural_projection", "natural_landing", "retract_with", "normalized")
 """The methods that return two of them."""
+NUMBERS = {"distance": norms, "multiplier_norm": lambda each: each.max(-1), "gap_squares": lambda each: each.sum(-1)}
+"""The methods that return a number of each agent, and how those of the parts are combined."""
 
 
 _Parts: Any = object
@@ -83,9 +85,7 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         return {
             **{name: partial(self._points, name) for name in POINTS},
             **{name: partial(self._pairs, name) for name in PAIRS},
-            "distance": self._distance,
-            "multiplier_norm": self._multiplier_norm,
-            "gap_squares": self._gap_squares,
+            **{name: partial(self._reduced, name, way) for name, way in NUMBERS.items()},
             "safe_step": self._safe_step,
             "landing_scale": self._landing_scale,
             "with_matrices": self._with_matrices,
@@ -95,12 +95,13 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         return " x ".join(map(repr, self.parts))
 
     def split(self, x: Array) -> list[Array]:
-        """Each part's rows of a stacked point, as views."""
-        return [x[..., rows, :] for rows in self.rows]
+        """Each part's matrix in a point, as views."""
+        pairs = zip(self.parts, self.rows, strict=True)
+        return [x[..., rows, :].reshape(*x.shape[:-2], *part.shape) for part, rows in pairs]
 
     def _own(self, x: Array, number: int) -> Array:
         """The part's points in the agents' points, ``(n_local, ...)``, as views."""
-        return x[:, self.rows[number]]
+        return x[:, self.rows[number]].reshape(len(x), *self.parts[number].shape)
 
     def feasibility(self, x: Array, *given: Array, **named: Array) -> Array:
         """The root of the sum of the parts' squares, ``(n_local,)``."""
@@ -143,14 +144,9 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
                 out[:, rows] = one.reshape(len(x), rows.stop - rows.start, -1)
         return both
 
-    def _distance(self, x: Array) -> Array:
-        return norms(self._numbers("distance", x))
-
-    def _multiplier_norm(self, *given: Any, **named: Any) -> Array:
-        return self._numbers("multiplier_norm", *given, **named).max(-1)
-
-    def _gap_squares(self, *given: Any) -> Array:
-        return self._numbers("gap_squares", *given).sum(-1)
+    def _reduced(self, name: str, way: Callable[[Array], Array], *given: Any, **named: Any) -> Array:
+        """A number of each agent from those of the parts."""
+        return way(self._numbers(name, *given, **named))
 
     def _landing_scale(self) -> float:
         return max([float(part.landing_scale()) for part in self.parts])
@@ -196,14 +192,6 @@ class Flat(Product):
     def __init__(self, *parts: Any) -> None:
         _check_sets(parts)
         self._stack(parts, [part.shape[0] * part.shape[1] for part in parts], 1)
-
-    def split(self, x: Array) -> list[Array]:
-        """Each part's matrix in a point, as views."""
-        pairs = zip(self.parts, self.rows, strict=True)
-        return [x[..., rows, :].reshape(*x.shape[:-2], *part.shape) for part, rows in pairs]
-
-    def _own(self, x: Array, number: int) -> Array:
-        return x[:, self.rows[number]].reshape(len(x), *self.parts[number].shape)
 
 
 def _check_sets(parts: Sequence[Any]) -> None:

@@ -188,11 +188,7 @@ def _per_kind(kinds: NDArray[Any], functions: Sequence[Callable[..., Array]], y:
 def _where_finite(function: Callable[[Array], Array], y: Array) -> Array:
     """Apply the function to the agents with finite entries; NaN for the others."""
     largest = np.abs(y.reshape(len(y), -1)).max(-1)
-    return _per_kind(np.isfinite(largest), (_nan, function), y)
-
-
-def _nan(y: Array) -> Array:
-    return np.full_like(y, np.nan)
+    return _per_kind(np.isfinite(largest), (lambda y: np.full_like(y, np.nan), function), y)
 
 
 def diagonals_of(squares: Array) -> Array:
@@ -250,11 +246,8 @@ def _by_scaled_series(y: Array, _: Array, spare: Array) -> Array:
     scaled = y / np.sqrt(np.where(usable, mean, 1.0))[:, None, None]
     e = gap(scaled, spare)
     kinds = np.where(usable, _kinds(_REACHED_SCALED, e), len(_REACHED_SCALED) + 1)
-    return _per_kind(kinds, (*_NEAR, *_FAR, _by_eigh_of_gap, _alone(polar_svd)), scaled, e, spare)
-
-
-def _by_eigh_of_gap(y: Array, e: Array, _: Array) -> Array:
-    return _by_eigh(y, plus(e, 1.0))
+    far = (lambda y, e, _: _by_eigh(y, plus(e, 1.0)), _alone(polar_svd))
+    return _per_kind(kinds, (*_NEAR, *_FAR, *far), scaled, e, spare)
 
 
 def _by_series(y: Array, e: Array, out: Array, steps: int, powers: int, blocks: int) -> Array:

@@ -45,15 +45,13 @@ def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
     direction = np.repeat((x @ gap)[None], problem.n_local, axis=0)
     along = hessian_product(problem, points, direction).mean(0)
     symmetric = 0.5 * x @ (product + product.T)
-    result: Array = gradient - 0.5 * (gradient @ gap + along) - symmetric + gamma * x @ gap
-    return result
+    return gradient - 0.5 * (gradient @ gap + along) - symmetric + gamma * x @ gap
 
 
 def hessian_product(problem: Problem[object], x: Array, direction: Array) -> Array:
     """``(n_local, d, r)``: the Hessian of each f_i at x_i times ``direction``, like ``x``."""
     if isinstance(problem, Quadratic):
-        exact: Array = problem.hessian() @ direction
-        return exact
+        return problem.hessian() @ direction
     length = norms(direction)[:, None, None]
     unit = direction / np.where(length > 0.0, length, 1.0) * _DIFFERENCE
     change = problem.gradient(x + unit) - problem.gradient(x - unit)
@@ -77,7 +75,7 @@ class Merit:
 
     def __call__(self, problem: Problem[object], state: Any, collective: Collective) -> tuple[float, ...]:
         """The columns, the same on every rank, from two ordered sums over the agents."""
-        n, tracks = problem.n_agents, hasattr(state, "tracker")
+        n, tracks = problem.n_agents, "tracker" in state._fields
         total = collective.sum(state.x, *((state.tracker,) if tracks else ()))
         mean = total[0] / n
         gradients, scalars = np.empty_like(state.x), np.empty((len(state.x), 2))

@@ -89,8 +89,7 @@ def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random
 def _stretched(values: Array, eps: float) -> Array:
     """The number (sum_j v_j^2 + eps (sum_j v_j^4)^(1/2))^(1/2) along the last axis."""
     squares = values * values
-    root: Array = np.sqrt(squares.sum(-1) + eps * np.sqrt((squares * squares).sum(-1)))
-    return root
+    return np.sqrt(squares.sum(-1) + eps * np.sqrt((squares * squares).sum(-1)))
 
 
 def _scaled(values: Array, eps: float) -> float:

@@ -302,18 +302,6 @@ def test_sampled_landing_is_its_iteration() -> None:
     assert result.state.gradients == 31
 
 
-def test_draws_are_apart() -> None:
-    """Uniform, and no two of the batches of an iteration are correlated."""
-    problem = sampled_gevp(4, 1, 7)
-    streams = CounterStreams(0, slice(0, 1))
-    found = np.array([[batch[0] for batch in draws(problem, streams, k, 20, 3)] for k in range(500)])  # (500, 3, 20)
-    counts = np.array([[np.count_nonzero(found[:, j] == i) for i in range(7)] for j in range(3)])
-    assert np.all(np.abs(counts - 10_000 / 7) < 5 * np.sqrt(10_000 / 7))
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        agreement = np.mean(found[:, i] == found[:, j])
-        assert agreement == pytest.approx(1 / 7, abs=5 * np.sqrt(1 / 7 / 10_000))
-
-
 def test_a_pass_takes_every_sample_once() -> None:
     """In batches of the size asked for but the last, each spread over all samples; passes differ in their order."""
     streams, orders = CounterStreams(3, slice(0, 1)), []

@@ -20,7 +20,6 @@ from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array, Spectrum
-from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.marks import first_is_quick
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procrustes, relative, stack
@@ -149,22 +148,6 @@ def test_automatic_constants(name: str, graph: str, order: Order) -> None:
     np.testing.assert_allclose((alpha / step) ** 4, 1, rtol=bound)
     np.testing.assert_allclose(step * penalty, alpha * lam, rtol=1e-12)
     assert spent == 1
-
-
-def test_the_curvature_of_the_constraint_counts() -> None:
-    """Targets scaled by 100 do not change L_i, but make ||G_i||_2 the larger of the two, by which steps shrink."""
-    data = np.random.default_rng(0).standard_normal((9, 4))
-    target = 100 * np.random.default_rng(1).standard_normal((2, 9))
-
-    def gradient(agent: int, x: Array) -> Array:
-        return naive.procrustes_gradient(data, target, x)
-
-    problem = FunctionProblem(lambda agent, x: naive.procrustes_value(data, target, x), gradient, Stiefel(4, 2), 1)
-    x0 = point(problem)
-    bound = float(np.linalg.norm(gradient(0, x0), ord=2))
-    assert bound > 2 * 2 * np.linalg.eigvalsh(data.T @ data)[-1]
-    step, _, _ = resolve(Landing(), problem, Network(np.ones((1, 1))), streams(1), x0[None])
-    np.testing.assert_allclose(step, 2 * 0.7 / bound, rtol=1e-12)
 
 
 def test_what_given_numbers_mean() -> None:

@@ -225,26 +225,6 @@ def test_pairs_do_not_depend_on_their_neighbours() -> None:
         np.testing.assert_allclose(alone.v[0], whole.v[k], rtol=0, atol=1e-15)
 
 
-def by_basis(linear: list[float], n: Array) -> tuple[Array, Array]:
-    """P and Q, ``(1, ...)``, from <E, P> and <E, F>_Q for E, F in I, X, Z, R."""
-    p = np.array([linear]) @ BASIS / 2.0
-    return np.ascontiguousarray(p.reshape(-1, 2, 2).swapaxes(-1, -2)), in_basis(n)[None]
-
-
-@pytest.mark.parametrize("end", [1.0, -1.0])
-@pytest.mark.parametrize("force", [2.0, 0.4, -0.4, -2.0])
-def test_a_flat_end_whose_minimum_is_on_the_other_side(end: float, force: float) -> None:
-    """u force/2 + u^2/2 in u = c -+ s, of either sign: least at u = -force/2."""
-    n = np.diag([1.0, 1.0, 100.0, 100.0])
-    n[0, 1] = n[1, 0] = -end
-    P, Q = by_basis([0.5 * force, -0.5 * end * force, 0.0, 0.0], n)
-    found, u = solution(np.array([True]), P, Q), -0.5 * force
-    assert found.value[0] == pytest.approx(-0.125 * force**2, rel=1e-14)
-    c, s = 0.5 * (u + 1.0 / u), -0.5 * end * (u - 1.0 / u)
-    np.testing.assert_allclose(found.v[0], [[c, s], [s, c]], atol=1e-14)
-    assert objective(found.v, P, Q)[0] == pytest.approx(found.value[0], rel=1e-13)
-
-
 @pytest.mark.parametrize("pull", [0.0, 0.5, 0.9])
 def test_the_minimiser_itself_is_exact(pull: float) -> None:
     """Of -2 pull c + b s + (c^2 + s^2)/2: sinh(mu) = t where b = -2 t (1 - pull/cosh(mu))."""

@@ -100,17 +100,6 @@ def test_what_is_sent_is_what_is_needed(n: int) -> None:
                 assert sources == sorted({*needed, rank})
 
 
-def test_pieces_keep_the_columns_of_each_row_in_global_order() -> None:
-    W = random_weights(11, 0.4, 0)
-    bounds = even_bounds(11, 3)
-    for rank in range(3):
-        halo = plan(plain(W), bounds, rank)
-        for row in range(bounds[rank + 1] - bounds[rank]):
-            weights = np.concatenate([p.block.data[p.block.indptr[row] : p.block.indptr[row + 1]] for p in halo.pieces])
-            agent = bounds[rank] + row
-            np.testing.assert_array_equal(weights, W.data[W.indptr[agent] : W.indptr[agent + 1]])
-
-
 @settings(derandomize=True)
 @given(n=st.integers(1, 500), data=st.data())
 def test_even_blocks_cover_all_agents_and_differ_by_one(n: int, data: st.DataObject) -> None:

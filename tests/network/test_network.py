@@ -54,17 +54,6 @@ def test_mix_is_the_power_of_w(graph: str, rounds: int) -> None:
     assert [result.tobytes() for result in mixed] == kept
 
 
-def test_mixing_keeps_the_mean_and_contracts_disagreement_by_sigma() -> None:
-    network = Network(GRAPHS["ring"](N), "serial")
-    (x,) = points((3, 2))
-    (mixed,) = network.mix(x)
-    sigma = np.sort(np.abs(np.linalg.eigvalsh(GRAPHS["ring"](N).toarray())))[-2]
-    np.testing.assert_allclose(mixed.mean(axis=0), x.mean(axis=0), rtol=1e-13)
-    assert np.linalg.norm(mixed - mixed.mean(axis=0)) <= sigma * np.linalg.norm(x - x.mean(axis=0))
-    (flat,) = network.mix(np.full((N, 2), 3.25))
-    np.testing.assert_allclose(flat, 3.25, rtol=1e-15)
-
-
 def test_counts_are_per_directed_edge_of_the_graph() -> None:
     graph = tp.erdos_renyi(N, 0.4, seed=1)
     network = Network(tp.metropolis_weights(graph), "serial")

@@ -144,19 +144,6 @@ def test_qr_gives_back_the_orthonormal_factor(shape: tuple[int, int], name: Retr
         assert np.all(norm(found - x) <= 1e-15 * r * np.linalg.cond(upper))
 
 
-@pytest.mark.parametrize("name", ["qr", "cholesky-qr"])
-@shapes
-def test_qr_of_tangent_steps(shape: tuple[int, int], name: Retraction) -> None:
-    """q^T (x + v) is upper triangular with a positive diagonal."""
-    x = feasible(shape)
-    direction = tangents(x)
-    for length in LENGTHS:
-        y = x + length * direction
-        upper = Stiefel(*shape).retract(x, length * direction, name).swapaxes(-1, -2) @ y
-        np.testing.assert_allclose(np.tril(upper, -1), 0, atol=3e-15 * np.sqrt(shape[1]) * (1 + length))
-        np.testing.assert_array_less(0, np.diagonal(upper, axis1=-2, axis2=-1))
-
-
 def test_tables_of_the_fast_ways() -> None:
     """Each delta is the largest, to 1 %, for which what is neglected is below half a unit in the last place.
 

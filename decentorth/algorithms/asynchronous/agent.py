@@ -69,7 +69,7 @@ class Message(NamedTuple):
 
     def words(self) -> Index:
         """The message as int64 words; floats keep their bits."""
-        parts = (self.point.reshape(-1).view(np.int64), self.sent.reshape(-1), self.known.reshape(-1))
+        parts = (self.point.ravel().view(np.int64), self.sent.ravel(), self.known.ravel())
         return np.concatenate(([self.version], *parts))
 
     def read(self, words: Index) -> Message:

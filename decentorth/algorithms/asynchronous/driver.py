@@ -49,7 +49,8 @@ class Driver:
 
     def checkpoints(self, rows: Index) -> list[Index]:
         """The agents' checkpoints in rows that ``saved`` of a driver returned."""
-        return [row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)]
+        sizes = [len(agent.checkpoint()) for agent in self.agents]
+        return [row[2 : 2 + size] for size, row in zip(sizes, rows, strict=True)]
 
     def recover(self, rows: Sequence[Index | None]) -> None:
         """Take checkpoints that the agents have made at different times, where there are any; messages under way are lost."""

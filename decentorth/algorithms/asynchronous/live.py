@@ -65,11 +65,11 @@ class Live(Driver):
         """
         try:
             self._open()
-            while not self._over():
+            while not (all(agent.level >= AGREED for agent in self.agents) and self._post.over()):
                 for number in range(len(self.agents)):
                     self._turn(number, activations)
             return self._finish()
-        except getattr(network.communicator, "failures", ()):
+        except network.communicator.failures:
             for number in range(len(self.agents)):
                 self._due[number] = 0.0, 0.0
                 self._keep(number)
@@ -101,15 +101,11 @@ class Live(Driver):
         for agent in self.agents:
             self._newest |= {(j, agent.number): message for j, message in zip(agent.ins, agent.heard, strict=True)}
 
-    def _receive(self) -> None:
-        """Take the newest messages that have arrived."""
-        for link, words in self._post.arrived().items():
-            self._newest[self._sources[link]] = self.first.read(words)
-
     def _turn(self, number: int, activations: int) -> None:
         """Activate an agent with the newest messages, send, and sleep if the agent is slow."""
         began = time.perf_counter()
-        self._receive()
+        for link, words in self._post.arrived().items():
+            self._newest[self._sources[link]] = self.first.read(words)
         agent = self.agents[number]
         heard = [self._newest[j, agent.number] for j in agent.ins]
         message = agent.activate(heard)
@@ -129,10 +125,6 @@ class Live(Driver):
         slow = self._clocks.periods[agent.number] - 1.0
         if slow > 0.0:
             time.sleep(slow * (time.perf_counter() - began))
-
-    def _over(self) -> bool:
-        """True once the agents of every rank know of the end."""
-        return all(agent.level >= AGREED for agent in self.agents) and bool(self._post.over())
 
     def _finish(self) -> int:
         """Close the links and add up what all ranks did; the activations of all agents."""

@@ -44,7 +44,7 @@ def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> I
     A ValueError for another number of entries, or versions that fall, or are beyond ``last``, which each in-neighbour sent last.
     """
     if len(log) != 8 * activations * degree:
-        raise ValueError(f"{len(log)} bytes cannot be {activations} activations with {degree} neighbours")
+        raise ValueError(f"{len(log)} bytes cannot be {activations} rows of {degree} versions")
     versions = np.frombuffer(log, "<i8").astype(np.int64).reshape(activations, degree)
     if (np.diff(versions, axis=0, prepend=0) < 0).any() or (versions > np.array(last)).any():
         raise ValueError("a version is used that was never sent")
@@ -113,15 +113,12 @@ def _read(path: str | os.PathLike[str], kind: str, what: str, sizes: Callable[[M
 def read(path: str | os.PathLike[str]) -> Recorded:
     """The header and the agents' logs of a file; a ValueError if it is no log, or damaged."""
 
-    def size(header: Mapping[str, Any]) -> int:
-        counts: Any = header.get("activations")
-        sizes: Any = header.get("bytes")
+    def size(header: Any) -> int:
+        counts, sizes = header.get("activations"), header.get("bytes")
         for numbers in (counts, sizes):
             if not isinstance(numbers, list) or not all(type(k) is int and k >= 0 for k in numbers):
                 return -1
-        if len(counts) != len(sizes):
-            return -1
-        return sum(sizes)
+        return sum(sizes) if len(counts) == len(sizes) else -1
 
     header, content = _read(path, "log", "log of an asynchronous run: give a file that the setting log has written", size)
     ends = [0, *accumulate(header["bytes"])]

@@ -175,8 +175,10 @@ def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Arra
     problem, x = viewed(problem), x0.copy() if changed is None else changed.changed(x0)
     point = at(problem, x)
     size = np.sqrt(field(point).inner(field(point)))
-    first = FIRST * np.sqrt(x.shape[-1]) / size if size > 0.0 else 1.0
-    return point._replace(value=problem.value(x)), np.array([first])
+    first = np.ones(1)
+    if size > 0.0:
+        first[0] = FIRST * np.sqrt(x.shape[-1]) / size
+    return point._replace(value=problem.value(x)), first
 
 
 def moved(problem: Problem[RetractableManifold], point: Point, v: Vector, retraction: Retraction, k: int) -> Point:
@@ -189,9 +191,11 @@ def moved(problem: Problem[RetractableManifold], point: Point, v: Vector, retrac
 
 
 def _carried(
-    problem: Problem[RetractableManifold], point: Point, d: Array, along: Array, step: float, retraction: Retraction
+    problem: Problem[RetractableManifold], point: Point, d: Array, along: Array | None, step: float, retraction: Retraction
 ) -> Point | None:
-    """The point R_x(step d), without its value, from ``along``, H d; None where the step is too long for that."""
+    """The point R_x(step d), without its value, from ``along``, H d; None without it, or where the step is too long."""
+    if along is None:
+        return None
     found = cast(Any, problem.constraint).retract_both(point.x + step * d, point.form + step * along, retraction)
     if found is None:
         return None
@@ -240,7 +244,7 @@ def search(
     noise = ROUNDING * (abs(value) + abs(float(np.vdot(point.x, point.gradient))))
     low, low_slope, high, high_slope = 0.0, start, np.inf, np.nan
     for _ in range(MOST):
-        there = None if along is None else _carried(problem, point, d.tangent, along, step, retraction)
+        there = _carried(problem, point, d.tangent, along, step, retraction)
         if there is None:
             there, spent = moved(problem, point, d.times(step), retraction, k), spent + 1
         if quadratic:

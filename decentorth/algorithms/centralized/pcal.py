@@ -34,5 +34,6 @@ class PCAL(PLAM):
     def _field(
         self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
     ) -> Array:
-        bx = problem.constraint.product(x) if bx is None else bx
+        if bx is None:
+            bx = problem.constraint.product(x)
         return problem.constraint.column_tangent(x, super()._field(problem, streams, k, x, penalty, bx), bx)

@@ -161,7 +161,8 @@ class RGD(OnMatrices):
         constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
         if not by_products(constraint):
             return Field(constraint.tangent(x, g), nothing, nothing, matrices)
-        bx = constraint.product(x) if fresh else bx
+        if fresh:
+            bx = constraint.product(x)
         if self.metric == "natural":
             field, image = constraint.natural_gradient(x, g, bx)
             return Field(field, bx, image, matrices)
@@ -170,6 +171,9 @@ class RGD(OnMatrices):
 
 def _retracted(constraint: Any, y: Array, v: Array, retraction: Retraction) -> Array:
     """The point reached from y along the tangent v, by the matrix of order p that brings y + v back where that is accurate."""
-    found = constraint.retract_both(y + v, y[:, :0], retraction) if can(constraint, Carries) else None
-    moved: Array = constraint.retract(y, v, retraction) if found is None else found[0]
+    moved: Array
+    if can(constraint, Carries) and (found := constraint.retract_both(y + v, y[:, :0], retraction)) is not None:
+        moved, _ = found
+    else:
+        moved = constraint.retract(y, v, retraction)
     return moved

@@ -35,7 +35,9 @@ def tracking_limit(spectrum: Spectrum, order: Order) -> float:
     w = spectrum.lambda_min
     if order == "combine-then-adapt":
         return (1.0 + w) ** 2 / 2.0
-    return min(2.0, (1.0 + w) ** 2 / (2.0 * w * w)) if w < 0.0 else 2.0
+    if w >= 0.0:
+        return 2.0
+    return min(2.0, (1.0 + w) ** 2 / (2.0 * w * w))
 
 
 def limit_beside(network: Network, order: Order) -> float:
@@ -58,7 +60,8 @@ def push_pull_step(spectrum: PushPullSpectrum, late: bool = False) -> float:
 
 def tracking_share(spectrum: Spectrum, order: Order) -> float:
     """The share of the limit that ``auto`` aims at."""
-    return (0.5 if order == "combine-then-adapt" else 0.35) * tracking_limit(spectrum, order)
+    share = {"combine-then-adapt": 0.5, "adapt-then-combine": 0.35}[order]
+    return share * tracking_limit(spectrum, order)
 
 
 def tracking_step(spectrum: Spectrum, order: Order) -> float:
@@ -69,14 +72,17 @@ def tracking_step(spectrum: Spectrum, order: Order) -> float:
 def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float] = tracking_step) -> Order:
     """Adapt-then-combine where the ``product`` of step and curvature is more than twice as large, so that it needs fewer rounds as
     well as fewer bytes."""
-    larger = product(spectrum, "adapt-then-combine") > 2.0 * product(spectrum, "combine-then-adapt")
-    return "adapt-then-combine" if larger else "combine-then-adapt"
+    if product(spectrum, "adapt-then-combine") > 2.0 * product(spectrum, "combine-then-adapt"):
+        return "adapt-then-combine"
+    return "combine-then-adapt"
 
 
 def start(step_size: StepSize, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
     """The first steps ``(n_local,)``, given or by the method's automatic rule, and the gradients spent."""
     given = schedule(step_size).initial
-    return automatic() if given == "auto" else (np.full(n_local, float(given)), 0)
+    if given == "auto":
+        return automatic()
+    return np.full(n_local, float(given)), 0
 
 
 def given_or(setting: float | str, automatic: Array) -> Array:
@@ -92,8 +98,7 @@ def curved_step(steep: Steepness, c: float, gap: float) -> Array:
     Until the trackers agree, the consensus error is of the order of ``step G / gap``. On a curved set agents that are too far apart
     do not reach consensus again; a linear space has no such limit.
     """
-    step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
-    return step
+    return c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
 
 
 def landing_scale(constraint: object) -> float:
@@ -109,7 +114,9 @@ def landing_share(problem: object, c: float, batch_size: int | None = None) -> f
     """
     if isinstance(problem, Nonsmooth) and problem.nonsmooth:
         return min(c, _ROUGH)
-    return c if batch_size is None else min(c, _ROUGH * math.sqrt(batch_size))
+    if batch_size is None:
+        return c
+    return min(c, _ROUGH * math.sqrt(batch_size))
 
 
 class Aim(NamedTuple):

@@ -43,7 +43,9 @@ def lipschitz(problem: Oracle[object], streams: Streams, x0: Array, gradient: Ar
 
     It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0.
     """
-    return (problem.lipschitz, 0) if isinstance(problem, Smooth) else power_method(problem.gradient, streams, x0, gradient)
+    if isinstance(problem, Smooth):
+        return problem.lipschitz, 0
+    return power_method(problem.gradient, streams, x0, gradient)
 
 
 def power_method(
@@ -73,9 +75,12 @@ def power_method(
 
 def steepest(problem: Oracle[object], streams: Streams, x0: Array) -> tuple[Array, int]:
     """The constants of `lipschitz`, never zero, without a given gradient."""
-    given = isinstance(problem, Smooth)
-    found, spent = lipschitz(problem, streams, x0, x0 if given else problem.gradient(x0))
-    return np.maximum(found, np.finfo(np.float64).tiny), spent if given else spent + 1
+    if isinstance(problem, Smooth):
+        found, spent = problem.lipschitz, 0
+    else:
+        found, spent = power_method(problem.gradient, streams, x0, problem.gradient(x0))
+        spent += 1
+    return np.maximum(found, np.finfo(np.float64).tiny), spent
 
 
 class Means(NamedTuple):
@@ -86,8 +91,7 @@ class Means(NamedTuple):
 
     def root(self, inverse: float) -> Array:
         """The means to the power ``1 / p``, or ``-1 / p``."""
-        found: Array = np.ldexp(self.mean**inverse, self.exponent if inverse > 0.0 else -self.exponent)
-        return found
+        return np.ldexp(self.mean**inverse, self.exponent if inverse > 0.0 else -self.exponent)
 
     def columns(self) -> list[Means]:
         """The means of each entry of the last axis."""
@@ -206,9 +210,10 @@ def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: M
 
 def _finite_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
     if not isinstance(constraint, Landing):
-        norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
-        return norm
-    nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
+        return np.linalg.norm(gradient, 2, axis=(-2, -1))
+    nearest = x0
+    if isinstance(constraint, Projection):
+        nearest = constraint.project(gradient)
     nearest = np.where(np.isfinite(nearest).all((-2, -1), keepdims=True), nearest, x0)
     if isinstance(constraint, ProductLanding):
         return constraint.multiplier_norm(nearest, gradient, metric)

@@ -61,7 +61,7 @@ class Decentralized(Sampling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring(Sampling):
+class Measuring(Sampling, SingleAgentMethod):
     """A method of a single agent, which can measure its steps.
 
     Parameters
@@ -69,8 +69,6 @@ class Measuring(Sampling):
     step_size
         eta > 0; auto: from the problem's Lipschitz constant and a given penalty; or a schedule (diminishing, horizon, bb).
     """
-
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     step_size: MeasuredStepSize = "auto"
 

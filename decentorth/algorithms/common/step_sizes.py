@@ -9,7 +9,7 @@ name, with parameters where they differ from the defaults: ``"diminishing"``, ``
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Protocol, Self, TypeVar, get_args
+from typing import Annotated, Any, Protocol, TypeVar, cast, get_args
 
 from topologies import text
 
@@ -47,10 +47,6 @@ class Stepped(Protocol):
     def k(self) -> int: ...
     @property
     def gradients(self) -> int: ...
-    def _replace(self, **changes: Any) -> Self: ...
-
-
-T = TypeVar("T", bound=Stepped)
 
 
 class Moving(Stepped, Protocol):
@@ -111,13 +107,24 @@ def schedule(step_size: StepSize) -> Schedule:
 
 def following(step_size: StepSize, state: Stepped) -> Array:
     """``(n_local,)``: the steps of the next iteration, of a checked ``step_size`` that is chosen in advance."""
-    return state.base * step_size.scale(state.k + 1) if isinstance(step_size, Constant) else state.step_size
+    if isinstance(step_size, Constant):
+        return state.base * step_size.scale(state.k + 1)
+    return state.step_size
 
 
-def advanced(step_size: StepSize, state: T, **changes: Array) -> T:
+S = TypeVar("S", bound=Stepped)
+T = TypeVar("T")
+
+
+def changed(state: T, **changes: object) -> T:
+    """The state, a NamedTuple, with other entries."""
+    return cast(Any, state)._replace(**changes)
+
+
+def advanced(step_size: StepSize, state: S, **changes: Array) -> S:
     """The state after an iteration with one gradient: the ``changes``, the counters, and the steps that follow."""
     step = following(step_size, state)
-    return state._replace(step_size=step, k=state.k + 1, gradients=state.gradients + 1, **changes)
+    return changed(state, step_size=step, k=state.k + 1, gradients=state.gradients + 1, **changes)
 
 
 def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Array:

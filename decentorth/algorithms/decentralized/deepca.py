@@ -80,12 +80,17 @@ class DeEPCA(Method):
         return DeEPCAState(x0.copy(), np.zeros_like(x0), np.zeros_like(x0), 0, 0)
 
     def step(self, problem: AgentEigenproblem, network: Network, streams: Streams, state: DeEPCAState) -> DeEPCAState:
-        product = blockwise(lambda part, x: part.product(x), problem, state.x)
+        product = blockwise(_product, problem, state.x)
         s = state.tracker
         s += product
         s -= state.field
         (s,) = mix(network, cast(int, self.rounds), self.chebyshev, s)  # (1)
         return DeEPCAState(blockwise(_orthonormal, problem, s), s, product, state.k + 1, state.gradients + 1)
+
+
+def _product(problem: AgentEigenproblem, x: Array) -> Array:
+    """The products C_i x_i."""
+    return problem.product(x)
 
 
 def _orthonormal(problem: object, s: Array) -> Array:

@@ -87,8 +87,8 @@ class DESTINY(SafeTracking):
     def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = self._constants(problem, network, streams, x0)
         field = blockwise(self.field, self.oracle(problem, streams, 0), x0, penalty)
-        step_size = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
+        step = base * schedule(self.step_size).scale(0)
+        return PenalisedState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Dissolvable], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         f = self.oracle(problem, streams, state.k + 1)

@@ -136,8 +136,8 @@ class DoubleTracking(Method, ABC):
 
     def init(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
         x, metric = self._prepared(problem, network, streams, x0)
-        product = blockwise(lambda part, x: part.local_product(x), problem, x)
-        gradient = blockwise(lambda part, x: part.gradient(x), problem, x)
+        product = blockwise(_product, problem, x)
+        gradient = blockwise(_gradient, problem, x)
         g, d = average(network, np.stack((gradient, product), axis=1), _CLOSE).swapaxes(0, 1)
         step, penalty, spent = self._constants(problem, network, streams, x, gradient, product, g, metric)
         field = blockwise(self._own, problem, x, d)
@@ -177,7 +177,7 @@ class DoubleTracking(Method, ABC):
         constraint, p = problem.constraint, x0.shape[-1]
         omega = probe(self.preconditioner, self.sketch_columns, constraint.rows, p, streams)
         points = np.concatenate((x0, np.broadcast_to(omega, (len(x0), *omega.shape))), axis=-1)
-        own = blockwise(lambda part, x: part.local_product(x), problem, points)
+        own = blockwise(_product, problem, points)
         means = average(network, np.concatenate((own, problem.local_diagonal()[:, :, None]), axis=-1), _AGREED)
         bx = np.ascontiguousarray(means[..., :p])
         metric = preconditioner(self.preconditioner, constraint.rows, means[..., -1], omega, means[..., p:-1])
@@ -237,6 +237,14 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
         return alone
     kept = 1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)
     return min(alone, kept / size)
+
+
+def _gradient(problem: DistributedProblem, x: Array) -> Array:
+    return problem.gradient(x)
+
+
+def _product(problem: DistributedProblem, x: Array) -> Array:
+    return problem.local_product(x)
 
 
 def _exchange(own: Array, new: Array, tracker: Array) -> None:

@@ -66,8 +66,8 @@ class DRFGT(SafeTracking):
         aim = partial(tracking_aim, network, cast(Order, self.order), self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
-        step_size = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
+        step = base * schedule(self.step_size).scale(0)
+        return PenalisedState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         f, old, penalty = self.oracle(problem, streams, state.k + 1), state.field, state.penalty

@@ -64,14 +64,9 @@ class Extra(Judged):
 
 def extra_limit(network: Network) -> float:
     """The largest stable product of step and curvature where the agents are alike: (5 + 3 w)/4 for the smallest eigenvalue w."""
-    return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0 if network.n_agents > 1 else 2.0
-
-
-def step_along_gradients(
-    step_size: StepSize, problem: Problem[object], network: Network, streams: Streams, x0: Array
-) -> tuple[Array, int]:
-    """The step along Riemannian gradients ``(n_local,)``, given or automatic (half the limit), and the gradients spent."""
-    return start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
+    if network.n_agents == 1:
+        return 2.0
+    return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0
 
 
 def step_along_landing(

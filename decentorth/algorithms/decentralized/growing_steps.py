@@ -46,17 +46,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from ...numerics.ordered_sums import sums
+from ...numerics.states import arrays
 from ...protocols import Array, Network, Problem, Spectrum, Streams
 from ..common.method import Decentralized, Method
 from ..common.schedules import Growing as GrowingStep
-from ..common.step_sizes import GrowingStepSize
+from ..common.step_sizes import GrowingStepSize, changed
 
 PATIENCE = 3
 """The blocks without growth after the first cut."""
@@ -106,6 +108,22 @@ def most_tracking(gap: float, aim: float) -> float:
     return 6.0 * math.log2(2.0 * math.sqrt(gap) / aim)
 
 
+class JudgedState(Protocol):
+    """A state with a place for the progress, and otherwise the names of `tracking` or `extra`."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def step_size(self) -> Array: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def gradients(self) -> int: ...
+    @property
+    def progress(self) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
 class Progress(NamedTuple):
     """The quantities of the rule; its numbers are the same on all agents."""
 
@@ -125,9 +143,9 @@ class Progress(NamedTuple):
     """z_{k-1}, like x."""
     first: Array
     """``(n_local, 2)``: the first steps and penalties."""
-    good: Any
+    good: JudgedState
     """The last state that was judged below 1, and its m; the start before."""
-    candidate: Any
+    candidate: JudgedState
     """The state at the end of the window, which is the next good one if its block is judged below 1."""
     good_exponent: int = 0
     exponent: int = 0
@@ -141,10 +159,7 @@ class Progress(NamedTuple):
 
 
 class Judged(Method, ABC):
-    """A method with a setting ``step_size``, whose step can be judged by its moves.
-
-    Its state has a place for the ``progress``, and otherwise the names of `tracking` or `extra`.
-    """
+    """A method with a setting ``step_size``, whose step can be judged by its moves; its state is a `JudgedState`."""
 
     step_size: Any
 
@@ -163,12 +178,12 @@ class Judged(Method, ABC):
         """The constants of the rule, on a network with this spectrum and D."""
 
     @abstractmethod
-    def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
+    def rescaled(self, state: JudgedState, step: Array, ratio: float) -> JudgedState:
         """The state with other steps, ``ratio`` times those before."""
 
-    def penalised(self, problem: Problem[Any], state: Any, penalty: Array) -> Any:
+    def penalised(self, problem: Problem[object], state: JudgedState, penalty: Array) -> JudgedState:
         """The state with the penalties that follow the steps, if `follows`."""
-        return state._replace(penalty=penalty)
+        return changed(state, penalty=penalty)
 
     def resolved(self, network: Network) -> Self:
         """This method, with growing steps for automatic ones if several agents on a steady network can judge them."""
@@ -206,8 +221,8 @@ class Exact(Judged, Decentralized):
     def exact(self) -> bool:
         return self.batch_size is None
 
-    def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
-        return state._replace(step_size=step, base=step)
+    def rescaled(self, state: JudgedState, step: Array, ratio: float) -> JudgedState:
+        return changed(state, step_size=step, base=step)
 
 
 @cache
@@ -283,7 +298,7 @@ class Growing(Around):
         self.given = method.step_size.initial != "auto"
         self.least = GIVEN_LEAST if self.given else LEAST
 
-    def init(self, problem: Problem[Any], network: Network, streams: Streams, x0: Array) -> Any:
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> JudgedState:
         """The method's first state, and the progress of a run that has not judged its step yet."""
         state = self.method.init(problem, network, streams, x0)
         penalties = state.penalty if self.method.follows else state.step_size
@@ -291,9 +306,9 @@ class Growing(Around):
         good, numbers, none = _copied(state), np.zeros((4, len(x0))), np.zeros((2, *x0.shape))
         sums = np.zeros((len(x0), 5))
         p = Progress(numbers[0], numbers[1], numbers[2], numbers[3], sums, none[0], none[1], first, good, good)
-        return state._replace(progress=p)
+        return changed(state, progress=p)
 
-    def step(self, problem: Problem[Any], network: Network, streams: Streams, state: Any) -> Any:
+    def step(self, problem: Problem[object], network: Network, streams: Streams, state: JudgedState) -> JudgedState:
         """An iteration of the method, and at the end of a block the change of its step."""
         rule, p = _limits(self.method, network.spectrum, network.flooding_rounds), state.progress
         j = state.k % rule.block
@@ -302,7 +317,7 @@ class Growing(Around):
         seen: Any = network
         if spreading or compared:
             seen = _Heard(network, p.verdict if spreading else None)
-        moved = self.method.step(problem, seen, streams, state._replace(progress=()))
+        moved: JudgedState = self.method.step(problem, seen, streams, changed(state, progress=()))
         if spreading:
             p = p._replace(verdict=seen.verdict)
         if sampled:
@@ -314,9 +329,9 @@ class Growing(Around):
             p = p._replace(candidate=_copied(moved))
         if j + 1 == rule.block:
             moved, p = self._decide(rule, problem, moved, p)
-        return moved._replace(progress=p)
+        return changed(moved, progress=p)
 
-    def _measure(self, rule: Limits, p: Progress, j: int, x: Array, moved: Any, apart: Array | None) -> None:
+    def _measure(self, rule: Limits, p: Progress, j: int, x: Array, moved: JudgedState, apart: Array | None) -> None:
         """Add to the sums of this block; agents whose move is too long stop at the good state."""
         move = moved.x - x
         size = sums(move * move)
@@ -325,9 +340,8 @@ class Growing(Around):
             p.stopped[~(size <= reach * sums(p.good.x * p.good.x))] = 1.0
             agents = np.flatnonzero(p.stopped)
             if len(agents):
-                for entry, kept in zip(moved, p.good, strict=True):
-                    if isinstance(entry, np.ndarray):
-                        entry[agents] = kept[agents]
+                for array, kept in zip(arrays(moved), arrays(p.good), strict=True):
+                    array[agents] = kept[agents]
         if _SKIPPED <= j < rule.window:
             turn, column = move - (x - p.before), 0 if j < rule.window // 2 else 2
             p.sums[:, column] += sums(turn * turn)
@@ -366,7 +380,7 @@ class Growing(Around):
         p.verdict[rest] = REST
         p.verdict[p.stopped > 0.0] = 4.0
 
-    def _decide(self, rule: Limits, problem: Problem[Any], state: Any, p: Progress) -> tuple[Any, Progress]:
+    def _decide(self, rule: Limits, problem: Problem[object], state: JudgedState, p: Progress) -> tuple[JudgedState, Progress]:
         """The state and the progress after a block, by the network's verdict."""
         verdict, now, pace = float(p.verdict[0]), p.exponent, rule.pace if p.patience == PATIENCE else 2
         fresh = self.given and p.good.k == 0
@@ -377,7 +391,7 @@ class Growing(Around):
             following = p._replace(exponent=now + pace * grows, wait=max(p.wait - 1, 0), cut=False, trial=grows)
         else:
             if verdict == 4 or ((p.trial or fresh) and verdict == 2):
-                state, now = _copied(p.good)._replace(k=state.k, gradients=state.gradients), p.good_exponent
+                state, now = changed(_copied(p.good), k=state.k, gradients=state.gradients), p.good_exponent
                 p.stopped[...] = 0.0
             lower = p.exponent - (pace if p.exponent > 0 and verdict != 3 else 6)
             exponent = max(lower, self.least if verdict == 4 or self.given else min(p.exponent, 0))
@@ -387,17 +401,17 @@ class Growing(Around):
         p.sums[...] = 0.0
         return self._at(problem, state, now, following), following
 
-    def _at(self, problem: Problem[Any], state: Any, now: int, p: Progress) -> Any:
+    def _at(self, problem: Problem[object], state: JudgedState, now: int, p: Progress) -> JudgedState:
         """The state with the step of ``p`` instead of that of the exponent ``now``."""
         if now == p.exponent:
             return state
         multiple, ratio = 2.0 ** (p.exponent / 6.0), 2.0 ** ((p.exponent - now) / 6.0)
         state = self.method.rescaled(state, p.first[:, 0] * multiple, ratio)
         if self.method.follows:
-            return self.method.penalised(problem, state, p.first[:, 1] / multiple)
+            state = self.method.penalised(problem, state, p.first[:, 1] / multiple)
         return state
 
 
-def _copied(state: Any) -> Any:
+def _copied(state: JudgedState) -> JudgedState:
     """A state that shares no memory with ``state``."""
     return type(state)(*[entry.copy() if isinstance(entry, np.ndarray) else entry for entry in state])

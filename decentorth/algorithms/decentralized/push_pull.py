@@ -58,8 +58,8 @@ class PushPull(Decentralized):
         aim = partial(push_pull_aim, network)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
-        step_size = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
+        step = base * schedule(self.step_size).scale(0)
+        return PenalisedState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         f, alpha = self.oracle(problem, streams, state.k + 1), state.step_size

@@ -26,8 +26,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ..common.automatic_steps import start
 from ..common.fields import blockwise, riemannian
-from .extra import Extra, step_along_gradients
+from ..common.shared_step import agreed
+from .extra import Extra, extra_limit
 
 
 class REXTRAState(NamedTuple):
@@ -50,7 +52,10 @@ class REXTRA(Extra):
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> REXTRAState:
-        step, spent = step_along_gradients(self.step_size, problem, network, streams, x0)
+        def automatic() -> tuple[Array, int]:
+            return agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6)
+
+        step, spent = start(self.step_size, len(x0), automatic)
         return REXTRAState(x0.copy(), np.zeros_like(x0), step, 0, spent)
 
     def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: REXTRAState) -> REXTRAState:

@@ -100,7 +100,7 @@ class SafeTracking(Exact, Ordered):
     def follows(self) -> bool:
         return self.penalty == "auto"
 
-    def penalised(self, problem: Problem[Any], state: Any, penalty: Array) -> Any:
+    def penalised(self, problem: Problem[object], state: Any, penalty: Array) -> Any:
         field = refresh(self.field, problem, state.x, state.tracker, state.field, penalty)
         return state._replace(field=field, penalty=penalty, gradients=state.gradients + 1)
 

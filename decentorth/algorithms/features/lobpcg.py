@@ -108,8 +108,7 @@ def random_rows(problem: SplitProblem, streams: Streams) -> Array:
     """``(n_local, most, r)``: rows of each agent's own start, uniform in (-1, 1); 0 where there is no feature."""
     most, r = problem.shape
     drawn = streams.integers("start", 0, most * r, 1 << 31).reshape(-1, most, r)
-    rows: Array = (drawn * 2.0**-30 - 1.0) * problem.present
-    return rows
+    return (drawn * 2.0**-30 - 1.0) * problem.present
 
 
 def summed(network: Network, rows: int | None, image: Array, gram: Array) -> tuple[Array, Array]:
@@ -123,8 +122,7 @@ def summed(network: Network, rows: int | None, image: Array, gram: Array) -> tup
 
 def ridge_products(problem: SplitProblem, x: Array) -> Array:
     """x_i^T diag(ridge) x_i of each agent."""
-    products: Array = x.transpose(0, 2, 1) @ (problem.ridge * x)
-    return products
+    return x.transpose(0, 2, 1) @ (problem.ridge * x)
 
 
 def forms(problem: SplitProblem, image: Array, gram: Array) -> tuple[Array, Array]:

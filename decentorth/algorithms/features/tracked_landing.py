@@ -105,7 +105,9 @@ class TrackedLanding(Method):
 
     def step(self, problem: SplitProblem, network: Network, streams: Streams, state: TrackedLandingState) -> TrackedLandingState:
         x, velocity, tracker, field, step, penalty, k, gradients = state
-        momentum = (0.0 if problem.plain else 0.9) if self.momentum == "auto" else self.momentum
+        momentum = self.momentum
+        if momentum == "auto":
+            momentum = 0.9 * (not problem.plain)
         r = x.shape[2]
         image = np.ascontiguousarray(tracker[:, :-r])
         objective, constraint = forms(problem, image, tracker[:, -r:])  # (1)
@@ -145,8 +147,7 @@ def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -
         y = y / size[:, None, None]
     here = np.arange(problem.n_agents)[problem.agents, None] == np.arange(problem.n_agents)
     (every,) = network.total(here * size[:, None])
-    largest: Array = every.max(axis=1)
-    return largest
+    return every.max(axis=1)
 
 
 def _sums(problem: SplitProblem, x: Array) -> Array:

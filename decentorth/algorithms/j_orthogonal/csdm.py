@@ -14,7 +14,7 @@ and each entry makes Adagrad's step, a = rate slope / (sqrt(sum of slope^2) + 1e
 
     U <- U cay(a), V <- V cay(a), mu <- mu - a,     cay(a) = (I + a/2)^{-1} (I - a/2)
 
-    U1, U2, V1, V2, mu   state.factors, flat, one after the other       sums of slope^2   state.squares
+    U1, U2, V1, V2, mu   state.factors                                   sums of slope^2   state.squares
     x                    state.x                                        rate              step_size
 
 Differences from the paper: it says only that Adagrad finds U, V and mu, with rates from 5e-4 to 5e-3. These rates stall far from a
@@ -25,6 +25,7 @@ free rows below them make a step of `adam`. One singular value decomposition of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -41,19 +42,19 @@ SMALL = 1e-10
 
 
 class CSDMState(NamedTuple):
-    """The point x ``(1, n, n)``, or a stack of matrices; factors (U1, U2, V1, V2 and mu, flat, for the signs +1 first) and squares
-    (Adagrad's sums), each ``(1, copies, 2 p^2 + 2 q^2 + min(p, q))``, a row for each matrix; Adam's moments of free rows."""
+    """The point x ``(1, n, n)``, or a stack of matrices; its factors (for the signs +1 first) and squares (Adagrad's sums); Adam's
+    moments of free rows."""
 
     x: Array
-    factors: Array
-    squares: Array
+    factors: Factors
+    squares: Factors
     moments: Moments
     k: int
     gradients: int
 
 
 class Factors(NamedTuple):
-    """The factors U1, V1 ``(copies, p, p)``, U2, V2 ``(copies, q, q)`` and mu ``(copies, min(p, q))``, or arrays like them."""
+    """The factors U1, V1 ``(1, copies, p, p)``, U2, V2 ``(1, copies, q, q)``, mu ``(1, copies, min(p, q))``, or the like."""
 
     u1: Array
     u2: Array
@@ -61,17 +62,9 @@ class Factors(NamedTuple):
     v2: Array
     mu: Array
 
-    def flat(self) -> Array:
-        """The factors one after the other in one array, ``(copies, ...)``."""
-        return np.concatenate([part.reshape(len(self.mu), -1) for part in self], axis=-1)
-
-    @classmethod
-    def of(cls, flat: Array, p: int, q: int) -> Factors:
-        """The factors as views of a flat array."""
-        sizes = (p, q, p, q)
-        *parts, mu = np.split(flat, np.cumsum([size * size for size in sizes], axis=-1), axis=-1)
-        u1, u2, v1, v2 = (part.reshape(len(flat), size, size) for part, size in zip(parts, sizes, strict=True))
-        return cls(u1, u2, v1, v2, mu)
+    def map(self, function: Callable[..., Array], *others: Factors) -> Factors:
+        """Apply the function to each factor and those of the others in its place."""
+        return Factors(*[function(*parts) for parts in zip(self, *others, strict=True)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,17 +84,16 @@ class CSDM(SingleAgentMethod):
 
     def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> CSDMState:
         order, p = _sorted(problem.constraint.each.signs)
-        factors = _decomposed(_matrices(problem.constraint, x0)[:, order[:, None], order], p).flat()[None]
-        return CSDMState(x0.copy(), factors, np.zeros_like(factors), adam.begin(problem.constraint, x0), 0, 0)
+        factors = _decomposed(_matrices(problem.constraint, x0)[..., order[:, None], order], p).map(np.ascontiguousarray)
+        return CSDMState(x0.copy(), factors, factors.map(np.zeros_like), adam.begin(problem.constraint, x0), 0, 0)
 
     def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: CSDMState) -> CSDMState:
         constraint, gradient = problem.constraint, problem.gradient(state.x)
-        order, p = _sorted(constraint.each.signs)
-        n, still = state.x.shape[-1], isinstance(problem, TraceForm)
-        factors = Factors.of(state.factors[0], p, n - p)
-        slopes = _slopes(_matrices(constraint, gradient)[:, order[:, None], order], factors, still).flat()
-        squares = state.squares[0] + slopes * slopes
-        a = Factors.of(self.step_size * slopes / (np.sqrt(squares) + SMALL), p, n - p)
+        order, _ = _sorted(constraint.each.signs)
+        factors, still = state.factors, isinstance(problem, TraceForm)
+        slopes = _slopes(_matrices(constraint, gradient)[..., order[:, None], order], factors, still)
+        squares = state.squares.map(lambda total, slope: total + slope * slope, slopes)
+        a = slopes.map(lambda slope, total: self.step_size * slope / (np.sqrt(total) + SMALL), squares)
         following = Factors(
             _turned(factors.u1, a.u1),
             _turned(factors.u2, a.u2),
@@ -109,15 +101,15 @@ class CSDM(SingleAgentMethod):
             factors.v2 if still else _turned(factors.v2, a.v2),
             factors.mu - a.mu,
         )
-        _matrices(constraint, state.x)[:, order[:, None], order] = _product(following)
+        _matrices(constraint, state.x)[..., order[:, None], order] = _product(following)
         adam.descend(constraint, state.x, gradient, state.moments, state.k, self.learning_rate)
-        return CSDMState(state.x, following.flat()[None], squares[None], state.moments, state.k + 1, state.gradients + 1)
+        return CSDMState(state.x, following, squares, state.moments, state.k + 1, state.gradients + 1)
 
 
 def _matrices(constraint: Signatures, x: Array) -> Array:
-    """The matrices of a point, ``(copies, n, n)``, as a view."""
+    """The matrices of a point, ``(1, copies, n, n)``, as a view."""
     n = x.shape[-1]
-    return x[0, : constraint.copies * n].reshape(-1, n, n)
+    return x[:, : constraint.copies * n].reshape(1, -1, n, n)
 
 
 def _sorted(signs: Array) -> tuple[Index, int]:
@@ -128,40 +120,39 @@ def _sorted(signs: Array) -> tuple[Index, int]:
 def _decomposed(x: Array, p: int) -> Factors:
     """The factors of a feasible x: x12 = U1 S V2^T, x11 = U1 C V1^T, x22 = U2 C V2^T, where x11 x11^T = I + x12 x12^T."""
     q = x.shape[-1] - p
-    u1, s, v2t = np.linalg.svd(x[:, :p, p:])
+    u1, s, v2t = np.linalg.svd(x[..., :p, p:])
     v2, mu = v2t.swapaxes(-1, -2), np.arcsinh(s)
-    v1 = x[:, :p, :p].swapaxes(-1, -2) @ u1 / _cosh(mu, p)[:, None, :]
-    u2 = x[:, p:, p:] @ v2 / _cosh(mu, q)[:, None, :]
+    v1 = x[..., :p, :p].swapaxes(-1, -2) @ u1 / _cosh(mu, p)[..., None, :]
+    u2 = x[..., p:, p:] @ v2 / _cosh(mu, q)[..., None, :]
     return Factors(u1, u2, v1, v2, mu)
 
 
 def _cosh(mu: Array, size: int) -> Array:
-    """The values cosh(mu), and ones for the rows that have no mu, ``(1, size)``."""
-    c = np.ones((len(mu), size))
-    c[:, : mu.shape[-1]] = np.cosh(mu)
+    """The values cosh(mu), and ones for the rows that have no mu, ``(..., size)``."""
+    c = np.ones((*mu.shape[:-1], size))
+    c[..., : mu.shape[-1]] = np.cosh(mu)
     return c
 
 
 def _mixed(first: Array, second: Array, mu: Array) -> tuple[Array, Array]:
     """The product (first, second) H for two blocks of columns, with the columns i and p + i of a matrix."""
-    m, c, s = mu.shape[-1], np.cosh(mu)[:, None, :], np.sinh(mu)[:, None, :]
+    m, c, s = mu.shape[-1], np.cosh(mu)[..., None, :], np.sinh(mu)[..., None, :]
     one, two = first.copy(), second.copy()
-    one[:, :, :m] = first[:, :, :m] * c + second[:, :, :m] * s
-    two[:, :, :m] = first[:, :, :m] * s + second[:, :, :m] * c
+    one[..., :m] = first[..., :m] * c + second[..., :m] * s
+    two[..., :m] = first[..., :m] * s + second[..., :m] * c
     return one, two
 
 
 def _product(factors: Factors) -> Array:
     """The product U H V^T."""
     u1, u2, v1, v2, mu = factors
-    p, n = u1.shape[-1], u1.shape[-1] + u2.shape[-1]
-    upper, lower = np.zeros((len(u1), p, n)), np.zeros((len(u1), n - p, n))
-    upper[:, :, :p], lower[:, :, p:] = u1, u2
-    x = np.empty((len(u1), n, n))
-    for rows, block in ((slice(0, p), upper), (slice(p, n), lower)):
-        left, right = _mixed(block[:, :, :p], block[:, :, p:], mu)
-        np.matmul(left, v1.swapaxes(-1, -2), out=x[:, rows, :p])
-        np.matmul(right, v2.swapaxes(-1, -2), out=x[:, rows, p:])
+    p, q, copies = u1.shape[-1], u2.shape[-1], mu.shape[:-1]
+    x = np.empty((*copies, p + q, p + q))
+    top, bottom = (u1, np.zeros((*copies, p, q))), (np.zeros((*copies, q, p)), u2)
+    for rows, block in ((slice(0, p), top), (slice(p, p + q), bottom)):
+        left, right = _mixed(block[0], block[1], mu)
+        np.matmul(left, v1.swapaxes(-1, -2), out=x[..., rows, :p])
+        np.matmul(right, v2.swapaxes(-1, -2), out=x[..., rows, p:])
     return x
 
 
@@ -169,10 +160,10 @@ def _slopes(g: Array, factors: Factors, still: bool) -> Factors:
     """The slopes of f along each factor; zeros along V if ``still``."""
     u1, u2, v1, v2, mu = factors
     p = u1.shape[-1]
-    upper, lower = u1.swapaxes(-1, -2) @ g[:, :p], u2.swapaxes(-1, -2) @ g[:, p:]
-    t11, t12, t21, t22 = upper[:, :, :p] @ v1, upper[:, :, p:] @ v2, lower[:, :, :p] @ v1, lower[:, :, p:] @ v2
+    upper, lower = u1.swapaxes(-1, -2) @ g[..., :p, :], u2.swapaxes(-1, -2) @ g[..., p:, :]
+    t11, t12, t21, t22 = upper[..., :p] @ v1, upper[..., p:] @ v2, lower[..., :p] @ v1, lower[..., p:] @ v2
     m = mu.shape[-1]
-    own = np.diagonal(t11, axis1=-2, axis2=-1)[:, :m] + np.diagonal(t22, axis1=-2, axis2=-1)[:, :m]
+    own = np.diagonal(t11, axis1=-2, axis2=-1)[..., :m] + np.diagonal(t22, axis1=-2, axis2=-1)[..., :m]
     across = np.diagonal(t12, axis1=-2, axis2=-1) + np.diagonal(t21, axis1=-2, axis2=-1)
     along = np.sinh(mu) * own + np.cosh(mu) * across
     turns = _skew(_mixed(t11, t12, mu)[0]), _skew(_mixed(t21, t22, mu)[1])
@@ -183,12 +174,10 @@ def _slopes(g: Array, factors: Factors, still: bool) -> Factors:
 
 
 def _skew(m: Array) -> Array:
-    skew: Array = 0.5 * (m - m.swapaxes(-1, -2))
-    return skew
+    return 0.5 * (m - m.swapaxes(-1, -2))
 
 
 def _turned(u: Array, a: Array) -> Array:
     """The product u cay(a) for skew a, orthogonal if u is."""
     one = np.eye(u.shape[-1])
-    turned: Array = u @ np.linalg.solve(one + 0.5 * a, one - 0.5 * a)
-    return turned
+    return u @ np.linalg.solve(one + 0.5 * a, one - 0.5 * a)

@@ -101,5 +101,4 @@ def _solved(shift: Array, beta: Array, y: Array, right: Array) -> Array:
     if not diagonal.sum(-1)[0] * np.finfo(np.float64).eps < shift[0, 0, 0]:
         return np.full_like(right, np.nan)
     diagonal += shift[0]
-    solution: Array = np.linalg.solve(gram, right).astype(np.float64, copy=False)
-    return solution
+    return np.linalg.solve(gram, right).astype(np.float64, copy=False)

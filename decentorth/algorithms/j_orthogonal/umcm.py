@@ -123,5 +123,4 @@ def _field(problem: CurvedProblem, x: Array, penalty: Array) -> Array:
     je, ej = J[:, None] * e, e * J
     curved = g @ (je + ej) if isinstance(problem, TraceForm) else g @ ej + problem.hessian_product(x, x @ je)
     inner = 2.0 * penalty[:, None, None] * e - 0.5 * (multiplier + multiplier.swapaxes(-1, -2))
-    field: Array = g - 0.5 * curved + jx @ inner
-    return field
+    return g - 0.5 * curved + jx @ inner

@@ -96,7 +96,7 @@ class RSSM(Subgradient):
     def suited(self, problem: Any) -> Self:
         """This method for the problem; a ValueError where its columns cannot be divided into the blocks."""
         method = super().suited(problem)
-        method.division(problem.shape[1])
+        divided(method.blocks, problem.shape[1])
         return method
 
     def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
@@ -122,19 +122,9 @@ class RSSM(Subgradient):
         flops = state.flops + iteration_flops(problem, len(columns))
         return advanced(method.step_size, state, x=x, cache=cache, drift=drift, flops=flops)
 
-    def division(self, r: int) -> tuple[Index, ...]:
-        """The blocks; with ``redraw``, of positions in the order of the columns that an iteration draws.
-
-        Raises
-        ------
-        ValueError
-            When r columns cannot be divided so.
-        """
-        return divided(self.blocks, r)
-
     def drawn(self, streams: Streams, k: int, r: int) -> Index:
         """The columns ``(c,)``, of r, that move in iteration ``k``."""
-        blocks = self.division(r)
+        blocks = divided(self.blocks, r)
         pairs = len(blocks) * (len(blocks) - 1) // 2
         i, j = _pairs(len(blocks))[int(streams.integers("blocks", k, 1, pairs)[0, 0])]
         columns = np.concatenate((blocks[i], blocks[j]))

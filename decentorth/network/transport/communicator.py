@@ -101,7 +101,7 @@ def surviving(comm: Any = None) -> Communicator:
     """
     communicator: Any = connect(comm)
     if communicator.size == 1 or isinstance(communicator, Shrinking):
-        return communicator  # type: ignore[no-any-return]  # one of ours
+        return communicator
     from .ulfm import surviving
 
     return surviving(communicator)
@@ -132,7 +132,7 @@ def connect(comm: Any | Literal["serial"] | None = None, waiting: float = RANK_T
         if comm != "world":
             raise ValueError(f"comm must be None, 'serial', 'world' or an mpi4py communicator, got {comm!r}")
     elif all(hasattr(comm, name) for name in ("exchange", "allgather_bytes")):
-        return comm  # type: ignore[no-any-return]  # one of ours
+        return comm
     from .mpi import mpi_communicator
 
     return mpi_communicator(comm, waiting)

@@ -43,7 +43,7 @@ with initializing():
         if finalizing:
             mpi4py.rc.finalize = False
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
+    except (ImportError, RuntimeError) as error:  # the second without an MPI library
         raise RuntimeError(
             f"ranks need an MPI library, and mpi4py could not load one ({str(error).splitlines()[0]}). "
             'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
@@ -161,6 +161,9 @@ def _free(requests: list[MPI.Prequest]) -> None:
 
 class MpiCommunicator:
     """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up with other traffic."""
+
+    failures: tuple[type[Exception], ...] = ()
+    """The errors of calls after the loss of a rank that is survived."""
 
     def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
         self._open(_duplicate(comm, waiting))

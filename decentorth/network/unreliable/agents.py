@@ -11,11 +11,12 @@ minus the fields; the message that an agent is back is not counted.
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol, cast, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 
-from ...protocols import Algorithm, Array, Declared, Index, State, Streams
+from ...numerics.states import arrays
+from ...protocols import Algorithm, Array, Declared, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
 from .faults import Crash, Delay, MessageLoss, Sleep, any_of
@@ -25,15 +26,6 @@ log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}
 _SETTINGS = {"step_size", "base", "penalty", "progress"}
 """Entries of a state that do not change on an unreliable network: settings, and the progress of growing steps."""
-
-
-class Tracked(State, Protocol):
-    """The state of a method whose trackers follow the mean of the agents' fields."""
-
-    @property
-    def tracker(self) -> Array: ...
-    @property
-    def field(self) -> Array: ...
 
 
 def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
@@ -106,12 +98,15 @@ class UnreliableAgents:
         if back.any():
             self._restart(state, asleep, back)
         sleeping = np.flatnonzero(asleep[self._network.agents])
-        kept = _rows(state, sleeping)
+        kept = [array[sleeping] for array in arrays(state)]
         with self._network.iteration(asleep, back):
             moved = self.method.step(problem, network, streams, state)
         if correction:
-            _correct(moved, min(1.0, correction / moved.k))
-        _put_back(moved, kept, sleeping)
+            share = min(1.0, correction / moved.k)
+            moved.tracker[...] *= 1.0 - share  # (2)
+            moved.tracker[...] += share * moved.field
+        for array, rows in zip(arrays(moved), kept, strict=True):
+            array[sleeping] = rows
         return moved
 
     def _restart(self, state: Any, asleep: Mask, back: Mask) -> None:
@@ -121,32 +116,9 @@ class UnreliableAgents:
             if name in _RESTORED:
                 array[here] = 0.0
         if self._network.channel.repair and {"tracker", "field"} <= set(state._fields):
-            tracked = cast(Tracked, state)
-            tracked.tracker[...] = tracked.field
+            state.tracker[...] = state.field
         total, weights = self._network.sums_from(state.x, ~(asleep | back), back)
         alone = here & (weights == 0.0)
         here &= ~alone
         state.x[here] = total[here] / weights[here].reshape(-1, *(1,) * (state.x.ndim - 1))
         state.x[alone] = self._x0[alone]
-
-
-def _correct(state: Tracked, share: float) -> None:
-    """Pull trackers to the agents' own fields by this share."""
-    state.tracker[...] *= 1.0 - share
-    state.tracker[...] += share * state.field
-
-
-def _rows(state: Any, chosen: Index) -> Any:
-    """Copies of some agents' rows of the arrays in a state."""
-    if isinstance(state, np.ndarray):
-        return state[chosen]
-    return [_rows(value, chosen) for value in state] if isinstance(state, tuple) else None
-
-
-def _put_back(state: Any, rows: Any, chosen: Index) -> None:
-    """Write what `_rows` gave."""
-    if isinstance(state, np.ndarray):
-        state[chosen] = rows
-    elif isinstance(state, tuple):
-        for value, kept in zip(state, rows, strict=True):
-            _put_back(value, kept, chosen)

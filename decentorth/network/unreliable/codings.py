@@ -40,7 +40,8 @@ class Code(NamedTuple):
 
     def only(self, chosen: Index) -> Code:
         """The code with some of its values, given by their positions in the flat array of values, ``(n_local, fewer)``."""
-        return Code(self.values.take(chosen), chosen if self.places is None else self.places.take(chosen))
+        places = chosen if self.places is None else self.places.take(chosen)
+        return Code(self.values.take(chosen), places)
 
     def put(self, out: Array) -> None:
         """Write the sent values into ``out``, ``(n_local, size)``, C-contiguous, and 0 for the others."""
@@ -82,8 +83,7 @@ def largest_places(x: Array, kept: int) -> Index:
 
 def _at_least(rows: NDArray[Any], kept: int) -> Mask:
     """The mask of the entries that are at least the ``kept``-th largest of their row."""
-    mask: Mask = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
-    return mask
+    return rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
 
 
 def _largest(rows: NDArray[Any], kept: int) -> Mask:

@@ -7,7 +7,7 @@ Both ends of an edge, and all ranks, draw the same. Draws for messages, edges an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,6 @@ class Draws:
         self._block = -1
         self._numbers: Array = np.empty((4, 0))
 
-    @classmethod
-    def of_agents(cls, seed: int, number: int, n_agents: int) -> Self:
-        """Numbers for each agent."""
-        everyone = np.arange(n_agents)
-        return cls(seed, number, everyone, everyone)
-
     def __call__(self, t: int) -> Array:
         """The numbers of round ``t``."""
         block, row = divmod(t, 4)
@@ -45,8 +39,7 @@ class Draws:
             words = np.stack(philox((self._first, self._second, rounds, self._tag), self._key))
             self._numbers = np.multiply(words, _UNIT, dtype=np.float64)
             self._block = block
-        numbers: Array = self._numbers[row]
-        return numbers
+        return self._numbers[row]
 
 
 class Chain:
@@ -95,15 +88,9 @@ class Source(NamedTuple):
     """The number of the array in the round."""
     agents: slice
 
-    def words(self, number: int, size: int, stretch: int = 0) -> NDArray[np.uint32]:
-        """``(n_local, size)`` words of 32 bits for the fault of this number; another ``stretch`` has other words."""
-        drawn: NDArray[np.uint32] = self._raw(number, -(-size // 2), stretch).view("<u4")[:, :size]
-        return drawn
-
-    def short_words(self, number: int, size: int) -> NDArray[np.uint16]:
-        """As `words`, with 16 bits."""
-        drawn: NDArray[np.uint16] = self._raw(number, -(-size // 4), 0).view("<u2")[:, :size]
-        return drawn
+    def words(self, number: int, size: int, stretch: int = 0, bits: int = 32) -> NDArray[Any]:
+        """``(n_local, size)`` words of 32 or 16 bits for the fault of this number; another ``stretch`` has other words."""
+        return self._raw(number, -(-size * bits // 64), stretch).view(f"<u{bits // 8}")[:, :size]
 
     def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:
         """Words of 64 bits; each agent has whole blocks of four."""
@@ -113,8 +100,7 @@ class Source(NamedTuple):
             counter=(self.agents.start * blocks) | (self.t << 64) | (self.part << 128) | (stretch << 192),
         )
         drawn = generator.random_raw((self.agents.stop - self.agents.start) * blocks * 4)
-        rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
-        return rows
+        return drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
 
 
 def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:

@@ -120,7 +120,8 @@ class Sleep(_Lasting):
 
     def down(self, n_agents: int, seed: int, number: int) -> Struck:
         """``(n,)``: the agents that are asleep in an iteration."""
-        return Chain(Draws.of_agents(seed, number, n_agents), self.p, self.length)
+        everyone = np.arange(n_agents)
+        return Chain(Draws(seed, number, everyone, everyone), self.p, self.length)
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class Quantize(Coding):
         x = code.values
         unit = np.abs(x).max(axis=1, keepdims=True) / (2.0 ** (self.bits - 1) - 1.0)
         multiples = x / np.where(unit > 0.0, unit, 1.0)
-        multiples += uniform(source.short_words(number, x.shape[1]))
+        multiples += uniform(source.words(number, x.shape[1], bits=16))
         np.floor(multiples, out=multiples)
         multiples *= unit
         return code._replace(values=multiples)

@@ -15,7 +15,6 @@ from ...protocols import Array, Index
 from ..ledger import Contents, Ledger
 from ..network import Network, Placement, Plan
 from ..traffic import Traffic
-from ..transport.communicator import Communicator
 from .channel import Channel, ChannelError
 from .draws import Mask
 from .faults import Delay, Edges, MessageLoss, any_of
@@ -37,17 +36,19 @@ def edges_of(W: Csr | csr_array) -> Edges:
 class _LossyPlan(Plan):
     """The exchange plan of one matrix, and the messages that are lost over its edges."""
 
-    def __init__(self, W: Csr, bounds: Index, communicator: Communicator, channel: Channel, seed: int) -> None:
-        super().__init__(W, bounds, communicator)
-        edges, n = edges_of(W), W.rows
+    def __init__(self, W: Csr, network: Any) -> None:
+        super().__init__(W, network)
+        edges, n, channel = edges_of(W), W.rows, network.channel
         self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
-        self._losses = any_of([loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges)
+        self._losses = any_of(
+            [loss.lost(edges, network.seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges
+        )
         ordered = edges.upper * n + edges.lower
         self._sent: dict[Contents, Index] = {}
         # for each piece of the halo the numbers of its entries' messages; self-weights have the last
         self._entries = []
         for piece in self.halo.pieces:
-            sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + piece.block.entry_rows
+            sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + entry_rows(piece.block)
             edge = np.searchsorted(ordered, np.maximum(sender, receiver) * n + np.minimum(sender, receiver))
             number = np.where(sender < receiver, edge, self._edges + edge)
             self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
@@ -102,6 +103,7 @@ class UnreliableNetwork(Network):
         In addition to those of `Network`: the network is directed, or neighbours change and messages build on earlier ones.
     """
 
+    plan_type = _LossyPlan
     steady = False
     channel: Channel
 
@@ -192,7 +194,7 @@ class UnreliableNetwork(Network):
         ``(n,)`` each, which all arrive."""
         plan = self._plan()
         width = x.size // self.n_local
-        traffic = plan.traffic[(width,)]
+        traffic = plan.traffic((width,))
         sent = senders[plan.directed.lower] & receivers[plan.directed.upper]
         gathered = traffic.gather((x,))
         blocks = [
@@ -206,9 +208,6 @@ class UnreliableNetwork(Network):
         self._count(traffic, int(sent.sum()), 8 * width)
         return total, weights
 
-    def _new_plan(self, W: Csr) -> Plan:
-        return _LossyPlan(W, self.bounds, self.communicator, self.channel, self.seed)
-
     def _plan(self) -> _LossyPlan:
         return cast(_LossyPlan, super()._plan())
 
@@ -219,7 +218,7 @@ class UnreliableNetwork(Network):
         plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
         lost = plan.lost(t, asleep)
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
-        traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
+        traffic = plan.traffic(tuple([x.size // self.n_local for x in (*labels, *xs)]))
         gathered = traffic.gather((*labels, *messages.arrays))
         used = plan.arriving(lost)
         out: list[Array] = []

@@ -87,8 +87,7 @@ def isotropic(kappa: Array) -> Array:
 
 def largest_eigenvalue(ii: Array, ij: Array, jj: Array) -> Array:
     """The largest eigenvalues of [[ii, ij], [ij, jj]], ``(k,)``."""
-    largest: Array = 0.5 * (ii + jj) + np.hypot(0.5 * (ii - jj), ij)
-    return largest
+    return 0.5 * (ii + jj) + np.hypot(0.5 * (ii - jj), ij)
 
 
 def linear_term(t: Array, curvature: Array) -> Array:

@@ -107,7 +107,8 @@ def landing_change(
         The new field, in ``old``.
     """
     if hasattr(problem, "row_form") and (form := problem.row_form()) is not None:
-        _landing_change(*form, NOTHING, x, y, old, penalty, alpha, tracker)
+        a, b, twice = form
+        _landing_change(a, b, twice, NOTHING, x, y, old, penalty, alpha, tracker)
         return old
     if len(alpha):
         x -= alpha[:, None, None] * tracker

@@ -13,7 +13,7 @@ import topologies as tp
 from decentorth import DRGTA
 from decentorth.algorithms.common.mixing import effective, growth, mix
 from decentorth.network import Network
-from decentorth.protocols import Array, Spectrum
+from decentorth.protocols import Array
 from tests.reference import rivals
 from tests.support.problems import GRAPHS
 
@@ -118,19 +118,6 @@ def test_any_number_of_rounds_gives_the_mean(graph: str) -> None:
     (mixed,) = mix(network, 1000, True, x)
     assert effective(network.spectrum, 1000, True).lambda_2 < 1e-100
     np.testing.assert_allclose(mixed, np.broadcast_to(x.mean(axis=0), x.shape), atol=1e-13)
-
-
-def test_bounds_by_hand() -> None:
-    """Even powers are positive, odd ones keep signs; Chebyshev with z(1) = 2: T_2 = 7, T_3 = 26."""
-    assert effective(Spectrum(0.5, -0.25), 2, False) == (0.25, 0.0)
-    assert effective(Spectrum(0.5, -0.75), 2, False) == (0.5625, 0.0)
-    assert effective(Spectrum(0.5, -0.25), 3, False) == (0.125, -0.015625)
-    assert effective(Spectrum(-0.25, -0.5), 3, False) == (-0.015625, -0.125)
-    assert effective(Spectrum(0.5, 0.25), 3, False) == (0.125, 0.0)
-    spectrum = Spectrum(2 / 3, 0.0)
-    assert (2 - spectrum.lambda_2) / spectrum.lambda_2 == pytest.approx(2)
-    assert effective(spectrum, 2, True) == pytest.approx((1 / 7, -1 / 7))
-    assert effective(spectrum, 3, True) == pytest.approx((1 / 26, -1 / 26))
 
 
 @pytest.mark.parametrize("rounds", [0, -3])

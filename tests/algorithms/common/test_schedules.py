@@ -139,7 +139,6 @@ def test_measured_steps_are_for_a_single_agent(method: Any) -> None:
 
 
 KNOWN = f"known step_sizes: constant, {', '.join(IN_ADVANCE_NAMES)}, bb, growing, 'auto', a positive number"
-KNOTS = "step_size 'piecewise:knots="
 REFUSED = [
     ("0.1", f"unknown step_size '0.1'; {KNOWN}"),
     ("bb:kap=2", "step_size 'bb:kap=2': bb has no parameter 'kap'; did you mean 'cap'? its parameters: initial, cap, formula"),

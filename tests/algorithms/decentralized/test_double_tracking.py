@@ -282,19 +282,6 @@ def test_given_numbers_are_taken_and_nothing_is_measured_for_them() -> None:
     assert automatic.rounds > network.rounds
 
 
-@both
-def test_automatic_constants_do_not_depend_on_units(method: DoubleTracking) -> None:
-    """B and A in other units: x changes by c^{-1/2}, the multiplier by a / c; the run is the same."""
-    problem, W = own_pencils(), GRAPHS["ring"](5)
-    a, c = 37.0, 0.02
-    scaled = OwnMatrices(a * problem.A, c * problem.B, 2)
-    x0 = gaussian(problem.shape)
-    first = solve(problem, method, W, x0=x0, iterations=40, rows=2)
-    second = solve(scaled, method, W, x0=x0, iterations=40, rows=2)
-    assert relative(np.sqrt(c) * second.x, first.x) < 1e-6
-    np.testing.assert_allclose(second.state.penalty, a / c * first.state.penalty, rtol=1e-6)
-
-
 def test_a_feasible_start_and_the_matrix_it_was_made_from_are_one() -> None:
     """What the set makes of a Gaussian matrix with B, the agents make of it by averaged products."""
     problem, W = own_views(), GRAPHS["ring"](5)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from decentorth import CSDM, JADMM, RGD, UMCM, iterate, solve
-from decentorth.algorithms.j_orthogonal.csdm import Factors
 from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, HessianProducts
 from decentorth.sets import JOrthogonal
@@ -61,7 +60,7 @@ def test_csdm_is_adagrad_on_the_factors(make: Callable[[int], Any], positive: in
     back, x0, gradient = np.argsort(order), start(problem), alone(problem)
     found = states(problem, CSDM(step_size=rate), 12, x0)
 
-    u1, u2, v1, v2, mu = (part[0] for part in Factors.of(found[0].factors[0], positive, n - positive))
+    u1, u2, v1, v2, mu = (part[0, 0] for part in found[0].factors)
     U, V = np.zeros((2, n, n))
     for whole, one, two in ((U, u1, u2), (V, v1, v2)):
         whole[:positive, :positive], whole[positive:, positive:] = one, two

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import topologies as tp
 from decentorth import DRSGD, DRSM, RSM, solve
 from decentorth.algorithms.common.mixing import effective
-from decentorth.api import set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import NonsmoothFunctionProblem, ODLSettings, RSRSettings
@@ -124,29 +122,6 @@ def test_every_agent_finds_the_subspace(graph: str, partition: Any) -> None:
     assert max(errors) < (4e-6 if partition == "even" else 1e-5)
     assert result.row.values["feasibility"] < 1e-12
     assert result.history["error"][0] > 0.05
-
-
-@pytest.mark.slow
-def test_a_dictionary_that_is_missed_on_a_ring_is_found_by_steps_that_shrink_half_as_fast() -> None:
-    """From a random start that automatic steps miss, of the ten of examples/nonsmooth/network.py.
-
-    Errors stay above 1 until steps are 1 or 2 % of the first ones, however fast they shrink; from there on the sum of steps
-    that shrink half as fast is twice as long, which is the way that was missing.
-    """
-    ratio, shares, ends = 1.0 - (1.0 - tp.spectrum(RING).lambda_2) / 4.0, [], []
-    for speed, iterations in ((1.0, 1500), (0.5, 3000)):
-        method = DRSM(step_size=f"geometric:ratio={ratio**speed:.6f}")
-        run: Any = set_up(ODLSettings(dimension=20, samples=4000).problem(10, 4), method, RING, seed=4, comm="serial")
-        large, error = 0, 0.0
-        for state in islice(run.states(), iterations + 1):
-            if state.k % 5 == 0:
-                error = max(map(run.problem.error, state.x))
-                large = state.k if error > 1.0 else large
-        shares.append(ratio ** (speed * large))
-        ends.append(error)
-    assert ends[0] > 1e-3
-    assert ends[1] < 1e-10
-    assert all(0.005 < share < 0.05 for share in shares)
 
 
 @pytest.mark.slow

@@ -115,19 +115,6 @@ def test_pairs_of_blocks_are_drawn_uniformly() -> None:
     assert all(len(columns) == 4 for columns in drawn)
 
 
-@pytest.mark.slow
-def test_blocks_drawn_anew_are_uniform_too() -> None:
-    """Every pair of columns moves together in the share c (c - 1) / (r (r - 1)) of iterations."""
-    together = np.zeros((10, 10))
-    for columns in moves(RSSM(blocks=5, block_partition="redraw"), 0, 4000, 10):
-        assert len(set(columns.tolist())) == len(columns) == 4
-        together[np.ix_(columns, columns)] += 1 / 4000
-    pairs = together[np.triu_indices(10, 1)]
-    share = 4 * 3 / (10 * 9)
-    assert np.abs(pairs - share).max() < 4.5 * math.sqrt(share * (1 - share) / 4000)
-    assert np.abs(np.diagonal(together) - 0.4).max() < 4.5 * math.sqrt(0.24 / 4000)
-
-
 @pytest.mark.parametrize(("blocks", "r"), [(2, 2), (3, 10), (10, 90), (7, 60)])
 def test_blocks_by_count_are_as_equal_as_can_be(blocks: int, r: int) -> None:
     found = divided(blocks, r)
@@ -156,21 +143,6 @@ def test_feasible_without_reorthogonalisation(division: Any, step_size: str, ite
     result = solve(RobustSubspaceRecovery([data], 5), method, iterations=iterations, record_every=iterations // 20)
     assert result.history["feasibility"].max() < 5e-14
     assert result.state.drift[0] == 0.0
-
-
-def test_long_steps_without_a_second_projection_would_drift() -> None:
-    """What `Stiefel.move_columns` does about them is needed: xi alone loses the manifold."""
-    rng = np.random.default_rng(0)
-    constraint = Stiefel(12, 9)
-    x = constraint.random(rng)
-    plain = x.copy()
-    for _ in range(200):
-        columns = rng.permutation(9)[:4]
-        v = 50.0 * rng.standard_normal((12, 4))
-        x[:, columns] = constraint.move_columns(x[None], columns, v[None])[0]
-        plain[:, columns] = naive.polar(plain[:, columns] + nonsmooth.partial_riemannian(plain, v, columns))
-    assert naive.infeasibility(x) < 1e-12
-    assert naive.infeasibility(plain) > 1e-2
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e-2, 1.0, 30.0])
