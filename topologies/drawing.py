@@ -236,7 +236,7 @@ def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
     return array
 
 
-def _axes(axes: Any) -> Any:
+def _axes(axes: object) -> Any:
     """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes

@@ -64,7 +64,7 @@ def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Stre
     return state._replace(k=k, gradients=state.gradients + gradients)
 
 
-def survivors(comm: Any, channel: object, spread: bool) -> Any:
+def survivors(comm: object, channel: object, spread: bool) -> Any:
     """The communicator of a run that outlives ranks, of ``comm`` as `network.connect` takes it.
 
     A ValueError if the run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
@@ -117,7 +117,7 @@ def continued(run: Any, options: Options, resumed: Resumed | None) -> Any:
     return _outlived(run, options, resumed, rewind, rebuilt)
 
 
-def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> Any:
+def divided_anew(run: object, options: Options, resumed: Resumed | None) -> Any:
     """Iterate a run of asynchronous agents to the end, and return its result.
 
     Whenever ranks are lost, the remaining ones divide all agents anew among themselves, and every agent goes on from its own

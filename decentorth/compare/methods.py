@@ -18,7 +18,7 @@ from .. import registry
 from ..protocols import Declared, SplitFeatures
 
 
-def has_step(algorithm: Any) -> bool:
+def has_step(algorithm: object) -> bool:
     """True where a method has a step size that can be set."""
     return Declared.of(algorithm).step_size is not None
 
@@ -57,7 +57,7 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     return _comparable(dict(found))
 
 
-def called(algorithm: Any) -> str:
+def called(algorithm: object) -> str:
     """The name of an algorithm with the settings that are not its defaults."""
     return text.shown(type(algorithm).__name__.lower(), algorithm)
 

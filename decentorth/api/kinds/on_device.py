@@ -76,7 +76,7 @@ class FromHost:
         return mapped(state, "", lambda _, entry: self._device.put(entry))
 
 
-def _check_method(algorithm: Any) -> None:
+def _check_method(algorithm: object) -> None:
     """Raise a ValueError for a method, or settings of it, that do not run on a device."""
     declared = Declared.of(algorithm)
     if not declared.on_devices:

@@ -124,13 +124,13 @@ class Run(Shown):
             own = problem.restrict(self.network.agents)
         return own  # type: ignore[no-any-return]  # problems have one of two kinds
 
-    def _check_problem(self, problem: Problem[Any]) -> None:
+    def _check_problem(self, problem: Problem[object]) -> None:
         """Raise a TypeError for a problem that this kind of run cannot have."""
 
     def _place(self) -> None:
         """Bring the problem to where the iterations are made."""
 
-    def _same(self, what: str, *values: Any) -> None:
+    def _same(self, what: str, *values: object) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""
         self.collective.same(what, hashlib.sha256(printed(values).encode()).digest())
 

@@ -36,7 +36,7 @@ def with_flags(text: str) -> str:
     return text
 
 
-def read_value(name: str, annotation: Any, value: Any) -> Any:
+def read_value(name: str, annotation: object, value: object) -> Any:
     """The value of a setting from the text of a flag or the content of a file; errors have ``name``."""
     return check(name, annotation, value, written=True)
 

@@ -76,8 +76,8 @@ class Form(ABC, Generic[C]):
         tokens: Sequence[str],
         path: str | None = None,
         raw: bytes = b"",
-        saved: Mapping[str, Any] | None = None,
-        shared: Mapping[str, Any] | None = None,
+        saved: Mapping[str, object] | None = None,
+        shared: Mapping[str, object] | None = None,
     ) -> None:
         self.tokens = tuple(tokens)
         self.path = path or "the resumed run"
@@ -119,7 +119,7 @@ class Form(ABC, Generic[C]):
             raise InputError("every rank must be given the same plugins, and rank 0 has others")
         return made
 
-    def _name(self, kind: str, early: Mapping[str, Any]) -> str:
+    def _name(self, kind: str, early: Mapping[str, object]) -> str:
         places = (early.get(kind), self.file.get(kind), self.own[kind].default)
         try:
             name: str = read_value(kind, str, next(value for value in places if value is not None))
@@ -142,7 +142,7 @@ class Form(ABC, Generic[C]):
             why = "a plugin, and no file that is read has code executed"
             raise InputError(f"{self.path} names {why}: if you trust it, give {flags}")
 
-    def _refuse_other(self, now: Mapping[str, Any], changing: Sequence[str] = RESUMABLE) -> None:
+    def _refuse_other(self, now: Mapping[str, object], changing: Sequence[str] = RESUMABLE) -> None:
         """Raise unless every setting that differs from the earlier run may be changed on resuming."""
         for name, value in now.items():
             kept = self.saved.get(name, value)
@@ -254,7 +254,7 @@ class Form(ABC, Generic[C]):
         files = {name: site_files(value, given.get("agents")) for name, value in named.items()}
         return {name: paths for name, paths in files.items() if len(paths) > 1}
 
-    def _where(self, name: str, by_flag: Mapping[str, Any]) -> str:
+    def _where(self, name: str, by_flag: Mapping[str, object]) -> str:
         if name in by_flag:
             return f"--{spelled(name)}"
         return f"{self.path}: {name}"
@@ -267,7 +267,7 @@ class Form(ABC, Generic[C]):
                 return f"it is a setting of {kind} {', '.join(owners)}, and {here}"
         return ""
 
-    def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
+    def build(self, entry: type[Any], given: Mapping[str, object], by_flag: Mapping[str, object]) -> Any:
         """The dataclass ``entry``, built from the given settings."""
         own = settings(entry)
         for name, setting in own.items():

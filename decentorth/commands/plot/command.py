@@ -60,13 +60,13 @@ def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
     return names
 
 
-def labels_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """A label for each run, by its folder: the settings of a run that differ, and of a method those that differ between its runs.
 
     Equal labels get their folders.
     """
 
-    def kind_of(one: Mapping[str, Any]) -> tuple[Any, Any]:
+    def kind_of(one: Mapping[str, object]) -> tuple[Any, Any]:
         return one.get("problem"), one.get("algorithm")
 
     whole, found = {*settings(RunSettings)}, {}
@@ -185,7 +185,7 @@ def _words(given: Sequence[str]) -> list[str]:
     return [word for words in given for word in words.split(",")]
 
 
-def _refuse(given: Mapping[str, Any], what: str) -> None:
+def _refuse(given: Mapping[str, object], what: str) -> None:
     """Raise for the first option that was given and has no effect."""
     for name in (name for name, value in given.items() if value):
         raise InputError(f"--{name} has no effect with --{what}: leave one of the two out")

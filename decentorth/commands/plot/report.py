@@ -102,7 +102,7 @@ def _picture(figure: Figure, words: str) -> str:
     return f'<img alt="{words}" src="data:image/svg+xml;base64,{data}">'
 
 
-def _table(columns: Mapping[str, Mapping[str, Any]]) -> str:
+def _table(columns: Mapping[str, Mapping[str, object]]) -> str:
     """A column for each run by its label; rows in which runs differ are marked."""
     lines = [f"<tr><th></th>{''.join(f'<th>{html.escape(label)}</th>' for label in columns)}</tr>"]
     for name in dict.fromkeys(name for column in columns.values() for name in column):
@@ -113,5 +113,5 @@ def _table(columns: Mapping[str, Mapping[str, Any]]) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)

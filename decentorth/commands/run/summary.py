@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST_DENSE = 1000
 
 
-def summarize(configuration: Configuration, result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
+def summarize(configuration: Configuration, result: Result, facts: Mapping[str, object]) -> dict[str, Any]:
     """The contents of ``summary.json``; called by every rank."""
     network = result.network
     return {

@@ -26,7 +26,7 @@ from ...algorithms.common.fields import blockwise, landing
 from ...api import Run, set_up
 from ...numerics.ordered_sums import norms, sums
 from ...problems import PCA, FunctionProblem, Procrustes
-from ...protocols import Array, Landing, Problem
+from ...protocols import Array, Landing, Observed, Problem
 from ...records.figures import logarithmic, panels
 from ...sets import Euclidean
 from ...theory import constants, ergodic_bounds, local_rate, solution
@@ -165,7 +165,7 @@ def predict(name: str, problem: Problem[Landing], W: Weights, state: Any, order:
     return local_rate(problem, W, point, state.step_size, state.penalty, order).rate
 
 
-def guarantee(run: Run, state: Any, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
+def guarantee(run: Run, state: Observed, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
     """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance for some iterate."""
     problem, n = run.problem, run.problem.n_agents
     penalty = float(state.penalty.mean())

@@ -65,12 +65,12 @@ def identity(
     return Identity(facts, x0[0], probes)
 
 
-def printed(value: Any) -> str:
+def printed(value: object) -> str:
     """The text that a value prints as, but for addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-def _settings(algorithm: Any) -> dict[str, str]:
+def _settings(algorithm: object) -> dict[str, str]:
     """The settings of a method that must stay as they are, as text."""
     if not dataclasses.is_dataclass(algorithm):
         return {"settings": printed(algorithm)}

@@ -212,7 +212,7 @@ def _kind(name: str, kind: str, shape: tuple[int, ...]) -> str:
     return f"{kind} {' x '.join(map(str, shape[1:]))}".rstrip()
 
 
-def _types(numbers: Mapping[str, Any]) -> dict[str, str]:
+def _types(numbers: Mapping[str, object]) -> dict[str, str]:
     return {name: type(value).__name__ for name, value in numbers.items()}
 
 
@@ -230,7 +230,7 @@ def _difference(then: _Groups, now: _Groups) -> str | None:
     return None
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     text = str(value)
     return text[:_LONGEST] + "..." * (len(text) > _LONGEST)
 

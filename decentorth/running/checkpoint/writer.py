@@ -231,7 +231,7 @@ class CheckpointWriter:
             log.info("checkpoint %s", path)
         self._looks.looked_at = self._written_at = time.monotonic()
 
-    def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+    def _common(self, snapshot: Snapshot, numbers: Mapping[str, object]) -> tuple[Arrays, dict[str, Any]]:
         """The arrays and facts that rank 0 writes."""
         history = self._history.before(snapshot.state.k + 1)
         measured = history.columns[len(COUNTS) :]
