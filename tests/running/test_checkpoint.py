@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import os
-import resource
 import shutil
 import signal
 import tracemalloc
@@ -34,6 +33,7 @@ from decentorth.running.checkpoint.states import Arrays, copied, put_together, t
 from decentorth.running.history import schedule
 from decentorth.sets import Stiefel
 from decentorth.stopping import GradientNorm
+from tests.support.disks import small_files
 from tests.support.problems import GRAPHS, UNEVEN, pca, procrustes, samples
 from tests.support.threads import ThreadCommunicator, on_ranks
 
@@ -794,17 +794,6 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(
     caplog.clear()
     assert bits(run(resume=folder)) == whole
     assert "000000060 cannot be read" in caplog.text
-
-
-@contextmanager
-def small_files(size: int) -> Iterator[None]:
-    """No file can grow beyond ``size`` inside, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("size", [0, 1000, 3000])
