@@ -331,7 +331,7 @@ class Result(FinishedRun):
             "converged": self.converged,
             "message": self.message,
             "iterations": self.row.iteration,
-            **{name: getattr(self.row, name) for name in COUNTS[1:]},
+            **{name: self.row[name] for name in COUNTS[1:]},
             "seconds": dict(self.seconds),
             "metrics": dict(self.row.values),
             "iterates_sha256": self.collective.sha256(self.x),

@@ -131,7 +131,7 @@ def _header(metrics: Sequence[str]) -> str:
 
 
 def _line(row: Row) -> str:
-    counts = [str(int(getattr(row, name))) for name in COUNTS]
+    counts = [str(int(row[name])) for name in COUNTS]
     numbers = [repr(float(value)) for value in (row.seconds, *row.values.values())]
     return ",".join(counts + numbers)
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from decentorth.process.printing import BAD_INPUT, FAULT, _discard, complain, say
+from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
 
 from ..._version import __version__
 from ...network.transport.communicator import connect
@@ -111,7 +111,7 @@ def framed(
     try:
         return work()
     except BrokenPipeError:  # the reader of our output has closed it
-        _discard(sys.stdout)
+        discard(sys.stdout)
         code, told = NO_READER, ""
     except refused as error:
         log.debug("where it was refused", exc_info=True)
