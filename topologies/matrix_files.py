@@ -43,6 +43,7 @@ EMPTY_ROWS = 10**7
 _ENDS = 2**16
 _MARKET_HEADER = 2**20
 _LARGEST_SIDE = 2**53
+_PARTS = "save its real and imaginary parts as separate columns"
 _PLAIN = {
     "allow_pickle": "it holds Python objects, and nothing is unpickled here: save it as numbers",
     "Python objects in dtype": "it holds Python objects, and nothing is unpickled here: save it as numbers",
@@ -110,7 +111,7 @@ def require_unpacked(unpacked: int, packed: int) -> None:
 def require_real(dtype: np.dtype[Any], what: str) -> None:
     """Raise TypeError unless ``dtype`` is a type of real numbers (booleans count as 0 and 1)."""
     if dtype.kind == "c":
-        raise TypeError(f"{what} is complex ({dtype}), but must be real: save its real and imaginary parts as separate columns")
+        raise TypeError(f"{what} is complex ({dtype}), but must be real: {_PARTS}")
     if dtype.kind not in "biuf":
         raise TypeError(f"{what} is not numeric (dtype {dtype}): save it as floating-point numbers or integers")
 
@@ -240,7 +241,7 @@ def _market_header(start: bytes, size: int) -> Market:
     lines = re.split("\r\n?|\n", start.decode("latin-1"))
     banner = " ".join(lines[0].lower().split())
     if " complex " in banner:
-        raise ValueError("it is complex, but must be real: save its real and imaginary parts as separate columns")
+        raise ValueError(f"it is complex, but must be real: {_PARTS}")
     known = _BANNER.match(banner)
     if known is None:
         raise ValueError("its first line, the banner, must be like '%%MatrixMarket matrix coordinate real general'")
@@ -311,7 +312,8 @@ def _coordinates(header: Market, table: NDArray[np.float64]) -> sparse.coo_array
     if header.symmetry != "general":
         off = i != j
         sign = -1.0 if header.symmetry == "skew-symmetric" else 1.0
-        i, j, data = np.concatenate([i, j[off]]), np.concatenate([j, i[off]]), np.concatenate([data, sign * data[off]])
+        i, j = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
+        data = np.concatenate([data, sign * data[off]])
     return sparse.coo_array((data, (i, j)), shape=header.shape)
 
 

@@ -131,9 +131,9 @@ def _header(metrics: Sequence[str]) -> str:
 
 
 def _line(row: Row) -> str:
-    counts = [str(int(row[name])) for name in COUNTS]
-    numbers = [repr(float(value)) for value in (row.seconds, *row.values.values())]
-    return ",".join(counts + numbers)
+    columns = row.columns()
+    counts = [str(int(columns.pop(name))) for name in COUNTS]
+    return ",".join([*counts, *[repr(float(value)) for value in columns.values()]])
 
 
 def refuse_file(path: Path, mark: bytes, what: str) -> None:

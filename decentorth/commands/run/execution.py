@@ -123,9 +123,10 @@ class Job:
         def notes() -> dict[str, Any]:
             return {"settings": given, "steps": steps.ranges}
 
-        return Checkpoints(Path(settings.out) / FOLDER, settings.checkpoint_every, settings.keep_checkpoints, notes)
+        folder = Path(settings.out) / FOLDER
+        return Checkpoints(folder, settings.checkpoint_every, settings.keep_checkpoints, notes)
 
-    def _iterated(self, steps: Steps, checkpoints: Checkpoints | None, recorders: Sequence[SafeRecorder]) -> Result:
+    def _iterated(self, steps: Steps, kept: Checkpoints | None, recorders: Sequence[SafeRecorder]) -> Result:
         """The result of the run, whose rows are recorded and shown."""
         given, run, output = self.settings, self.run, self.output
         with contextlib.ExitStack() as stack:
@@ -142,7 +143,7 @@ class Job:
                 rows=given.history_rows,
                 recorders=[output, *recorders],
                 metrics=metrics,
-                checkpoints=checkpoints,
+                checkpoints=kept,
                 resume=self.resumed,
             )
             return run.solve(options)
@@ -234,7 +235,8 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
         Consensus: settings.consensus_tolerance,
         Feasibility: settings.feasibility_tolerance,
     }
-    limits: dict[Callable[[float], Rule], float | None] = {Time: settings.time_limit, ObjectiveBelow: settings.objective_below}
+    limits: dict[Callable[[float], Rule], float | None] = {Time: settings.time_limit}
+    limits |= {ObjectiveBelow: settings.objective_below}
     rules: list[Rule] = [kind(value) for kind, value in tolerances.items() if value is not None]
     if settings.local_rule is not None:
         rules.append(settings.local_rule)

@@ -24,7 +24,8 @@ RULES = ("metropolis", "lazy-metropolis", "best-constant")
 
 def mixing_matrix(trial: Trial) -> Weights:
     """The mixing matrix of a trial, ``(n, n)``."""
-    return tp.weights_from_name(tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"]), trial["weights"])
+    graph = tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"])
+    return tp.weights_from_name(graph, trial["weights"])
 
 
 def style(family: str) -> dict[str, Any]:

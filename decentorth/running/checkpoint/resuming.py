@@ -193,7 +193,8 @@ def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | 
     arrays |= {f"{_PROBE}{name}": array for name, array in run.identity.probes.items()}
     arrays |= {f"{_NETWORK}{name}": array for name, array in run.network.in_flight().items()}
     columns = 1 + len(manifest.facts["metrics"])
-    arrays |= dict(zip(_COMMON, (run.identity.start, np.empty((0, len(COUNTS)), int), np.empty((0, columns))), strict=True))
+    rows = np.empty((0, len(COUNTS)), int), np.empty((0, columns))
+    arrays |= dict(zip(_COMMON, (run.identity.start, *rows), strict=True))
     then = {
         "the state": {name: _kind(name, array.kind, array.shape) for name, array in manifest.arrays.items()},
         "the state's numbers": _types(manifest.facts["numbers"]),
