@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
 
 
-class Job:
+class Execution:
     """A run of the command line, from its first line to its last file; every rank has one."""
 
     def __init__(self, words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput) -> None:
