@@ -17,13 +17,13 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from topologies.words import ranges
 
-from ..network import surviving
+from ..network import Shrinking, surviving
 from ..network.collective import AgentCollective
 from ..numerics.random_streams import CounterStreams
 from ..numerics.threads import one_thread
@@ -32,6 +32,10 @@ from ..running.checkpoint import Losses, Resumed, kept
 from ..running.history import History
 from ..running.options import Options
 from ..running.rank_loss_rewind import Held, Rewind
+
+if TYPE_CHECKING:
+    from .kinds.plain import Run
+    from .result import Result
 
 
 class Loss(NamedTuple):
@@ -99,7 +103,7 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
         )
 
 
-def continued(run: Any, options: Options, resumed: Resumed | None) -> Any:
+def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
     """Iterate to the end without the ranks that are lost meanwhile; the result of the remaining ones.
 
     The communicator of ``run`` is `network.Shrinking`; recorders learn which rows are taken back. LostError if the agents left
@@ -110,22 +114,23 @@ def continued(run: Any, options: Options, resumed: Resumed | None) -> Any:
     if resumed is not None:
         rewind = _from(resumed, size)
 
-    def rebuilt(run: Any, communicator: Any, rewind: Any) -> tuple[Any, Resumed, Rewind, str]:
+    def rebuilt(run: Run, communicator: Shrinking, rewind: Rewind) -> tuple[Run, Resumed, Rewind, str]:
         left, back = _left(first, communicator, rewind, run.losses, options.folder)
         return left, back, _from(back, rewind.every), str(left.losses[-1])
 
     return _outlived(run, options, resumed, rewind, rebuilt)
 
 
-def divided_anew(run: object, options: Options, resumed: Resumed | None) -> Any:
+def divided_anew(run: Run, options: Options, resumed: Resumed | None) -> Result:
     """Iterate a run of asynchronous agents to the end, and return its result.
 
     Whenever ranks are lost, the remaining ones divide all agents anew among themselves, and every agent goes on from its own
     checkpoint in the folder.
     """
 
-    def rebuilt(run: Any, communicator: Any, rewind: None) -> tuple[Any, Resumed, None, str]:
-        gone = sorted({*run.network.communicator.alive} - {*communicator.alive})
+    def rebuilt(run: Run, communicator: Shrinking, rewind: None) -> tuple[Run, Resumed, None, str]:
+        before = cast(Shrinking, run.network.communicator)
+        gone = sorted({*before.alive} - {*communicator.alive})
         run = run.again(comm=communicator)
         again = "whose agents begin again from their checkpoints on the other ranks"
         lost = f"rank {', '.join(map(str, gone))}, {again}"
@@ -134,9 +139,9 @@ def divided_anew(run: object, options: Options, resumed: Resumed | None) -> Any:
     return _outlived(run, options, resumed, None, rebuilt)
 
 
-def _outlived(run: Any, options: Options, resumed: Resumed | None, rewind: Rewind | None, rebuilt: Callable[..., Any]) -> Any:
+def _outlived(run: Run, options: Options, resumed: Resumed | None, rewind: Rewind | None, rebuilt: Callable[..., Any]) -> Result:
     """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks that are left after a loss."""
-    communicator: Any = run.network.communicator
+    communicator = cast(Shrinking, run.network.communicator)
     while True:
         try:
             if communicator is not run.network.communicator:
@@ -151,14 +156,14 @@ def _outlived(run: Any, options: Options, resumed: Resumed | None, rewind: Rewin
                 raise error
 
 
-def _tell(communicator: Any, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
+def _tell(communicator: Shrinking, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
     """Tell the recorders on rank 0 of the rows that are left."""
     for recorder in recorders:
         if communicator.rank == 0 and isinstance(recorder, Rewound) and resumed is not None:
             recorder.rewound(resumed.history.rows, lost)
 
 
-def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Any:
+def without(run: Run, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
     """The run of the agents that are left when those in ``lost`` have left for good; ``run`` itself stays as it is.
 
     Parameters
@@ -181,13 +186,14 @@ def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = 
     left.numbers = np.delete(run.numbers, lost)
     left.decide()
     with one_thread():
-        left.problem = run.problem.without(lost)
+        whole: Any = run.problem
+        left.problem = whole.without(lost)
         left.problem.prepare(left.collective)
     left.algorithm = Declared.of(left.algorithm).suited(left.problem)
     return left
 
 
-def after(run: Any, losses: Losses) -> Any:
+def after(run: Run, losses: Losses) -> Run:
     """The run of the agents that are left after losses, on the same processes; ``run`` itself without any.
 
     Raises ValueError for unknown agent numbers, and as `without` does.
@@ -210,7 +216,7 @@ def _from(resumed: Resumed, every: int) -> Rewind:
     return Rewind(every, held, resumed.history)
 
 
-def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Any, Resumed]:
+def _left(first: Run, communicator: Shrinking, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Run, Resumed]:
     """The run of the remaining ranks of the ``first``, and its state at the last iteration of which all have a copy."""
     back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
     held = rewind.at(back)
