@@ -162,7 +162,7 @@ def without_effect(name: str, why: str) -> str:
 
 def values(entry: object) -> dict[str, Any]:
     """The settings in a dataclass as YAML can hold them."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name in settings(type(entry)):
         value = getattr(entry, name)
         found[name] = value

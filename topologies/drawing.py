@@ -103,7 +103,7 @@ def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickes
 def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, area: float, logarithmic: bool) -> None:
     """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
     constant = colours is None or np.ptp(colours) <= _EQUAL * np.abs(colours).max(initial=0.0)
-    shown: dict[str, Any] = {"color": "0.85"}
+    shown: dict[str, object] = {"color": "0.85"}
     if colours is not None and not constant:
         shown = {"c": colours, "cmap": "viridis", "norm": "log" if logarithmic and colours.min() > 0.0 else None}
     agents = axes.scatter(places[:, 0], places[:, 1], s=area, edgecolors="black", linewidths=0.6, zorder=2, **shown)
@@ -236,7 +236,7 @@ def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
     return array
 
 
-def _axes(axes: object) -> Any:
+def _axes(axes: object) -> object:
     """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes

@@ -267,7 +267,7 @@ def market_matrix(path: Path) -> Stored:
 
     NumPy reads the numbers: SciPy's reader takes 1.5abc for 1.5, column 1.5 for column 1, and crashes on a zero byte.
     """
-    source: Any = os.path.abspath(path)
+    source: object = os.path.abspath(path)
     with reading(path, " as a Matrix Market file"):
         if path.name.lower().endswith(".gz"):
             source = _unpacked(path)

@@ -266,7 +266,7 @@ def _in_words(kind: Kind) -> str:
     return kind.words
 
 
-def _made(one: Hint, value: object) -> Any:
+def _made(one: Hint, value: object) -> object:
     """The number, word or list that is written; the value itself where it is none."""
     if isinstance(value, Mapping):
         raise ValueError("must be one value, got a mapping; settings are flat keys at the top of the file")
@@ -326,9 +326,9 @@ def _number(text: str, one: Hint) -> float | None:
     return None
 
 
-def _items(sequence: Any, given: Any) -> Any:
+def _items(sequence: Any, given: Any) -> object:
     """A list or tuple of values; text is cut at its commas."""
-    items: list[Any] = []
+    items: list[object] = []
     for value in given:
         if isinstance(value, str):
             items += value.split(",")
@@ -351,7 +351,7 @@ class Setting(NamedTuple):
     help: str
 
 
-def _declared(entry: type[Any]) -> Mapping[str, Any]:
+def _declared(entry: type[Any]) -> Mapping[str, object]:
     """The annotation of each field of a dataclass that may be set."""
     hints = get_type_hints(entry, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(entry) if field.init}

@@ -121,7 +121,7 @@ def check_met(problem: Problem[object], stopping: Rule | None, start: Array) -> 
 def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Array) -> None:
     """Raise ValueError for a start from which the method would not come to the set, or not move."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
-    constraint: Any = problem.constraint
+    constraint: object = problem.constraint
     needs, off = {*declared.requires_set}, _off(problem, x0)
     leave_out = "leave x0 out"
     if isinstance(constraint, Projection):

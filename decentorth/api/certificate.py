@@ -110,7 +110,7 @@ def certify(result: Result) -> tuple[Result, Certificate]:
         The columns of x depend on each other, or, on a network that changes or loses messages, no number of rounds reaches
         everybody.
     """
-    problem: Any = result.problem
+    problem: object = result.problem
     if not isinstance(problem, SplitFeatures):
         raise TypeError(f"certify is for agents that hold features, and those of {type(problem).__name__} hold points")
     network: Network = result.network

@@ -25,7 +25,7 @@ def has_step(algorithm: object) -> bool:
 
 def with_step(algorithm: Any, step: float) -> Any:
     """The method with another step size; a schedule with another initial one."""
-    made: Any = step
+    made: object = step
     if is_dataclass(algorithm.step_size):
         made = replace(algorithm.step_size, initial=step)  # type: ignore[type-var]
     return replace(algorithm, step_size=made)
@@ -62,7 +62,7 @@ def called(algorithm: object) -> str:
     return text.shown(type(algorithm).__name__.lower(), algorithm)
 
 
-def _comparable(found: dict[str, Any]) -> dict[str, Any]:
+def _comparable(found: dict[str, Any]) -> dict[str, object]:
     """The methods, after a check that they go in common iterations and that agents hold samples."""
     for label, algorithm in found.items():
         reason = ""
@@ -75,7 +75,7 @@ def _comparable(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _method(specification: str) -> tuple[str, Any]:
+def _method(specification: str) -> tuple[str, object]:
     word, colon, written = specification.partition(":")
     try:
         algorithm = registry.algorithms.read(specification)

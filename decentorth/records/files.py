@@ -395,7 +395,7 @@ def csv_text(rows: Iterable[Mapping[str, object]], columns: Sequence[str] | None
     return file.getvalue()
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """The value as JSON can hold it: null where a number is not finite."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -180,7 +180,7 @@ class Agreement:
 
     def saved(self) -> dict[str, Any]:
         """The part that a checkpoint holds."""
-        saved: dict[str, Any] = {"tally": self.tally}
+        saved: dict[str, object] = {"tally": self.tally}
         if self.latest is not None:
             saved |= {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
         return saved

@@ -69,7 +69,7 @@ class Agents(Run):
         """Write the log and return why that failed, or ""."""
         if self.algorithm.log is None:
             return ""
-        facts: dict[str, Any] = {"seed": self.arguments.seed, "settings": dict(self.about)}
+        facts: dict[str, object] = {"seed": self.arguments.seed, "settings": dict(self.about)}
         facts["iterates_sha256"] = result.iterates_sha256
         try:
             self.algorithm.write_log(result.state.agents, facts, self.collective)

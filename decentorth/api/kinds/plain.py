@@ -63,7 +63,7 @@ class Run(Shown):
         capabilities.check_agents(self.network, arguments.problem.n_agents)
         self.numbers: Index = np.arange(self.network.n_agents)
         self.losses: tuple[Loss, ...] = ()
-        self.about: Mapping[str, Any] = {}
+        self.about: Mapping[str, object] = {}
         self.collective = self._collective()
         self._watch(math.inf)
         self.collective.same("W", self.network.digest())
@@ -101,7 +101,7 @@ class Run(Shown):
     def _check_method(self) -> None:
         """Check the method on the network, before any data are read."""
 
-    def _prepared(self) -> Problem[Any]:
+    def _prepared(self) -> Problem[object]:
         """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)

@@ -84,7 +84,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     return found
 
 
-def _toml(path: str, text: str) -> list[tuple[str, Any]]:
+def _toml(path: str, text: str) -> list[tuple[str, object]]:
     """The keys and values of a TOML file."""
     import tomllib
 

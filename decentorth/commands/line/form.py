@@ -86,7 +86,7 @@ class Form(ABC, Generic[C]):
         if path is not None:
             self.file |= load(path, raw)
         self.file |= shared or {}
-        self.fixed: dict[str, Any] = {}
+        self.fixed: dict[str, object] = {}
         first = {kind: self.own[kind] for kind in ("plugin", *self.entries)}
         early, _ = Parser({"": first}).divided(self.tokens)
         self._load_plugins(early.get("plugin", ()))
@@ -200,7 +200,7 @@ class Form(ABC, Generic[C]):
         return given | self.fixed | self.names, by_flag
 
     @cached_property
-    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _read(self) -> tuple[dict[str, object], dict[str, object]]:
         known = {name: setting for group in self.groups.values() for name, setting in group.items()}
         for key in self.file:
             if key not in known:
@@ -213,7 +213,7 @@ class Form(ABC, Generic[C]):
         by_flag, rest = Parser(self.groups).divided(self.tokens)
         refuse(rest, known, self._owner)
         by_file = {name: value for name, value in self.file.items() if value is not None}
-        given: dict[str, Any] = {}
+        given: dict[str, object] = {}
         for name, value in (by_file | by_flag).items():
             try:
                 given[name] = read_value(name, known[name].hint, value)
@@ -239,7 +239,7 @@ class Form(ABC, Generic[C]):
                 other = f"--agents is {agents}: leave it out" if "agents" in given else f"the graph has {agents}"
                 raise InputError(f"--{spelled(name)} names {count} files, so there are {count} agents, but {other}")
             agents = count
-        fixed: dict[str, Any] = {name: ",".join(paths) for name, paths in files.items()}
+        fixed: dict[str, object] = {name: ",".join(paths) for name, paths in files.items()}
         return fixed if agents is None else {**fixed, "agents": agents}
 
     def _files(self, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -50,7 +50,7 @@ class Execution:
     def __init__(self, words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput) -> None:
         self.configuration, self.settings, self.run, self.output = configuration, configuration.run, run, output
         self.resumed: Resumed | None = None
-        self.facts: dict[str, Any] = {
+        self.facts: dict[str, object] = {
             "algorithm": values(run.algorithm),
             "command": shlex.join(["python", "-m", "decentorth.run", *words]),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -148,7 +148,7 @@ class Execution:
             )
             return run.solve(options)
 
-    def _concluded(self, result: Result, checkpoints: Checkpoints | None) -> tuple[dict[str, Any], int]:
+    def _concluded(self, result: Result, checkpoints: Checkpoints | None) -> tuple[dict[str, object], int]:
         """Save the results and print how the run has ended; the summary and the exit code."""
         settings, output, certificate = self.settings, self.output, ""
         if settings.split == "features" and result.status != "diverged":
@@ -248,7 +248,7 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     return reduce(or_, rules)
 
 
-def _problem(configuration: Configuration) -> Any:
+def _problem(configuration: Configuration) -> object:
     """The problem, or that of one agent whose samples are spread over the ranks."""
     settings, made = configuration.run, configuration.problem
     blocks = settings.spread_samples

@@ -115,7 +115,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
             yield from beside(measured, one.step_size, guaranteed=one.step_size <= found.guaranteed)
 
 
-def _problem(configuration: Configuration) -> Any:
+def _problem(configuration: Configuration) -> object:
     """The problem with the data of all agents, which must be one of the paper's."""
     import numpy as np
 

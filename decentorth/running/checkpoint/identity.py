@@ -47,10 +47,10 @@ def identity(
             probes["slope"][block] = norms(part.gradient(x))
             probes["feasibility"][block] = part.constraint.feasibility(x)
     own, kind = network.W.diagonal(), type(problem).__name__
-    lost: dict[str, dict[str, Any]] = {}
+    lost: dict[str, dict[str, object]] = {}
     if losses:
         lost = {"lost": {"losses": json.loads(json.dumps(losses))}}
-    facts: dict[str, dict[str, Any]] = {
+    facts: dict[str, dict[str, object]] = {
         "problem": {"type": kind, "agents": network.n_agents, "shape": list(problem.shape)},
         "W": {
             "directed edges": int(network.W.nnz) - network.n_agents,

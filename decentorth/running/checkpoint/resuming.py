@@ -175,12 +175,12 @@ def _facts(manifest: files.Manifest) -> Resumed:
     return saved
 
 
-def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _agreement(facts: Mapping[str, Any]) -> dict[str, object]:
     """The agents' knowledge about stopping, and its cost in attempts and messages; empty if they do not decide on it."""
     if not facts:
         return {}
     attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
-    found: dict[str, Any] = {"tally": (attempts, rounds, messages, sent)}
+    found: dict[str, object] = {"tally": (attempts, rounds, messages, sent)}
     if "maxima" in facts:
         maxima = {str(name): float(value) for name, value in facts["maxima"].items()}
         found |= {"iteration": int(facts["iteration"]), "maxima": maxima}

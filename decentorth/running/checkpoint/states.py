@@ -53,7 +53,7 @@ def taken_apart(state: Observed, name: str) -> tuple[Arrays, dict[str, Number]]:
     return arrays, numbers
 
 
-def _filled(old: Any, array: NDArray[Any], k: Any) -> Any:
+def _filled(old: Any, array: NDArray[Any], k: Any) -> object:
     """The entry in the place of ``old``; agents that keep their own state continue from it after ``k`` iterations."""
     if isinstance(old, np.ndarray):
         return array
