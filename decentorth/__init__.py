@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from .api import solve as solve
     from .api.certificate import Certificate as Certificate
     from .api.certificate import certify as certify
-    from .api.rank_loss import Loss as Loss
-    from .api.rank_loss import LostError as LostError
+    from .api.losses import Loss as Loss
+    from .api.losses import LostError as LostError
     from .api.result import FinishedRun as FinishedRun
     from .api.result import load as load
     from .network import Channel as Channel

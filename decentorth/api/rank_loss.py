@@ -13,49 +13,22 @@ Asynchronous agents have no common iteration, and need none: theirs stay, on the
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
-from topologies.words import ranges
-
 from ..network import Shrinking, surviving
-from ..network.collective import AgentCollective
-from ..numerics.random_streams import CounterStreams
 from ..numerics.threads import one_thread
-from ..protocols import Array, Declared, Index, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
-from ..running.checkpoint import Losses, Resumed, kept
+from ..protocols import Array, Declared, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
+from ..running.checkpoint import Resumed, kept
 from ..running.history import History
 from ..running.options import Options
 from ..running.rank_loss_rewind import Held, Rewind
-
-if TYPE_CHECKING:
-    from .kinds.plain import Run
-    from .result import Result
-
-
-class Loss(NamedTuple):
-    """Ranks and agents that were lost, by their numbers at the start, and the iteration from which the others continued."""
-
-    iteration: int
-    ranks: tuple[int, ...]
-    agents: tuple[int, ...]
-
-    def __str__(self) -> str:
-        """In words."""
-        return f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration {self.iteration}"
-
-
-class LostError(RuntimeError):
-    """Ranks were lost, and the remaining ones cannot continue; ``first`` is True on the first of them."""
-
-    def __init__(self, message: str, first: bool) -> None:
-        super().__init__(message)
-        self.first = first
+from .kinds.plain import Run
+from .losses import Loss, LostError
+from .result import Result
 
 
 def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
@@ -161,52 +134,6 @@ def _tell(communicator: Shrinking, recorders: Sequence[Recorder], resumed: Resum
     for recorder in recorders:
         if communicator.rank == 0 and isinstance(recorder, Rewound) and resumed is not None:
             recorder.rewound(resumed.history.rows, lost)
-
-
-def without(run: Run, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
-    """The run of the agents that are left when those in ``lost`` have left for good; ``run`` itself stays as it is.
-
-    Parameters
-    ----------
-    comm, ranks
-        The processes that are left, and which of the run's each of them is.
-
-    Raises
-    ------
-    ValueError
-        The remaining agents are not connected, or a rank has none of them.
-    """
-    left = copy.copy(run)
-    left.__dict__.pop("identity", None)
-    own = np.arange(run.network.n_agents)[run.network.agents]
-    left.network = run.network.without(lost, comm, ranks)
-    left.collective = AgentCollective(left.network.communicator, left.network.bounds)
-    left._watch(math.inf)
-    left.streams = CounterStreams(run.arguments.seed, own[~np.isin(own, lost)])
-    left.numbers = np.delete(run.numbers, lost)
-    left.decide()
-    with one_thread():
-        whole: Any = run.problem
-        left.problem = whole.without(lost)
-        left.problem.prepare(left.collective)
-    left.algorithm = Declared.of(left.algorithm).suited(left.problem)
-    return left
-
-
-def after(run: Run, losses: Losses) -> Run:
-    """The run of the agents that are left after losses, on the same processes; ``run`` itself without any.
-
-    Raises ValueError for unknown agent numbers, and as `without` does.
-    """
-    if not losses:
-        return run
-    lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
-    if lost[0] < 0 or lost[-1] >= run.network.n_agents:
-        known = f"there are only {run.network.n_agents} agents"
-        raise ValueError(f"agents {ranges(lost)} were lost on the way, but {known}")
-    left = run.without(lost, run.network.communicator, range(run.network.communicator.size))
-    left.losses = tuple(Loss(*loss) for loss in losses)
-    return left
 
 
 def _from(resumed: Resumed, every: int) -> Rewind:

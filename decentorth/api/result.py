@@ -22,7 +22,7 @@ from ..records.files import save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
-from .rank_loss import Loss
+from .losses import Loss
 from .sent import Sent, sent
 
 if TYPE_CHECKING:

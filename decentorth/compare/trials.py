@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._version import __version__
 from ..api import Options, Run, set_up
@@ -19,7 +18,7 @@ from ..network.transport.communicator import Communicator
 from ..records.files import replacing
 from ..records.progress import Steps
 from ..running.checkpoint import limited
-from ..running.history import COUNTS
+from ..running.history import COUNTS, Columns
 from ..settings import values
 from .methods import has_step
 from .rules import Rules
@@ -59,7 +58,7 @@ class Job:
 class Trace:
     """The kept results of a run: the columns of its history, its first steps, and its ending."""
 
-    history: Mapping[str, NDArray[Any]]
+    history: Columns
     status: str
     message: str
     steps: Mapping[str, list[float]]

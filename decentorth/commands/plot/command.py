@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...process.printing import say
 from ...records.agents import AgentQuantity
-from ...records.figures import PANELS, Against, HistoryColumns, Scale, Width, plot_histories, save
+from ...records.figures import PANELS, Against, Scale, Width, plot_histories, save
 from ...records.files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
+from ...running.history import Columns
 from ...settings import settings
 from ..line.flags import HELP, InputError, call, function_help, load
 from ..line.form import config_bytes
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figure(histories: Sequence[HistoryColumns], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
+def figure(histories: Sequence[Columns], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
     """A figure of the histories of some runs, such as ``figure([a.history, b.history], ["DRFGT", "DRGTA"])``.
 
     Parameters

@@ -9,10 +9,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from ...records.figures import Against, HistoryColumns, plot_histories
+from ...records.figures import Against, plot_histories
 from ...records.files import SUMMARY
 from ...records.saved_runs import read_end, read_history
-from ...running.history import COUNTS
+from ...running.history import COUNTS, Columns
 from ..line.flags import InputError
 from .agents import plot_agents, run_graph
 from .page import write_page
@@ -74,7 +74,7 @@ def _end(folder: str) -> Mapping[str, Any]:
     return {}
 
 
-def _played(folder: str, configuration: Mapping[str, Any], history: HistoryColumns) -> str:
+def _played(folder: str, configuration: Mapping[str, Any], history: Columns) -> str:
     """The player of a run; or the reason why there is none."""
     try:
         graph, _ = run_graph(folder, configuration)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...api import Options, set_up
-from ...api.rank_loss import Loss, LostError
+from ...api.losses import Loss, LostError
 from ...api.sizes import check_data
 from ...problems import Deferred, Spread
 from ...process.printing import FAULT, complain, say
