@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from decentorth.records.files import HistoryWriter
 from decentorth.records.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.commands import run
+from tests.support.disks import small_files
 from tests.support.mpi import HUNG, until
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4"]
@@ -233,12 +233,8 @@ def test_a_full_disk_ends_the_run_with_a_message_and_it_goes_on(capsys: pytest.C
     words = ["--dimension", "60", "--rank", "10", "--iterations", "60", "--checkpoint-every", "20", "--record-every", "20"]
     assert run(*words, "--out", "whole") == 0
     assert run(*words[:4], "--iterations", "30", *words[6:], "--out", "a") == 0
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, limits[1]))
-    try:
+    with small_files(40_000):
         assert run("--resume", "a", "--iterations", "60") == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     said = capsys.readouterr().err
     assert said.startswith("decentorth: cannot write the checkpoint of iteration 40: ")
     assert "File too large" in said

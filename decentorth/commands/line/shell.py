@@ -17,7 +17,7 @@ from ..._version import __version__
 from ...network.transport.communicator import connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
-from .flags import HELP, InputError, arguments, with_flags
+from .flags import HELP, InputError, arguments, call, function_help, with_flags
 from .form import Form, config_bytes, early_flag
 
 if TYPE_CHECKING:
@@ -94,6 +94,23 @@ def alone(
         return code
 
     return framed(worked, name, refused, (MemoryError, *failed), together=False)
+
+
+def of_function(
+    tokens: Sequence[str] | None, function: Callable[..., str], usage: str, *, missing: str = "", refused: Errors = (InputError,)
+) -> int:
+    """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
+
+    ``usage`` begins with the command, ``missing`` is the message about an argument that is not given.
+    """
+
+    def work(words: list[str]) -> int:
+        if HELP & set(words):
+            summary = str(function.__doc__).partition("\n")[0]
+            return say(function_help(function, usage, summary))
+        return say(call(function, words, missing))
+
+    return alone(tokens, work, name=" ".join(usage.split()[:2]), refused=refused)
 
 
 def framed(

@@ -10,17 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...process.printing import say
 from ...records.agents import AgentQuantity
 from ...records.figures import PANELS, Against, Scale, Width, plot_histories, save
 from ...records.files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns
 from ...settings import settings
-from ..line.flags import HELP, InputError, call, function_help, load
+from ..line.flags import InputError, load
 from ..line.form import config_bytes
 from ..line.settings import RECORDING, RunSettings
-from ..line.shell import REFUSALS, alone
+from ..line.shell import REFUSALS, of_function
 from .agents import plot_agents
 from .report import write_report
 
@@ -194,11 +193,4 @@ def _refuse(given: Mapping[str, object], what: str) -> None:
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """``python -m decentorth plot``: 0, or 2 with the reason on standard error."""
-
-    def work(words: list[str]) -> int:
-        if HELP & set(words):
-            summary = str(draw.__doc__).partition("\n")[0]
-            return say(function_help(draw, "decentorth plot FOLDERS", summary))
-        return say(call(draw, words))
-
-    return alone(tokens, work, name="decentorth plot", refused=REFUSALS)
+    return of_function(tokens, draw, "decentorth plot FOLDERS", refused=REFUSALS)
