@@ -28,6 +28,8 @@ from topologies.memory import require
 
 if TYPE_CHECKING:
     from scipy import sparse
+else:
+    from topologies.later import sparse
 
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
@@ -128,8 +130,6 @@ def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
 
 def checked(found: Any, what: str) -> Stored:
     """The matrix ``found``, with real numbers and not empty; a sparse one in COO format, float64, entries in their order."""
-    from scipy import sparse
-
     require_real(found.dtype, what)
     rows, _ = require_matrix(found.shape, what)
     if isinstance(found, np.ndarray):
@@ -179,8 +179,6 @@ def is_sparse(keys: list[str]) -> bool:
 
 def load_sparse(path: Path) -> Any:
     """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats, with its indices checked."""
-    from scipy import sparse
-
     found: Any = sparse.load_npz(path)
     if found.format in ("csr", "csc", "bsr"):
         found.check_format(full_check=True)
@@ -299,8 +297,6 @@ def _market_numbers(source: Any, header: Market) -> NDArray[np.float64]:
 
 def _coordinates(header: Market, table: NDArray[np.float64]) -> sparse.coo_array[Any, tuple[int, int]]:
     """A sparse matrix from its lines of row, column and value."""
-    from scipy import sparse
-
     places = table[:, :2]
     wrong = ~((places >= 1) & (places <= header.shape) & (places == np.floor(places))).all(axis=1)
     if wrong.any():

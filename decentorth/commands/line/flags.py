@@ -6,6 +6,7 @@ Nothing here knows which settings there are; `config` does.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,6 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
 
 def _toml(path: str, text: str) -> list[tuple[str, object]]:
     """The keys and values of a TOML file."""
-    import tomllib
-
     return list(tomllib.loads(text).items())
 
 
