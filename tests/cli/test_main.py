@@ -177,6 +177,7 @@ def left_by_its_reader(words: str) -> tuple[str, str]:
         "decentorth theory --dimension 6 --rank 2 --rows 4 --agents 4",
         "decentorth graph ring:10",
         "decentorth graph --help",
+        "decentorth.run --iterations 20000",
     ],
 )
 def test_a_reader_that_leaves_ends_the_command(words: str) -> None:

@@ -541,24 +541,13 @@ def test_generated_problems_with_nothing_tuned(problem: str) -> None:
     assert summary["metrics"]["error"] < most < history["error"][0]
 
 
-@pytest.mark.slow_cases("words1-nan")
 @pytest.mark.ranks
 @pytest.mark.usefixtures("bad_files")
-@pytest.mark.parametrize(
-    ("words", "phrase"),
-    [
-        (["--config", "bad.yaml"], "agents: agents must be a whole number, got 'many'"),
-        (["--problem", "pca", "--data", "nan.npy", "--rank", "2"], "nan"),
-    ],
-)
-def test_bad_input_on_ranks_is_printed_once(words: list[str], phrase: str, folder: Path) -> None:
-    words = [str(folder / word) if (folder / word).is_file() else word for word in words]
-    job = run_ranks(3, [*MODULE, *words])
-    assert job.returncode == 2, job.report()
-    assert job.stdout == "", job.report()
-    lines = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
-    assert len(lines) == 1, job.report()
-    assert phrase in lines[0].lower() or phrase in lines[0]
+def test_bad_data_on_ranks_are_named_once(folder: Path) -> None:
+    job = run_ranks(3, [*MODULE, "--problem", "pca", "--data", str(folder / "nan.npy"), "--rank", "2"])
+    assert (job.returncode, job.stdout) == (2, ""), job.report()
+    (line,) = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
+    assert "nan" in line
     assert "Traceback" not in job.stderr
 
 
@@ -625,21 +614,6 @@ def test_an_ending_leaves_a_checkpoint_and_results(ending: str, code: int, folde
     assert summary["status"] == "terminated"
     assert f"ended by {ending} after iteration {summary['iterations']}" in summary["message"]
     assert [path.name for path in kept(folder / "a" / "checkpoints")] == [f"{summary['iterations']:09d}"]
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_without_a_folder_promises_no_history() -> None:
-    words = ["--iterations", "100000000"]
-    command = [sys.executable, "-m", "decentorth.run", *words]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
-    ) as process:
-        assert process.stdout is not None
-        while "0/100000000" not in process.stdout.readline():
-            pass
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=HUNG)
-    assert (process.returncode, said) == (130, "decentorth: interrupted\n")
 
 
 @pytest.mark.slow
@@ -760,15 +734,6 @@ def test_a_run_does_without_streams_that_cannot_be_written_to(
         assert read_history("a")["iteration"][-1] == 40
 
 
-@pytest.mark.slow
-def test_a_reader_that_leaves_is_no_fault() -> None:
-    pipe = f"{sys.executable} -m decentorth.run --iterations 20000 | head -n 1; exit ${{PIPESTATUS[0]}}"
-    root = Path(__file__).parents[2]
-    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=False, cwd=root)
-    assert (done.returncode, done.stderr) == (141, "")
-    assert done.stdout.startswith("problem ")
-
-
 def test_a_long_set_up_says_what_it_does_and_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -808,13 +773,6 @@ def test_what_takes_long_in_a_set_up_tells_of_its_parts(caplog: pytest.LogCaptur
         places = [told.index(part) for part in parts]
         assert places == sorted(places)
         told = told[places[-1] :]
-
-
-def test_a_quiet_set_up_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("PATIENCE", "EVERY", "TICK"):
-        monkeypatch.setattr(telling, name, 0.0)
-    assert run(*SMALL) == 0
-    assert capsys.readouterr().out == ""
 
 
 def test_weights_of_edges_that_are_not_read_are_named(

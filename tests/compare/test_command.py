@@ -196,15 +196,6 @@ def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.ranks
-def test_bad_input_on_ranks_is_printed_once() -> None:
-    job = run_ranks(3, [*MODULE, "--algorithms", "drfgt,landing"])
-    assert (job.returncode, job.stdout) == (2, ""), job.report()
-    assert len([line for line in job.stderr.splitlines() if line.startswith("decentorth compare: ")]) == 1, job.report()
-    assert "Traceback" not in job.stderr
-
-
-@pytest.mark.slow
 def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> None:
     """It has no step to tune."""
     (tmp_path / "mine.py").write_text(own_method("decentorth.commands.compare"))

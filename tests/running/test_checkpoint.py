@@ -626,24 +626,16 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
         one.update(stored(one["kind"], HUGE, *one["shape"][1:])) for one in body["arrays"].values() if one["shape"][0] == 5
     ],
     "huge point": array("state.x", "<f8", 5, HUGE, HUGE),
-    "rows of text": array("state.x", "<f8", 5, 12, 3, rows=["", "", ""]),
-    "a type of numbers": array("state.x", 8, 5, 12, 3),
     "huge history": array("history.counts", "<i8", HUGE, 5),
     "objects": array("state.x", "|O", 5, 12, 3),
     "other shape": array("state.x", "<f8", 5, 3, 12),
     "other agents": array("state.x", "<f8", 12, 5, 3),
-    "a number": array("state.x", "<f8", 5, shape=[]),
     "field missing": lambda body: body["arrays"].pop("state.x"),
     "an array for an agent": array("state.x", "<f8", 1, 12, 3),
     "a path for a name": array("../../etc/passwd", "<f8", 5, 12, 3),
     "rows that overlap": array("state.x", "<f8", 5, 12, 3, rows=[[0, 5, ""], [0, 5, ""]]),
     "too few checksums": array("state.x", "<f8", 5, 12, 3, rows=[]),
     "a future history": replace("numbers", {"state.k": 3, "state.gradients": 61}),
-    "infinite counts": replace("counts", [float("inf"), 1, 1]),
-    "seconds that are no number": replace("seconds", {"compute": float("nan")}),
-    "metrics of numbers": replace("metrics", [1, 2]),
-    "a group of text": replace("run", {"problem": "PCA"}),
-    "empty": lambda body: body.clear(),
 }
 
 
