@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
-from topologies.graphs.families import grid, named_graph, torus
+from topologies.graphs.families import Labelled, grid, named_graph, torus
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _STUB = 0.4
 
 
 def draw_graph(
-    graph: nx.Graph[Any],
+    graph: Labelled,
     W: WeightsLike | None = None,
     quantity: ArrayLike | None = None,
     label: str = "",
