@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...numerics.devices import is_on_device
-from ...protocols import Observed
 
 Number = int | float | bool | str | None
 Arrays = dict[str, NDArray[Any]]
 
 
-def mapped(state: Observed, name: str, change: Callable[[str, Any], Any]) -> Any:
+def mapped(state: object, name: str, change: Callable[[str, Any], Any]) -> Any:
     """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place of every array and number."""
     if not isinstance(state, tuple):
         return change(name, state)
@@ -27,7 +26,7 @@ def mapped(state: Observed, name: str, change: Callable[[str, Any], Any]) -> Any
     return type(state)(*parts)
 
 
-def taken_apart(state: Observed, name: str) -> tuple[Arrays, dict[str, Number]]:
+def taken_apart(state: object, name: str) -> tuple[Arrays, dict[str, Number]]:
     """The arrays of a state and its numbers, by dotted name; of agents that keep their own state what their ``saved()`` returns.
 
     Raises
