@@ -64,7 +64,8 @@ def draw_graph(
     colours = None if quantity is None else _shaped("quantity", quantity, (n,))
     matrix = edges if W is None else canonical_weights(W)
     if matrix.shape != edges.shape:
-        raise ValueError(f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the graph {n} agents")
+        sizes = f"it has {matrix.shape[0]} rows, the graph {n} agents"
+        raise ValueError(f"W must have one row per agent of the graph: {sizes}")
     axes = _axes(axes)
     share = min(1.0, 60 / n)
     segments = _segments(graph, edges, places)

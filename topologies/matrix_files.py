@@ -66,7 +66,8 @@ def regular_size(path: Path) -> int:
     """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
+        repair = "write its content into a file first"
+        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: {repair}")
     return status.st_size
 
 
@@ -256,7 +257,8 @@ def _market_header(start: bytes, size: int) -> Market:
     header = Market((m, d), entries, bool(pattern), symmetry, at + 1)
     promised = math.prod(header.stored)
     if 2 * promised - 1 > size:
-        raise ValueError(f"it is truncated: line {at + 1} promises {promised} numbers, too many for its size")
+        why = f"line {at + 1} promises {promised} numbers, too many for its size"
+        raise ValueError(f"it is truncated: {why}")
     return header
 
 

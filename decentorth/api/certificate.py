@@ -142,7 +142,8 @@ def _orthonormal(problem: Any, at: _Answer) -> tuple[Array, Array]:
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(gram))
     except np.linalg.LinAlgError:
-        raise ValueError("the columns of x depend on each other: make more iterations, or smaller steps") from None
+        repair = "make more iterations, or smaller steps"
+        raise ValueError(f"the columns of x depend on each other: {repair}") from None
     turn = inverse.transpose(0, 2, 1)
     return turn, at.image @ turn
 

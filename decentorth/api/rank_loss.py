@@ -57,9 +57,11 @@ def survivors(comm: object, channel: object, spread: bool) -> Any:
 def check_graph(network: Any) -> None:
     """Raise ValueError for a network that agents cannot leave."""
     if network.sequence is not None:
-        raise ValueError("on_rank_loss shrink is for a W that stays: agents cannot leave a time-varying network")
+        why = "agents cannot leave a time-varying network"
+        raise ValueError(f"on_rank_loss shrink is for a W that stays: {why}")
     if network.directed:
-        raise ValueError("on_rank_loss shrink is for undirected graphs: agents cannot leave a directed network")
+        why = "agents cannot leave a directed network"
+        raise ValueError(f"on_rank_loss shrink is for undirected graphs: {why}")
 
 
 def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
@@ -68,7 +70,8 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
     if not hasattr(problem, "without"):
         raise TypeError(f"{what} needs a problem that agents can leave, but {name} has no method without(lost)")
     if isinstance(problem, SplitFeatures):
-        raise TypeError(f"{what} is not for {name}: features that are lost leave another problem behind")
+        why = "features that are lost leave another problem behind"
+        raise TypeError(f"{what} is not for {name}: {why}")
     if isinstance(problem, LocalProducts):
         raise TypeError(
             f"{what} is not for {name}: its constraint set is the mean of what all agents know, "

@@ -60,7 +60,8 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     if kind not in _READERS:
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
     if len(raw) > CONFIG_BYTES:
-        raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; leave out what is no setting")
+        repair = "leave out what is no setting"
+        raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; {repair}")
     try:
         text = raw.decode()
         if len(max(text.split("\n"), key=len)) > _LINE:

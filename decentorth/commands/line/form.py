@@ -229,7 +229,8 @@ class Form(ABC, Generic[C]):
         given, by_flag = self.given()
         files = self._files(given)
         if files and given.get("split", "samples") != "samples":
-            raise InputError("--split features divides the columns of one table: name one file in --data")
+            repair = "name one file in --data"
+            raise InputError(f"--split features divides the columns of one table: {repair}")
         agents = given.get("agents")
         if "agents" not in given:
             agents = wiring.fixed_agents(self.build(CaseSettings, given, by_flag))

@@ -254,7 +254,8 @@ def _problem(configuration: Configuration) -> object:
     blocks = settings.spread_samples
     if settings.split == "features":
         if not hasattr(made, "features"):
-            raise InputError(f"{settings.problem} cannot split features: take --problem pca, lda or cca")
+            repair = "take --problem pca, lda or cca"
+            raise InputError(f"{settings.problem} cannot split features: {repair}")
         return made.features(settings.agents, settings.seed)
     if blocks is None:
         return made.problem(settings.agents, settings.seed)
