@@ -7,7 +7,6 @@ that is no command.
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from ._version import __version__
 from .process import environment as _mpienv
+from .process.printing import BAD_INPUT, FAULT, complain, discard, say
 
 COMMANDS = {
     "demo": ("decentorth.commands.demo:main", "Make a small run and open a page that plays it."),
@@ -35,7 +35,7 @@ COMMANDS = {
 _SCRIPTS = {"reproduce": "it is a script of the repository: python examples/reproduce.py"}
 """Former commands that are scripts."""
 _COMPLETION, _COMPLETE = "--install-completion", "--complete"
-_FAULT, _BAD_INPUT, _INTERRUPTED, _NO_READER = 1, 2, 130, 141
+_INTERRUPTED, _NO_READER = 130, 141
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """The errors of a file that takes no more."""
 
@@ -47,22 +47,17 @@ def main(tokens: Sequence[str] | None = None) -> int:
         code = _command(tokens)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has closed it
-        _discard_output()
+        discard(sys.stdout)
         return _NO_READER
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
-        _discard_output()
-        sys.stderr.write(f"decentorth: cannot write to standard output ({error.strerror})\n")
-        return _FAULT
+        discard(sys.stdout)
+        complain(f"decentorth: cannot write to standard output ({error.strerror})")
+        return FAULT
     if code == _INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption no longer changes the exit code
     return code
-
-
-def _discard_output() -> None:
-    """Discard what is buffered, and everything that is printed from now on."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(tokens: Sequence[str] | None) -> int:
@@ -71,9 +66,9 @@ def _command(tokens: Sequence[str] | None) -> int:
         words = sys.argv[1:]
     root = _mpienv.rank() == 0
     if not words or words[0] in ("--help", "-h"):
-        return _say(_help(), root)
+        return say(_help(), root)
     if words[0] == "--version":
-        return _say(f"decentorth {__version__}", root)
+        return say(f"decentorth {__version__}", root)
     if words[0] == _COMPLETE:
         from .commands.completion import answer
 
@@ -93,8 +88,8 @@ def _command(tokens: Sequence[str] | None) -> int:
             hint = f"did you mean {near}?"
         hint = _SCRIPTS.get(name, hint)
         if root:
-            sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
-        return _BAD_INPUT
+            complain(f"decentorth: no command is called {name!r:.80}; {hint}")
+        return BAD_INPUT
     try:
         command: Callable[[Sequence[str] | None], int] = _load(COMMANDS[name][0])
         if tokens is None:
@@ -105,7 +100,7 @@ def _command(tokens: Sequence[str] | None) -> int:
         return command(words[1:])
     except KeyboardInterrupt:  # while the command was imported; later ones are its own affair
         if root:
-            sys.stderr.write("decentorth: interrupted\n")
+            complain("decentorth: interrupted")
         return _INTERRUPTED
 
 
@@ -125,12 +120,6 @@ def _help() -> str:
         f"  {_COMPLETION:<22}Let this shell complete commands and flags.",
     ]
     return "\n".join([*lines, "", "decentorth COMMAND --help says more of a command."])
-
-
-def _say(text: str, root: bool) -> int:
-    if root:
-        sys.stdout.write(f"{text}\n")
-    return 0
 
 
 if __name__ == "__main__":

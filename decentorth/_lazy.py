@@ -15,13 +15,17 @@ from importlib import import_module
 @cache
 def exports(package: str) -> dict[str, str]:
     """The module of each name that the source of a package imports from its own modules."""
-    loader = sys.modules[package].__loader__
+    loader = import_module(package).__loader__
     source: str = loader.get_source(package)  # type: ignore[union-attr]
-    found = {}
+    found: dict[str, str] = {}
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            for alias in node.names:
-                found[alias.name] = f"{package}.{node.module}"
+        match node:
+            case ast.ImportFrom(module=None, names=names):
+                found |= {alias.name: f"{package}.{alias.name}" for alias in names}
+            case ast.ImportFrom(module=module, names=[ast.alias("*")], level=1):
+                found |= exports(f"{package}.{module}")
+            case ast.ImportFrom(module=module, names=names, level=1):
+                found |= dict.fromkeys([alias.name for alias in names], f"{package}.{module}")
     return found
 
 
@@ -33,11 +37,14 @@ def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str
             from .settings import missing
 
             missing(package, modules)(name)
-        value = getattr(import_module(modules[name]), name)
+        value = import_module(modules[name])
+        if modules[name] != f"{package}.{name}":
+            value = getattr(value, name)
         setattr(sys.modules[package], name, value)
         return value
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *exports(package)})
+        own = [name for name in vars(sys.modules[package]) if name.startswith("_")]
+        return sorted({*own, *exports(package)})
 
     return get, listed

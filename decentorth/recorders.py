@@ -14,14 +14,12 @@ import os
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 from .protocols import Row
-
-_COUNTS = ("rounds", "messages", "bytes", "gradients", "seconds")
-
 
 _MARK = b"decentorth"
 """The key in a Parquet file's metadata by which the recorder knows its own file."""
@@ -41,9 +39,9 @@ def _check_writable(folder: Path) -> None:
         raise ValueError(f"cannot write into {folder}: {error.strerror}") from None
 
 
-def _columns(row: Row) -> dict[str, float]:
-    """The counts, the seconds and the metrics of a row, by name."""
-    return {**{name: getattr(row, name) for name in _COUNTS}, **row.values}
+def _values(row: Row) -> Iterable[tuple[str, float]]:
+    """The columns of a row after its iteration, by name."""
+    return islice(row.columns().items(), 1, None)
 
 
 class FileRecorder(ABC):
@@ -102,7 +100,7 @@ class TensorBoard(FileRecorder):
         from tensorboardX import SummaryWriter
 
         self._writer = self._writer or SummaryWriter(self.path)
-        for name, value in _columns(row).items():
+        for name, value in _values(row):
             self._writer.add_scalar(name, value, row.iteration)
         self._writer.flush()
 
@@ -158,7 +156,7 @@ class MLflow(FileRecorder):
         if self._client is None:
             self._begin()
         now = int(1000 * time.time())
-        metrics = [Metric(name, value, now, row.iteration) for name, value in _columns(row).items()]
+        metrics = [Metric(name, value, now, row.iteration) for name, value in _values(row)]
         self._client.log_batch(self._run, metrics)
 
     def close(self) -> None:
@@ -193,7 +191,7 @@ class Parquet(FileRecorder):
     def record(self, row: Row) -> None:
         if not self._rows:
             self.check()
-        self._rows.append({"iteration": row.iteration, **_columns(row)})
+        self._rows.append(row.columns())
 
     def rewound(self, rows: Sequence[Row], lost: str) -> None:
         self._rows.clear()

@@ -116,7 +116,7 @@ class Settings:
 
     __signature__ = _Signature()
 
-    def __new__(cls, *args: Any, **given: Any) -> Self:
+    def __new__(cls, *args: object, **given: object) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
         known = getattr(cls, "__dataclass_fields__", given)
         if not given.keys() <= known.keys():
@@ -160,9 +160,9 @@ def without_effect(name: str, why: str) -> str:
     return f"{name} has no effect here, leave it out: {why}"
 
 
-def values(entry: Any) -> dict[str, Any]:
+def values(entry: object) -> dict[str, Any]:
     """The settings in a dataclass as YAML can hold them."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name in settings(type(entry)):
         value = getattr(entry, name)
         found[name] = value

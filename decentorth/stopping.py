@@ -100,7 +100,7 @@ def _takes_two(function: Any) -> bool:
     return True
 
 
-def _rule(other: Any) -> Rule:
+def _rule(other: object) -> Rule:
     """The rule that stands beside ``&`` or ``|``; a TypeError for what is none."""
     if isinstance(other, type) or not callable(other):
         raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {other!r}")
@@ -334,7 +334,7 @@ def rules_of(kind: type[R], rule: Rule | None) -> tuple[R, ...]:
 def as_rule(stopping: None) -> None: ...
 @overload
 def as_rule(stopping: Callable[..., object] | float) -> Rule: ...
-def as_rule(stopping: Any) -> Rule | None:
+def as_rule(stopping: object) -> Rule | None:
     """The rule that is given; a number is a tolerance of the gradient norm.
 
     Raises

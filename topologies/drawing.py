@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
-from topologies.graphs.families import grid, named_graph, torus
+from topologies.graphs.families import Labelled, grid, named_graph, torus
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _STUB = 0.4
 
 
 def draw_graph(
-    graph: nx.Graph[Any],
+    graph: Labelled,
     W: WeightsLike | None = None,
     quantity: ArrayLike | None = None,
     label: str = "",
@@ -64,7 +64,8 @@ def draw_graph(
     colours = None if quantity is None else _shaped("quantity", quantity, (n,))
     matrix = edges if W is None else canonical_weights(W)
     if matrix.shape != edges.shape:
-        raise ValueError(f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the graph {n} agents")
+        sizes = f"it has {matrix.shape[0]} rows, the graph {n} agents"
+        raise ValueError(f"W must have one row per agent of the graph: {sizes}")
     axes = _axes(axes)
     share = min(1.0, 60 / n)
     segments = _segments(graph, edges, places)
@@ -103,7 +104,7 @@ def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickes
 def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, area: float, logarithmic: bool) -> None:
     """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
     constant = colours is None or np.ptp(colours) <= _EQUAL * np.abs(colours).max(initial=0.0)
-    shown: dict[str, Any] = {"color": "0.85"}
+    shown: dict[str, object] = {"color": "0.85"}
     if colours is not None and not constant:
         shown = {"c": colours, "cmap": "viridis", "norm": "log" if logarithmic and colours.min() > 0.0 else None}
     agents = axes.scatter(places[:, 0], places[:, 1], s=area, edgecolors="black", linewidths=0.6, zorder=2, **shown)
@@ -236,7 +237,7 @@ def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
     return array
 
 
-def _axes(axes: Any) -> Any:
+def _axes(axes: object) -> object:
     """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes

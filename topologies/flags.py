@@ -176,7 +176,7 @@ def facts(setting: Setting) -> Iterator[str]:
         yield f"[default:\xa0{_listed(setting.default)}]"  # not divided between two lines
 
 
-def _listed(value: Any) -> str:
+def _listed(value: object) -> str:
     """A default as it is given."""
     if isinstance(value, tuple | list):
         return ",".join(map(_listed, value))

@@ -1,17 +1,19 @@
-"""networkx, loaded when first used: many commands build their graphs from arrays and start without it."""
+"""Packages that are loaded when first used: many commands build their graphs from arrays and start without them."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 
-class _Networkx:
-    """The names of networkx."""
+class _Later:
+    """The names of a package."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
 
     def __getattr__(self, name: str) -> Any:
-        import networkx
-
-        return getattr(networkx, name)
+        return getattr(import_module(self._package), name)
 
 
-nx = _Networkx()
+nx, sparse = _Later("networkx"), _Later("scipy.sparse")

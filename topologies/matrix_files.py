@@ -28,6 +28,8 @@ from topologies.memory import require
 
 if TYPE_CHECKING:
     from scipy import sparse
+else:
+    from topologies.later import sparse
 
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
@@ -43,6 +45,7 @@ EMPTY_ROWS = 10**7
 _ENDS = 2**16
 _MARKET_HEADER = 2**20
 _LARGEST_SIDE = 2**53
+_PARTS = "save its real and imaginary parts as separate columns"
 _PLAIN = {
     "allow_pickle": "it holds Python objects, and nothing is unpickled here: save it as numbers",
     "Python objects in dtype": "it holds Python objects, and nothing is unpickled here: save it as numbers",
@@ -63,7 +66,8 @@ def regular_size(path: Path) -> int:
     """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
+        repair = "write its content into a file first"
+        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: {repair}")
     return status.st_size
 
 
@@ -110,7 +114,7 @@ def require_unpacked(unpacked: int, packed: int) -> None:
 def require_real(dtype: np.dtype[Any], what: str) -> None:
     """Raise TypeError unless ``dtype`` is a type of real numbers (booleans count as 0 and 1)."""
     if dtype.kind == "c":
-        raise TypeError(f"{what} is complex ({dtype}), but must be real: save its real and imaginary parts as separate columns")
+        raise TypeError(f"{what} is complex ({dtype}), but must be real: {_PARTS}")
     if dtype.kind not in "biuf":
         raise TypeError(f"{what} is not numeric (dtype {dtype}): save it as floating-point numbers or integers")
 
@@ -127,8 +131,6 @@ def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
 
 def checked(found: Any, what: str) -> Stored:
     """The matrix ``found``, with real numbers and not empty; a sparse one in COO format, float64, entries in their order."""
-    from scipy import sparse
-
     require_real(found.dtype, what)
     rows, _ = require_matrix(found.shape, what)
     if isinstance(found, np.ndarray):
@@ -178,8 +180,6 @@ def is_sparse(keys: list[str]) -> bool:
 
 def load_sparse(path: Path) -> Any:
     """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats, with its indices checked."""
-    from scipy import sparse
-
     found: Any = sparse.load_npz(path)
     if found.format in ("csr", "csc", "bsr"):
         found.check_format(full_check=True)
@@ -240,7 +240,7 @@ def _market_header(start: bytes, size: int) -> Market:
     lines = re.split("\r\n?|\n", start.decode("latin-1"))
     banner = " ".join(lines[0].lower().split())
     if " complex " in banner:
-        raise ValueError("it is complex, but must be real: save its real and imaginary parts as separate columns")
+        raise ValueError(f"it is complex, but must be real: {_PARTS}")
     known = _BANNER.match(banner)
     if known is None:
         raise ValueError("its first line, the banner, must be like '%%MatrixMarket matrix coordinate real general'")
@@ -257,7 +257,8 @@ def _market_header(start: bytes, size: int) -> Market:
     header = Market((m, d), entries, bool(pattern), symmetry, at + 1)
     promised = math.prod(header.stored)
     if 2 * promised - 1 > size:
-        raise ValueError(f"it is truncated: line {at + 1} promises {promised} numbers, too many for its size")
+        why = f"line {at + 1} promises {promised} numbers, too many for its size"
+        raise ValueError(f"it is truncated: {why}")
     return header
 
 
@@ -266,7 +267,7 @@ def market_matrix(path: Path) -> Stored:
 
     NumPy reads the numbers: SciPy's reader takes 1.5abc for 1.5, column 1.5 for column 1, and crashes on a zero byte.
     """
-    source: Any = os.path.abspath(path)
+    source: object = os.path.abspath(path)
     with reading(path, " as a Matrix Market file"):
         if path.name.lower().endswith(".gz"):
             source = _unpacked(path)
@@ -298,8 +299,6 @@ def _market_numbers(source: Any, header: Market) -> NDArray[np.float64]:
 
 def _coordinates(header: Market, table: NDArray[np.float64]) -> sparse.coo_array[Any, tuple[int, int]]:
     """A sparse matrix from its lines of row, column and value."""
-    from scipy import sparse
-
     places = table[:, :2]
     wrong = ~((places >= 1) & (places <= header.shape) & (places == np.floor(places))).all(axis=1)
     if wrong.any():
@@ -311,7 +310,8 @@ def _coordinates(header: Market, table: NDArray[np.float64]) -> sparse.coo_array
     if header.symmetry != "general":
         off = i != j
         sign = -1.0 if header.symmetry == "skew-symmetric" else 1.0
-        i, j, data = np.concatenate([i, j[off]]), np.concatenate([j, i[off]]), np.concatenate([data, sign * data[off]])
+        i, j = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
+        data = np.concatenate([data, sign * data[off]])
     return sparse.coo_array((data, (i, j)), shape=header.shape)
 
 

@@ -67,7 +67,8 @@ def diameter(graph: nx.Graph[int] | Adjacency) -> int:
     """The largest distance between two agents, in edges; O(n * edges). Errors as `check_graph`."""
     edges = adjacency(graph)
     n = edges.shape[0]
-    return int(max(distances(edges, np.arange(first, min(first + _SOURCES, n))).max() for first in range(0, n, _SOURCES)))
+    blocks = [np.arange(first, min(first + _SOURCES, n)) for first in range(0, n, _SOURCES)]
+    return int(max(distances(edges, block).max() for block in blocks))
 
 
 def kemeny_constant(W: WeightsLike) -> float:

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+if sys.platform != "win32":
+    import resource
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -73,8 +76,6 @@ def _of_host() -> int | None:
 def _of_process() -> int | None:
     """The bytes that the limit of this process's address space leaves (``ulimit -v``); None without a limit."""
     if sys.platform != "win32":
-        import resource
-
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit != resource.RLIM_INFINITY:
             return max(limit - 1024 * _fields("/proc/self/status").get("VmSize", 0), 0)

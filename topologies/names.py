@@ -65,7 +65,8 @@ def digraph_from_name(specification: str, n_agents: int | None = None, seed: int
     Arguments and errors as `graph_from_name`.
     """
     if not is_digraph_name(specification):
-        raise ValueError(f"{specification!r} is no directed graph: take {', '.join(sorted(DIGRAPHS))} or {_DIGRAPH}:PATH")
+        repair = f"take {', '.join(sorted(DIGRAPHS))} or {_DIGRAPH}:PATH"
+        raise ValueError(f"{specification!r} is no directed graph: {repair}")
     graph: nx.DiGraph[int] = _call(specification, n_agents, seed)()
     _check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
@@ -138,7 +139,8 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
             raise ValueError(f"largest_component must be true or false, got {kept!r}")
         if not path:
             kind = _DIGRAPH if is_digraph_name(specification) else _FILE
-            raise ValueError(f"{specification!r} names no file: write {kind}:PATH, as {kind}:my/graph.txt")
+            repair = f"write {kind}:PATH, as {kind}:my/graph.txt"
+            raise ValueError(f"{specification!r} names no file: {repair}")
         if is_digraph_name(specification):
             if option:
                 raise ValueError(f"largest_component is for undirected graphs, not for {_DIGRAPH}:PATH: leave it out")
@@ -153,7 +155,8 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
     if first not in values:
         if n_agents is None:
             example = f"{name}:4x5" if sides else f"{name}:10"
-            raise ValueError(f"{specification!r} leaves the number of agents open: write {example!r}, or give n_agents in Python")
+            repair = f"write {example!r}, or give n_agents in Python"
+            raise ValueError(f"{specification!r} leaves the number of agents open: {repair}")
         values[first] = _most_square(name, operator.index(n_agents)) if sides else n_agents
     leading = values.pop(first)
     sizes = leading if sides else (leading,)
@@ -177,7 +180,8 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
 
 def _check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
+        repair = "leave one of the two out"
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; {repair}")
 
 
 def _is_file(specification: str) -> bool:

@@ -75,7 +75,7 @@ def values(where: str, name: str, hints: Hints, text: str) -> dict[str, Any]:
     return found
 
 
-def built(where: str, name: str, entry: type[T], given: Mapping[str, Any]) -> T:
+def built(where: str, name: str, entry: type[T], given: Mapping[str, object]) -> T:
     """A dataclass of what is given."""
     for field in fields(entry):  # type: ignore[arg-type]  # a dataclass
         if field.name not in given and field.init and field.default is MISSING and field.default_factory is MISSING:
@@ -105,7 +105,7 @@ def shown(name: str, item: Any, defaults: bool = False) -> str:
     return f"{name}:{','.join(given)}".rstrip(":")
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """A value as it is written."""
     if isinstance(value, bool | None):
         return str(value).lower()

@@ -35,7 +35,7 @@ _PYTHON = (int, float, str, bool, type(None))
 """Types whose values are no NumPy scalars."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
     if hasattr(value, "item") and not hasattr(value, "__len__"):
         return value.item()
@@ -140,7 +140,7 @@ class Hint(NamedTuple):
 
 
 @cache
-def hint(annotation: Any) -> Hint:
+def hint(annotation: object) -> Hint:
     """The parts of an annotation."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -197,7 +197,7 @@ def _known(one: Hint) -> tuple[Kind, ...]:
     return tuple(kind for kind in one.kinds if kind.values is not object) or one.kinds
 
 
-def read(annotation: Any, value: Any, written: bool = False) -> Any:
+def read(annotation: object, value: object, written: bool = False) -> Any:
     """The value, of the annotated type; a `Form` is for the field that the value is given to.
 
     Raises
@@ -239,7 +239,7 @@ def read(annotation: Any, value: Any, written: bool = False) -> Any:
     raise _refusal(one, given)
 
 
-def check(name: str, annotation: Any, value: Any, written: bool = False) -> Any:
+def check(name: str, annotation: object, value: object, written: bool = False) -> Any:
     """The value that `read` gives; the message of its ValueError or TypeError begins with ``name``."""
     try:
         return read(annotation, value, written)
@@ -247,7 +247,7 @@ def check(name: str, annotation: Any, value: Any, written: bool = False) -> Any:
         raise type(error)(f"{name} {error}") from None
 
 
-def _refusal(one: Hint, value: Any) -> ValueError | TypeError:
+def _refusal(one: Hint, value: object) -> ValueError | TypeError:
     """The error about a value of no type of an annotation."""
     choices = [str(word) for word in one.choices]
     others = [_in_words(kind) for kind in _known(one)]
@@ -266,7 +266,7 @@ def _in_words(kind: Kind) -> str:
     return kind.words
 
 
-def _made(one: Hint, value: Any) -> Any:
+def _made(one: Hint, value: object) -> object:
     """The number, word or list that is written; the value itself where it is none."""
     if isinstance(value, Mapping):
         raise ValueError("must be one value, got a mapping; settings are flat keys at the top of the file")
@@ -326,9 +326,9 @@ def _number(text: str, one: Hint) -> float | None:
     return None
 
 
-def _items(sequence: Any, given: Any) -> Any:
+def _items(sequence: Any, given: Any) -> object:
     """A list or tuple of values; text is cut at its commas."""
-    items: list[Any] = []
+    items: list[object] = []
     for value in given:
         if isinstance(value, str):
             items += value.split(",")
@@ -351,7 +351,7 @@ class Setting(NamedTuple):
     help: str
 
 
-def _declared(entry: type[Any]) -> Mapping[str, Any]:
+def _declared(entry: type[Any]) -> Mapping[str, object]:
     """The annotation of each field of a dataclass that may be set."""
     hints = get_type_hints(entry, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(entry) if field.init}

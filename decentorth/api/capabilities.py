@@ -27,7 +27,7 @@ LANDS = {Landing, protocols.ProductLanding}
 """The capabilities of sets that points approach."""
 
 
-def lacking(problem: Problem[Any], declared: Declared) -> tuple[object, type] | None:
+def lacking(problem: Problem[object], declared: Declared) -> tuple[object, type] | None:
     """The problem or its set with the first capability that it lacks; None if it has all that the method declares."""
     for thing, needs in ((problem, declared.requires), (problem.constraint, declared.requires_set)):
         for need in needs:
@@ -36,7 +36,7 @@ def lacking(problem: Problem[Any], declared: Declared) -> tuple[object, type] | 
     return None
 
 
-def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
+def check_capabilities(problem: Problem[object], algorithm: Algorithm[Any, Any]) -> None:
     """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
     method with several agents."""
     name, declared = type(algorithm).__name__, Declared.of(algorithm)
@@ -94,7 +94,7 @@ def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
     return True
 
 
-def check_stopping(problem: Problem[Any], stopping: Rule | None) -> None:
+def check_stopping(problem: Problem[object], stopping: Rule | None) -> None:
     """Raise ValueError for a tolerance of the gradient norm of a problem that is not differentiable."""
     rules = rules_of(GradientNorm, stopping)
     if rules and nonsmooth(problem):
@@ -108,7 +108,7 @@ def _off(problem: Any, x0: Array) -> float:
     return float(problem.constraint.feasibility(x0[None])[0])
 
 
-def check_met(problem: Problem[Any], stopping: Rule | None, start: Array) -> None:
+def check_met(problem: Problem[object], stopping: Rule | None, start: Array) -> None:
     """Raise ValueError for tolerances that the common start meets, whatever the objective."""
     if isinstance(stopping, Rule) and stopping.met_at_start(_off(problem, start)):
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
@@ -118,10 +118,10 @@ def check_met(problem: Problem[Any], stopping: Rule | None, start: Array) -> Non
         )
 
 
-def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array) -> None:
+def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Array) -> None:
     """Raise ValueError for a start from which the method would not come to the set, or not move."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
-    constraint: Any = problem.constraint
+    constraint: object = problem.constraint
     needs, off = {*declared.requires_set}, _off(problem, x0)
     leave_out = "leave x0 out"
     if isinstance(constraint, Projection):
@@ -148,7 +148,7 @@ def check_start(problem: Problem[Any], algorithm: Algorithm[Any, Any], x0: Array
         raise ValueError(f"{stays}: {leave_out.replace('leave x0', 'leave safe or x0')}")
 
 
-def _flat(constraint: Any, x0: Array) -> bool:
+def _flat(constraint: object, x0: Array) -> bool:
     """True if x0 has no projection that small changes leave where it is, as its columns are linearly dependent."""
     if not isinstance(constraint, Projection):
         return False

@@ -110,7 +110,7 @@ def certify(result: Result) -> tuple[Result, Certificate]:
         The columns of x depend on each other, or, on a network that changes or loses messages, no number of rounds reaches
         everybody.
     """
-    problem: Any = result.problem
+    problem: object = result.problem
     if not isinstance(problem, SplitFeatures):
         raise TypeError(f"certify is for agents that hold features, and those of {type(problem).__name__} hold points")
     network: Network = result.network
@@ -142,7 +142,8 @@ def _orthonormal(problem: Any, at: _Answer) -> tuple[Array, Array]:
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(gram))
     except np.linalg.LinAlgError:
-        raise ValueError("the columns of x depend on each other: make more iterations, or smaller steps") from None
+        repair = "make more iterations, or smaller steps"
+        raise ValueError(f"the columns of x depend on each other: {repair}") from None
     turn = inverse.transpose(0, 2, 1)
     return turn, at.image @ turn
 

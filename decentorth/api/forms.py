@@ -68,7 +68,7 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     return W, None
 
 
-def problem(problem: Any) -> Any:
+def problem(problem: object) -> Any:
     """The problem; a TypeError for what is none, such as the name of one or its settings."""
     if not hasattr(problem, "n_agents"):
         raise TypeError(
@@ -78,7 +78,7 @@ def problem(problem: Any) -> Any:
     return problem
 
 
-def callback(function: Any) -> Any:
+def callback(function: object) -> Any:
     """The function of a row, or None; a TypeError for anything else."""
     if function is not None and not callable(function):
         raise TypeError(f"callback must be a function of a row, such as print, got {function!r}")
@@ -94,7 +94,7 @@ def channel(faults: Channel | str | None) -> Channel | None:
     return Channel(faults)
 
 
-def method(algorithm: Any) -> Any:
+def method(algorithm: object) -> Any:
     """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``."""
     if isinstance(algorithm, str):
         return algorithms.read(algorithm)
@@ -111,7 +111,7 @@ def method(algorithm: Any) -> Any:
         raise TypeError(f"{name} needs settings, as in do.{name}(...): {error}") from None
 
 
-def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
+def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
     """``shape``: the starting point of all agents, by default random and feasible; given ones must be finite."""
     if x0 is None:
         drawn: Array = problem.start(seed)

@@ -13,45 +13,22 @@ Asynchronous agents have no common iteration, and need none: theirs stay, on the
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 
-from topologies.words import ranges
-
-from ..network import surviving
-from ..network.collective import AgentCollective
-from ..numerics.random_streams import CounterStreams
+from ..network import Shrinking, surviving
 from ..numerics.threads import one_thread
-from ..protocols import Array, Declared, Index, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
-from ..running.checkpoint import Losses, Resumed, kept
+from ..protocols import Array, Declared, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
+from ..running.checkpoint import Resumed, kept
 from ..running.history import History
 from ..running.options import Options
 from ..running.rank_loss_rewind import Held, Rewind
-
-
-class Loss(NamedTuple):
-    """Ranks and agents that were lost, by their numbers at the start, and the iteration from which the others continued."""
-
-    iteration: int
-    ranks: tuple[int, ...]
-    agents: tuple[int, ...]
-
-    def __str__(self) -> str:
-        """In words."""
-        return f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration {self.iteration}"
-
-
-class LostError(RuntimeError):
-    """Ranks were lost, and the remaining ones cannot continue; ``first`` is True on the first of them."""
-
-    def __init__(self, message: str, first: bool) -> None:
-        super().__init__(message)
-        self.first = first
+from .kinds.plain import Run
+from .losses import Loss, LostError
+from .result import Result
 
 
 def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
@@ -64,7 +41,7 @@ def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Stre
     return state._replace(k=k, gradients=state.gradients + gradients)
 
 
-def survivors(comm: Any, channel: object, spread: bool) -> Any:
+def survivors(comm: object, channel: object, spread: bool) -> Any:
     """The communicator of a run that outlives ranks, of ``comm`` as `network.connect` takes it.
 
     A ValueError if the run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
@@ -80,9 +57,11 @@ def survivors(comm: Any, channel: object, spread: bool) -> Any:
 def check_graph(network: Any) -> None:
     """Raise ValueError for a network that agents cannot leave."""
     if network.sequence is not None:
-        raise ValueError("on_rank_loss shrink is for a W that stays: agents cannot leave a time-varying network")
+        why = "agents cannot leave a time-varying network"
+        raise ValueError(f"on_rank_loss shrink is for a W that stays: {why}")
     if network.directed:
-        raise ValueError("on_rank_loss shrink is for undirected graphs: agents cannot leave a directed network")
+        why = "agents cannot leave a directed network"
+        raise ValueError(f"on_rank_loss shrink is for undirected graphs: {why}")
 
 
 def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
@@ -91,7 +70,8 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
     if not hasattr(problem, "without"):
         raise TypeError(f"{what} needs a problem that agents can leave, but {name} has no method without(lost)")
     if isinstance(problem, SplitFeatures):
-        raise TypeError(f"{what} is not for {name}: features that are lost leave another problem behind")
+        why = "features that are lost leave another problem behind"
+        raise TypeError(f"{what} is not for {name}: {why}")
     if isinstance(problem, LocalProducts):
         raise TypeError(
             f"{what} is not for {name}: its constraint set is the mean of what all agents know, "
@@ -99,7 +79,7 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
         )
 
 
-def continued(run: Any, options: Options, resumed: Resumed | None) -> Any:
+def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
     """Iterate to the end without the ranks that are lost meanwhile; the result of the remaining ones.
 
     The communicator of ``run`` is `network.Shrinking`; recorders learn which rows are taken back. LostError if the agents left
@@ -110,22 +90,23 @@ def continued(run: Any, options: Options, resumed: Resumed | None) -> Any:
     if resumed is not None:
         rewind = _from(resumed, size)
 
-    def rebuilt(run: Any, communicator: Any, rewind: Any) -> tuple[Any, Resumed, Rewind, str]:
+    def rebuilt(run: Run, communicator: Shrinking, rewind: Rewind) -> tuple[Run, Resumed, Rewind, str]:
         left, back = _left(first, communicator, rewind, run.losses, options.folder)
         return left, back, _from(back, rewind.every), str(left.losses[-1])
 
     return _outlived(run, options, resumed, rewind, rebuilt)
 
 
-def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> Any:
+def divided_anew(run: Run, options: Options, resumed: Resumed | None) -> Result:
     """Iterate a run of asynchronous agents to the end, and return its result.
 
     Whenever ranks are lost, the remaining ones divide all agents anew among themselves, and every agent goes on from its own
     checkpoint in the folder.
     """
 
-    def rebuilt(run: Any, communicator: Any, rewind: None) -> tuple[Any, Resumed, None, str]:
-        gone = sorted({*run.network.communicator.alive} - {*communicator.alive})
+    def rebuilt(run: Run, communicator: Shrinking, rewind: None) -> tuple[Run, Resumed, None, str]:
+        before = cast(Shrinking, run.network.communicator)
+        gone = sorted({*before.alive} - {*communicator.alive})
         run = run.again(comm=communicator)
         again = "whose agents begin again from their checkpoints on the other ranks"
         lost = f"rank {', '.join(map(str, gone))}, {again}"
@@ -134,9 +115,9 @@ def divided_anew(run: Any, options: Options, resumed: Resumed | None) -> Any:
     return _outlived(run, options, resumed, None, rebuilt)
 
 
-def _outlived(run: Any, options: Options, resumed: Resumed | None, rewind: Rewind | None, rebuilt: Callable[..., Any]) -> Any:
+def _outlived(run: Run, options: Options, resumed: Resumed | None, rewind: Rewind | None, rebuilt: Callable[..., Any]) -> Result:
     """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks that are left after a loss."""
-    communicator: Any = run.network.communicator
+    communicator = cast(Shrinking, run.network.communicator)
     while True:
         try:
             if communicator is not run.network.communicator:
@@ -151,56 +132,11 @@ def _outlived(run: Any, options: Options, resumed: Resumed | None, rewind: Rewin
                 raise error
 
 
-def _tell(communicator: Any, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
+def _tell(communicator: Shrinking, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
     """Tell the recorders on rank 0 of the rows that are left."""
     for recorder in recorders:
         if communicator.rank == 0 and isinstance(recorder, Rewound) and resumed is not None:
             recorder.rewound(resumed.history.rows, lost)
-
-
-def without(run: Any, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Any:
-    """The run of the agents that are left when those in ``lost`` have left for good; ``run`` itself stays as it is.
-
-    Parameters
-    ----------
-    comm, ranks
-        The processes that are left, and which of the run's each of them is.
-
-    Raises
-    ------
-    ValueError
-        The remaining agents are not connected, or a rank has none of them.
-    """
-    left = copy.copy(run)
-    left.__dict__.pop("identity", None)
-    own = np.arange(run.network.n_agents)[run.network.agents]
-    left.network = run.network.without(lost, comm, ranks)
-    left.collective = AgentCollective(left.network.communicator, left.network.bounds)
-    left._watch(math.inf)
-    left.streams = CounterStreams(run.arguments.seed, own[~np.isin(own, lost)])
-    left.numbers = np.delete(run.numbers, lost)
-    left.decide()
-    with one_thread():
-        left.problem = run.problem.without(lost)
-        left.problem.prepare(left.collective)
-    left.algorithm = Declared.of(left.algorithm).suited(left.problem)
-    return left
-
-
-def after(run: Any, losses: Losses) -> Any:
-    """The run of the agents that are left after losses, on the same processes; ``run`` itself without any.
-
-    Raises ValueError for unknown agent numbers, and as `without` does.
-    """
-    if not losses:
-        return run
-    lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
-    if lost[0] < 0 or lost[-1] >= run.network.n_agents:
-        known = f"there are only {run.network.n_agents} agents"
-        raise ValueError(f"agents {ranges(lost)} were lost on the way, but {known}")
-    left = run.without(lost, run.network.communicator, range(run.network.communicator.size))
-    left.losses = tuple(Loss(*loss) for loss in losses)
-    return left
 
 
 def _from(resumed: Resumed, every: int) -> Rewind:
@@ -210,7 +146,7 @@ def _from(resumed: Resumed, every: int) -> Rewind:
     return Rewind(every, held, resumed.history)
 
 
-def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Any, Resumed]:
+def _left(first: Run, communicator: Shrinking, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Run, Resumed]:
     """The run of the remaining ranks of the ``first``, and its state at the last iteration of which all have a copy."""
     back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
     held = rewind.at(back)

@@ -22,7 +22,7 @@ from ..records.files import save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
-from .rank_loss import Loss
+from .losses import Loss
 from .sent import Sent, sent
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ class FinishedRun(Shown):
         return curve(self.history["iteration"], self.history[name], name)
 
     def __repr__(self) -> str:
-        return "\n".join([type(self).__name__, *(f"  {name:<14} {value}" for name, value in self._facts().items())])
+        facts = [f"  {name:<14} {value}" for name, value in self._facts().items()]
+        return "\n".join([type(self).__name__, *facts])
 
     def plot(self, **options: Any) -> Figure:
         """A figure of the history; needs matplotlib.
@@ -145,9 +146,10 @@ class FinishedRun(Shown):
         if self.x.ndim == 3:
             sides = ("row", "column")
         gaps = (self.x - self.x.mean(axis=0)).reshape(len(self.x), -1)
+        distances = np.linalg.norm(gaps, axis=1)
         columns = {name: ("iteration", column) for name, column in self.history.items() if name != "iteration"}
         return xarray.Dataset(
-            {**columns, "x": (("agent", *sides), self.x), "distance_from_mean": ("agent", np.linalg.norm(gaps, axis=1))},
+            {**columns, "x": (("agent", *sides), self.x), "distance_from_mean": ("agent", distances)},
             {"iteration": self.history["iteration"], "agent": agents[self._own]},
             {"status": self.status, "message": self.message},
         )
@@ -331,7 +333,7 @@ class Result(FinishedRun):
             "converged": self.converged,
             "message": self.message,
             "iterations": self.row.iteration,
-            **{name: getattr(self.row, name) for name in COUNTS[1:]},
+            **{name: self.row[name] for name in COUNTS[1:]},
             "seconds": dict(self.seconds),
             "metrics": dict(self.row.values),
             "iterates_sha256": self.collective.sha256(self.x),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import socket
-from typing import Any
 
 from topologies import memory
 
@@ -19,7 +18,7 @@ POINT_ARRAYS = 3
 """The arrays of all points that any method holds at least: points, gradients and their mixtures."""
 
 
-def check_data(problem: Any, communicator: Communicator) -> None:
+def check_data(problem: object, communicator: Communicator) -> None:
     """Raise MemoryError on every rank where the data of a deferred problem, of which nothing exists, would not fit."""
     deferred = problem
     if isinstance(problem, Spread):
@@ -32,7 +31,7 @@ def check_data(problem: Any, communicator: Communicator) -> None:
     _check(collective, needed, "the data")
 
 
-def check_points(problem: Problem[Any], collective: AgentCollective, n_local: int) -> None:
+def check_points(problem: Problem[object], collective: AgentCollective, n_local: int) -> None:
     """Raise MemoryError on every rank where the points of the local agents would not fit."""
     needed = POINT_ARRAYS * 8.0 * n_local * math.prod(problem.shape)
     _check(collective, needed, "the agents' points")

@@ -13,6 +13,7 @@ from topologies.flags import function_settings
 from topologies.typed import hint
 
 from .. import registry
+from ..process.printing import BAD_INPUT, complain, say
 from ..settings import Setting, settings
 from .line.config import Command
 from .line.flags import InputError, Parser, spelled
@@ -86,13 +87,12 @@ def install(words: Sequence[str]) -> int:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         return _refused(f"cannot write {path}: {error.strerror}")
-    sys.stdout.write(f"{path}\n")
-    return 0
+    return say(str(path))
 
 
 def _refused(reason: str) -> int:
-    sys.stderr.write(f"decentorth: {reason}\n")
-    return 2
+    complain(f"decentorth: {reason}")
+    return BAD_INPUT
 
 
 def answer(commands: Iterable[str], load: Load) -> int:

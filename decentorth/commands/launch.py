@@ -12,10 +12,9 @@ from typing import Literal
 
 from topologies.flags import unknown
 
-from ..process.printing import say
 from ..settings import Count, Seconds
-from .line.flags import HELP, InputError, call, function_help
-from .line.shell import alone
+from .line.flags import InputError
+from .line.shell import of_function
 
 SCRIPTS = {"slurm": "slurm.sbatch", "hosts": "hosts.sh", "local": "local.sh"}
 PLACES = Path(__file__).parents[1] / "launch", Path(__file__).parents[2] / "launch"
@@ -24,14 +23,8 @@ PLACES = Path(__file__).parents[1] / "launch", Path(__file__).parents[2] / "laun
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Print the script that the arguments name, by default those of this process, and return the exit code."""
-
-    def work(words: list[str]) -> int:
-        if HELP & set(words):
-            summary = str(launch.__doc__).partition("\n")[0]
-            return say(function_help(launch, "decentorth launch slurm|hosts|local", summary))
-        return say(call(launch, words, "say which script, as in: decentorth launch slurm > job.sbatch"))
-
-    return alone(tokens, work, name="decentorth launch")
+    usage, missing = "decentorth launch slurm|hosts|local", "say which script, as in: decentorth launch slurm > job.sbatch"
+    return of_function(tokens, launch, usage, missing=missing)
 
 
 def launch(

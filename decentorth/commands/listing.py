@@ -12,6 +12,7 @@ from textwrap import TextWrapper
 from topologies.flags import HELP, unknown
 
 from .. import registry
+from ..process.printing import BAD_INPUT, complain, say
 
 _COLUMN = 24
 
@@ -25,8 +26,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
         tokens = sys.argv[1:]
     if not tokens or HELP & set(tokens):
         usage = f"Usage: decentorth list {'|'.join(KINDS)}"
-        sys.stdout.write(f"{usage}\n\nPrint the names of a kind, each with a sentence.\n")
-        return 0
+        return say(f"{usage}\n\nPrint the names of a kind, each with a sentence.")
     kind, *more = tokens
     kind = kind.lower()
     if kind not in KINDS:
@@ -36,14 +36,13 @@ def main(tokens: Sequence[str] | None = None) -> int:
     width = max(60, min(get_terminal_size().columns, 120))
     wrapper = TextWrapper(width, break_on_hyphens=False, break_long_words=False)
     wrapper.subsequent_indent = " " * _COLUMN
-    for name, entry in sorted(KINDS[kind]().items()):
-        sys.stdout.write(wrapper.fill(f"{name:<{_COLUMN}}{sentence(entry)}") + "\n")
-    return 0
+    entries = sorted(KINDS[kind]().items())
+    return say("\n".join([wrapper.fill(f"{name:<{_COLUMN}}{sentence(entry)}") for name, entry in entries]))
 
 
 def _refused(reason: object) -> int:
-    sys.stderr.write(f"decentorth list: {reason} (kinds: {', '.join(KINDS)})\n")
-    return 2
+    complain(f"decentorth list: {reason} (kinds: {', '.join(KINDS)})")
+    return BAD_INPUT
 
 
 def sentence(entry: object) -> str:

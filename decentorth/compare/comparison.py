@@ -115,7 +115,7 @@ class Comparison:
                 columns = {name: self.column(entry, seed, name) for name in self.quantities}
                 for tolerance in self.rules.tolerances:
                     row = self.rules.reached(trace.history, tolerance)
-                    found: dict[str, Any] = {"algorithm": entry.label, "seed": seed}
+                    found: dict[str, object] = {"algorithm": entry.label, "seed": seed}
                     found |= {"tolerance": tolerance, "reached": int(row is not None)}
                     found |= {"status": trace.status, **dict.fromkeys((*columns, *_METRICS))}
                     at = -1

@@ -110,7 +110,7 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
     if metric == "objective":  # of any sign
         panel.set_yscale("linear")
         least = -math.inf
-    ranges: list[tuple[Curve, Any]] = []
+    ranges: list[tuple[Curve, object]] = []
     for place, entry in enumerate(comparison.entries):
         if metric in entry.traces[0].history:
             found = curve(comparison, entry, metric, against)

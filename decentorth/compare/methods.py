@@ -18,14 +18,14 @@ from .. import registry
 from ..protocols import Declared, SplitFeatures
 
 
-def has_step(algorithm: Any) -> bool:
+def has_step(algorithm: object) -> bool:
     """True where a method has a step size that can be set."""
     return Declared.of(algorithm).step_size is not None
 
 
 def with_step(algorithm: Any, step: float) -> Any:
     """The method with another step size; a schedule with another initial one."""
-    made: Any = step
+    made: object = step
     if is_dataclass(algorithm.step_size):
         made = replace(algorithm.step_size, initial=step)  # type: ignore[type-var]
     return replace(algorithm, step_size=made)
@@ -57,12 +57,12 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     return _comparable(dict(found))
 
 
-def called(algorithm: Any) -> str:
+def called(algorithm: object) -> str:
     """The name of an algorithm with the settings that are not its defaults."""
     return text.shown(type(algorithm).__name__.lower(), algorithm)
 
 
-def _comparable(found: dict[str, Any]) -> dict[str, Any]:
+def _comparable(found: dict[str, Any]) -> dict[str, object]:
     """The methods, after a check that they go in common iterations and that agents hold samples."""
     for label, algorithm in found.items():
         reason = ""
@@ -75,7 +75,7 @@ def _comparable(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _method(specification: str) -> tuple[str, Any]:
+def _method(specification: str) -> tuple[str, object]:
     word, colon, written = specification.partition(":")
     try:
         algorithm = registry.algorithms.read(specification)

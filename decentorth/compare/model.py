@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from topologies import text
 from topologies.flags import InputError
 from topologies.typed import declared
 
 from ..protocols import Array
+from ..running.history import Columns
 from ..settings import NotNegative, Positive, Settings
 
 
@@ -78,7 +76,7 @@ NETWORKS: Mapping[str, NetworkModel] = {
 """Orders of magnitude, not measurements: one way, TCP between processes; 25 Gbit/s, 1 Gbit/s, 100, 50 and 10 Mbit/s."""
 
 
-def wall_time(model: NetworkModel, agents: int, history: Mapping[str, NDArray[Any]]) -> Array:
+def wall_time(model: NetworkModel, agents: int, history: Columns) -> Array:
     """The modelled seconds at each row of a run's history.
 
     Parameters

@@ -78,7 +78,7 @@ class ComparisonPlan:
             known = " or ".join(name for name in _NEEDS if name in self.columns)
             raise ValueError(f"metric: {rules.metric} needs {_NEEDS[rules.metric]}; take {known}")
 
-    def _job(self, label: str, algorithm: Any, seed: int) -> Job:
+    def _job(self, label: str, algorithm: object, seed: int) -> Job:
         return Job(label, algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)
 
     @property
@@ -142,14 +142,14 @@ class ComparisonPlan:
 
 def compare(
     problem: Callable[[int], Any],
-    algorithms: str | Sequence[Any] | Mapping[str, Any],
-    W: Any,
+    algorithms: str | Sequence[object] | Mapping[str, object],
+    W: object,
     rules: Rules | None = None,
     *,
     networks: Networks = "lan",
     workers: int = 1,
-    comm: Any = None,
-    placement: Any = "even",
+    comm: object = None,
+    placement: object = "even",
 ) -> Comparison:
     """Run methods on the same problems, starts and networks, and count each method's costs to each tolerance.
 

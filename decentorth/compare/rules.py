@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..protocols import StoppingRule
+from ..running.history import Columns
 from ..settings import Count, Finite, Positive, Probability, Range, Seconds, Seed, Settings, check
 from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
@@ -124,7 +124,7 @@ class Rules(Settings):
             rule |= Time(self.time_limit)
         return rule
 
-    def reached(self, history: Mapping[str, NDArray[Any]], tolerance: float) -> int | None:
+    def reached(self, history: Columns, tolerance: float) -> int | None:
         """The first row of a history that is within a tolerance."""
         within = history[self.metric] <= tolerance
         if self.consensus_factor is not None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ..records.figures import save as save_figure
 from ..records.files import csv_text, replacing
@@ -116,7 +116,7 @@ def _csv(comparison: Comparison) -> str:
 _FORMS = {"markdown": _markdown, "latex": _latex, "csv": _csv}
 
 
-def _tuning(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def _tuning(comparison: Comparison) -> Iterator[dict[str, object]]:
     """A row for each step that was tried, seed and tolerance."""
     rules = comparison.rules
     for entry in comparison.entries:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._version import __version__
 from ..api import Options, Run, set_up
+from ..network.transport.communicator import Communicator
 from ..records.files import replacing
 from ..records.progress import Steps
 from ..running.checkpoint import limited
-from ..running.history import COUNTS
+from ..running.history import COUNTS, Columns
 from ..settings import values
 from .methods import has_step
 from .rules import Rules
@@ -47,7 +47,7 @@ class Job:
             words += f" step {self.algorithm.step_size}"
         return words
 
-    def run(self, comm: Any) -> Run:
+    def run(self, comm: object) -> Run:
         """The run, built and checked."""
         problem = self.problem(self.seed)
         given: dict[str, Any] = {"seed": self.seed, "comm": comm, "placement": self.placement}
@@ -58,7 +58,7 @@ class Job:
 class Trace:
     """The kept results of a run: the columns of its history, its first steps, and its ending."""
 
-    history: Mapping[str, NDArray[Any]]
+    history: Columns
     status: str
     message: str
     steps: Mapping[str, list[float]]
@@ -75,7 +75,7 @@ def fingerprint(run: Run) -> str:
     return hashlib.sha256(run.network.digest() + f"{start}{data}".encode()).hexdigest()
 
 
-def make(job: Job, comm: Any = "serial") -> Trace:
+def make(job: Job, comm: object = "serial") -> Trace:
     """Make the run; called by every rank of ``comm``."""
     run, rules = job.run(comm), job.rules
     digest = fingerprint(run)
@@ -97,7 +97,7 @@ class Store:
     ``about`` has the settings on which all runs depend: the problem and the network.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, Any], communicator: Any) -> None:
+    def __init__(self, folder: Path, about: Mapping[str, object], communicator: Communicator) -> None:
         self.folder = folder
         self.communicator = communicator
         self._about = {**about, "version": __version__, "files": _stamps(about.values())}
@@ -148,7 +148,7 @@ class Store:
                 file.write(json.dumps({**asdict(trace), "history": columns}).encode())
 
 
-def _stamps(named: Iterable[Any]) -> list[Any]:
+def _stamps(named: Iterable[object]) -> list[Any]:
     """Size and time of every file that is named, so that runs on changed files are made again."""
     paths = [Path(one) for one in named if isinstance(one, str)]
     files = [(path, path.stat()) for path in paths if path.is_file()]

@@ -48,7 +48,7 @@ def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: 
     return tuple({**grid, 1.0: own}.values())
 
 
-def _first_step(label: str, algorithm: Any, start: Result) -> float:
+def _first_step(label: str, algorithm: object, start: Result) -> float:
     """The step that a method starts with: as given, or the mean of its agents' automatic ones."""
     declared = Declared.of(algorithm)
     if isinstance(declared.first_step, int | float):

@@ -26,7 +26,7 @@ def say(text: str, speaks: bool = True) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _discard(sys.stdout)
+        discard(sys.stdout)
         complain(f"decentorth: cannot write to standard output ({error.strerror}); nothing more is printed")
         return FAULT
     return 0
@@ -40,9 +40,9 @@ def complain(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
-        _discard(sys.stderr)
+        discard(sys.stderr)
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
     """Discard the stream's buffer and everything written to it from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

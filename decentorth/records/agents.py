@@ -34,7 +34,7 @@ def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
     return norms(x.swapaxes(-1, -2) @ x - np.eye(x.shape[-1]))
 
 
-def weights_graph(W: Any) -> nx.Graph[int]:
+def weights_graph(W: object) -> nx.Graph[int]:
     """The graph of the entries of W, ``(n, n)``, off its diagonal, without directions."""
     graph: nx.Graph[int] = nx.from_scipy_sparse_array(W, edge_attribute="entry")
     graph.remove_edges_from([*nx.selfloop_edges(graph)])

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from topologies.flags import InputError, unknown
 
+from ..running.history import Columns
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HistoryColumns = Mapping[str, NDArray[Any]]
 Against = Literal["iterations", "rounds", "bytes", "seconds"]
 Scale = Literal["linear", "log"]
 Width = Literal["column", "page"]
@@ -158,7 +159,7 @@ def say_empty(axes: Axes) -> None:
 
 @style()
 def plot_histories(
-    histories: Mapping[str, HistoryColumns],
+    histories: Mapping[str, Columns],
     *,
     against: Against = "iterations",
     metrics: Sequence[str] | None = None,
@@ -221,7 +222,7 @@ def plot_histories(
     return figure
 
 
-def _shown(histories: Mapping[str, HistoryColumns], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
+def _shown(histories: Mapping[str, Columns], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
     """The metrics of each panel: those that are asked for, or those of Figure 1, or the objective."""
     if not histories:
         raise InputError("nothing to plot: give the folder of at least one run")
@@ -233,7 +234,7 @@ def _shown(histories: Mapping[str, HistoryColumns], metrics: Sequence[str] | Non
     return [panel for panel in found if panel] or [("objective",)]
 
 
-def _draw(axes: Axes, histories: Mapping[str, HistoryColumns], column: str, names: Sequence[str]) -> None:
+def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequence[str]) -> None:
     """Draw the metrics of a panel: the first thick, with markers if there are several runs, and the second thin."""
     from matplotlib.lines import Line2D
 

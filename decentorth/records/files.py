@@ -131,9 +131,9 @@ def _header(metrics: Sequence[str]) -> str:
 
 
 def _line(row: Row) -> str:
-    counts = [str(int(getattr(row, name))) for name in COUNTS]
-    numbers = [repr(float(value)) for value in (row.seconds, *row.values.values())]
-    return ",".join(counts + numbers)
+    columns = row.columns()
+    counts = [str(int(columns.pop(name))) for name in COUNTS]
+    return ",".join([*counts, *[repr(float(value)) for value in columns.values()]])
 
 
 def refuse_file(path: Path, mark: bytes, what: str) -> None:
@@ -271,7 +271,7 @@ class RunFolder:
             source = source / HISTORY
         return HistoryWriter(self.path / HISTORY, earlier, source)
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
+    def write_summary(self, summary: Mapping[str, object]) -> None:
         """Write ``summary.json``."""
         self._write_text(SUMMARY, json.dumps(_plain(summary), indent=2, allow_nan=False) + "\n")
 
@@ -379,12 +379,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             part.unlink(missing_ok=True)
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """A value of a CSV file: a float with all its digits, nothing for None and NaN."""
     return "" if value is None or value != value else str(value)
 
 
-def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+def csv_text(rows: Iterable[Mapping[str, object]], columns: Sequence[str] | None = None) -> str:
     """Rows as CSV; the columns are by default those of the first row."""
     rows = list(rows)
     columns = list(columns or rows[0])
@@ -395,7 +395,7 @@ def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = 
     return file.getvalue()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The value as JSON can hold it: null where a number is not finite."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

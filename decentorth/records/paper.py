@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib.style
 
 from topologies.pictures import Picture
@@ -15,7 +13,7 @@ STYLE = "decentorth.paper"
 class PaperFigure(Picture):
     """A figure that is saved in the package's style."""
 
-    def savefig(self, fname: Any, **given: Any) -> None:
+    def savefig(self, fname: object, **given: object) -> None:
         """Save as `matplotlib.figure.Figure.savefig` does."""
         with matplotlib.style.context(STYLE):
             super().savefig(fname, **given)

@@ -61,7 +61,7 @@ class Steps:
 
     columns: tuple[str, ...] = ()
 
-    def __init__(self, algorithm: Any, tell: bool, ranges: dict[str, list[float]] | None = None) -> None:
+    def __init__(self, algorithm: object, tell: bool, ranges: dict[str, list[float]] | None = None) -> None:
         self.algorithm = algorithm
         self.tell = tell
         self.ranges = ranges

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics.devices import is_on_device, on_host
-from ..protocols import Array, Declared, Landing, Projection, Row, Smooth, SplitFeatures, Stop
+from ..protocols import Array, Declared, Landing, Observed, Projection, Row, Smooth, SplitFeatures, Stop
 from ..stopping import Rule
 from .checkpoint import Snapshot
 from .history import History
@@ -35,7 +35,7 @@ _SETTLED = 1e-3
 """The share of the first gradient norm below which square points are near a critical one; also a clear change of the objective."""
 
 
-def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Any, row: Row, history: History) -> Stop:
+def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Observed, row: Row, history: History) -> Stop:
     """The end, with the tolerances that were missed, and what else keeps its points from being an answer."""
     if stop.status in ("diverged", "left_safe_region", "unbounded"):
         return stop
@@ -53,7 +53,7 @@ def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Any, row: Row,
     return stop._replace(message="; ".join(filter(None, found)))
 
 
-def warn_of_objective(parts: Parts, state: Any, values: Mapping[str, float], before: Row | None) -> None:
+def warn_of_objective(parts: Parts, state: Observed, values: Mapping[str, float], before: Row | None) -> None:
     """Warn where the objective is no longer finite: it may be undefined there, or its function be wrong."""
     objective = values.get("objective", 0.0)
     earlier = 0.0 if before is None else before.values["objective"]
@@ -65,13 +65,13 @@ def warn_of_objective(parts: Parts, state: Any, values: Mapping[str, float], bef
         log.warning("the objective%s is not finite %s, and the run goes on", whose, found)
 
 
-def _whose(parts: Parts, state: Any) -> str:
+def _whose(parts: Parts, state: Observed) -> str:
     """The words for the first agent whose objective is not finite; empty if only their sum is not."""
     agent = parts.runaway(parts.problem.value(state.x), np.finfo(np.float64).max)
     return "" if agent is None else f" of agent {agent}"
 
 
-def _still(parts: Parts, state: Any, history: History) -> str | None:
+def _still(parts: Parts, state: Observed, history: History) -> str | None:
     """The reason why points have not moved from the start, or not since an iteration long before the end."""
     rows = history.rows
     first, last = rows[0], rows[-1]
@@ -114,7 +114,7 @@ def _same(row: Row, last: Row) -> bool:
     return all(math.isclose(row.values[name], last.values[name], rel_tol=_STATIONARY) for name in names)
 
 
-def _objective(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
+def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | None:
     """The words about an objective that is not finite, or a hundred times as large as at the start.
 
     An objective near zero at the start has grown if it is also above what a move as long as x0 can change to first order.
@@ -138,7 +138,7 @@ def _objective(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
     return f"the objective has grown {grown}; {advice}"
 
 
-def _component(parts: Parts, state: Any, row: Row, first: Row) -> str | None:
+def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | None:
     """The words about solved square points whose determinant has the wrong sign, which no small step changes.
 
     At a critical x a reflection x (I - 2 v v^T) changes a linear objective by -2 v^T sym(x^T G) v, G its gradient: least for the
@@ -175,7 +175,7 @@ def _sign(point: Array) -> float:
     return float(np.linalg.slogdet(point)[0])
 
 
-def _gone(parts: Parts, state: Any, row: Row, first: Row) -> Stop | None:
+def _gone(parts: Parts, state: Observed, row: Row, first: Row) -> Stop | None:
     """The end of a run whose points have left the constraint set for good."""
     before, far = first.values.get("feasibility", 0.0), row.values.get("feasibility", 0.0)
     if not far > _GONE >= before:
@@ -192,7 +192,7 @@ def _gone(parts: Parts, state: Any, row: Row, first: Row) -> Stop | None:
     return Stop("diverged", False, f"diverged: the points have left the constraint set {seen}; {advice}")
 
 
-def diverged(parts: Parts, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
+def diverged(parts: Parts, agent: int, state: Observed, row: Row, good: Snapshot | None) -> Stop:
     """The end of a run whose point is not finite: its cause, or a smaller step size."""
     cause = None
     if good is not None:
@@ -245,7 +245,7 @@ def _off_set(parts: Parts) -> str | None:
     return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}"
 
 
-def _smaller(parts: Parts, state: Any) -> str:
+def _smaller(parts: Parts, state: Observed) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty."""
     declared, problem = Declared.of(parts.algorithm), parts.problem
     step, penalty = declared.first_step, declared.penalty
@@ -265,7 +265,7 @@ def _smaller(parts: Parts, state: Any) -> str:
     return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
 
 
-def _below(parts: Parts, step: object, state: Any, beside: str) -> str:
+def _below(parts: Parts, step: object, state: Observed, beside: str) -> str:
     """The advice for a step size that was chosen automatically."""
     most, than = math.inf, ""
     if "step_size" in state._fields:

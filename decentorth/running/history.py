@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ..display import Shown
 from ..protocols import Index, Row
 
+Columns = Mapping[str, NDArray[Any]]
+"""The columns of a history by name."""
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The integer columns; ``seconds`` and the metrics are float64."""
 LIMIT = 20_000

@@ -108,7 +108,7 @@ class Agreement:
         self.next, self.wanted = 0, -1
 
     @classmethod
-    def of(cls, stopping: Rule | None, problem: Problem[Any], algorithm: Any, network: Any) -> Self | None:
+    def of(cls, stopping: Rule | None, problem: Problem[object], algorithm: object, network: object) -> Self | None:
         """The agreement by the rules in a combination; None where the agents do not decide."""
         rules = rules_of(LocalMaximum, stopping)
         return cls(rules, problem, algorithm, network) if rules else None
@@ -180,7 +180,7 @@ class Agreement:
 
     def saved(self) -> dict[str, Any]:
         """The part that a checkpoint holds."""
-        saved: dict[str, Any] = {"tally": self.tally}
+        saved: dict[str, object] = {"tally": self.tally}
         if self.latest is not None:
             saved |= {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
         return saved

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..protocols import Row, Stop
+from ..protocols import Observed, Row, Stop
 from . import advice
 from .checkpoint import CheckpointWriter, Resumed, Snapshot
 from .history import History
@@ -91,7 +91,7 @@ class Watch:
         parts: Parts,
         options: Options,
         clock: Clock,
-        state: Any,
+        state: Observed,
         write: Write | None,
         before: Resumed,
         rewind: Rewind | None,
@@ -132,7 +132,7 @@ class Watch:
         """The next iteration at which a watcher is due."""
         return min([watcher.next for watcher, _ in self._watchers])
 
-    def snapshot(self, state: Any) -> Snapshot:
+    def snapshot(self, state: Observed) -> Snapshot:
         """The run as it is now."""
         network, agreed = self._network, {}
         if self.agreement is not None:
@@ -140,7 +140,7 @@ class Watch:
         counts = (network.rounds, network.messages, network.bytes)
         return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed)
 
-    def look(self, state: Any) -> Stop | None:
+    def look(self, state: Observed) -> Stop | None:
         """The first reason to stop among the watchers that are due at this iteration."""
         for watcher, spent in self._watchers:
             if watcher.next <= state.k:
@@ -150,7 +150,7 @@ class Watch:
                     return stop
         return None
 
-    def end(self, state: Any) -> str:
+    def end(self, state: Observed) -> str:
         """Write the last checkpoint; the reason why that failed, else empty."""
         if self._interrupts is not None:
             self._interrupts.signals.take()  # the run has ended by itself, and keeps its result

@@ -36,7 +36,7 @@ class Seen:
         """The length of the agents' mean of a term."""
         return norms(self.sums[name][None] / self.problem.n_agents)[0]
 
-    def at_hat(self, function: Callable[[Array], Any], otherwise: Any) -> Any:
+    def at_hat(self, function: Callable[[Array], Any], otherwise: object) -> Any:
         """A problem's own measure at xhat, where that is finite."""
         if not np.isfinite(self.hat).all():
             return otherwise
@@ -144,7 +144,7 @@ class StandardMetrics:
     Two chains of sums and two maxima over the ranks each time; the same numbers on every rank.
     """
 
-    def __init__(self, problem: Problem[Any], state: Observed) -> None:
+    def __init__(self, problem: Problem[object], state: Observed) -> None:
         constraint = problem.constraint
         if not isinstance(constraint, protocols.Riemannian):
             needs = "the standard metrics need a constraint set with Riemannian"
@@ -232,7 +232,7 @@ class AgentErrors:
             names.append("_angle")
         self.columns = tuple(f"agent_{agent}{name}" for agent in range(n_agents) for name in names)
 
-    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: Problem[object], state: Observed, collective: Collective) -> tuple[float, ...]:
         (total,) = collective.sum(state.x)
         mean = total[None] / problem.n_agents
         own = [on_host(norms(state.x - mean))[:, None]]

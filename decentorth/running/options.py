@@ -18,7 +18,7 @@ from .checkpoint import Checkpoints, Resumed
 Stopping = Annotated[StoppingRule | Callable[[Row], object] | float, Form(as_rule)]
 
 
-def _limit(name: str, seconds: Any) -> float:
+def _limit(name: str, seconds: object) -> float:
     """The seconds of the time limit ``name``."""
     limit: float = check(name, Seconds, seconds)
     patience(name, limit)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..protocols import SETUP, Algorithm, Array, Collective, Completing, Problem, S, Streams
+from ..protocols import SETUP, Algorithm, Array, Collective, Completing, Observed, Problem, S, Streams
 from .checkpoint import CheckpointWriter
 from .metrics import RUNAWAY, first_runaway
 
@@ -56,12 +56,12 @@ class Parts:
         found: S = self.stepper.completed(self.problem, state)
         return found
 
-    def states(self, state: Any = None) -> Iterator[Any]:
+    def states(self, state: object = None) -> Iterator[Any]:
         """The states of `steps`, with their points."""
         steps = self.steps(state)
         return map(self.completed, steps) if isinstance(self.stepper, Completing) else steps
 
-    def written_by(self, writer: CheckpointWriter, state: Any) -> None:
+    def written_by(self, writer: CheckpointWriter, state: Observed) -> None:
         """Let the parts write checkpoints of their own beside the writer's."""
 
     def runaway(self, values: Array, bound: float = RUNAWAY) -> int | None:

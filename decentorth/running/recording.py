@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..protocols import SETUP, Collective, Ending, Recorder, Row, Stop
+from ..protocols import SETUP, Collective, Ending, Observed, Recorder, Row, Stop
 from ..stopping import Iterations
 from . import advice
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
@@ -42,7 +42,7 @@ class Recording:
         options: Options,
         clock: Clock,
         history: History,
-        state: Any,
+        state: Observed,
         asking: Sequence[Asking],
         agreement: Agreement | None,
         keeps: bool,

@@ -30,7 +30,7 @@ class Layer(NamedTuple):
 LAYERS = {
     "files": Layer(("topologies.matrix_files",), "memory", "numpy scipy"),
     "text": Layer(("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""),
-    "memory": Layer(("topologies.memory",), "", "numpy"),
+    "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "", "numpy"),
@@ -243,12 +243,12 @@ UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"
 OWN_PROCESSES = {("decentorth.compare.workers", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started themselves."""
 BY_NAME = {
-    "decentorth",
     "decentorth._lazy",
     "decentorth.__main__",
     "decentorth.numerics.kernels",
     "decentorth.process.leaving",
     "topologies",
+    "topologies.later",
 }
 """Modules that import by a name which stands in their own table; `leaving` initializes MPI for others that wait in MPI_Init."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}

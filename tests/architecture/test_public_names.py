@@ -1,4 +1,7 @@
-"""The public names do not change by accident, and the version is the same everywhere."""
+"""The public names do not change by accident, and the version is the same everywhere.
+
+The registries name methods and the settings of problems; the tables of `test_contract` and of the pages have them all.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,13 @@ import pytest
 import yaml
 
 import decentorth
+from decentorth import registry
 from decentorth._lazy import exports
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("public_names.txt")
+ENTERED = {"decentorth": registry.algorithms, "decentorth.problems": registry.problems}
+"""The registries of modules, whose classes follow from the files that there are."""
 MODULES = (
     "decentorth",
     *(f"decentorth.{name}" for name in "compare data estimators network problems protocols recorders sets stopping theory".split()),
@@ -23,16 +29,15 @@ MODULES = (
 
 
 def public(name: str) -> list[str]:
-    """The public names of a module: those that it lists, imports from its own modules, or defines."""
+    """The public names of a module: those that it lists, imports from its own modules, or defines, without registered classes."""
     module = import_module(name)
     names = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == name]
-    if name == "decentorth":
-        names = dir(module)
-    elif hasattr(module, "__all__"):
+    if hasattr(module, "__all__"):
         names = module.__all__
     elif hasattr(module, "__path__"):
         names = list(exports(name))
-    return sorted(f"{name}.{one}" for one in names if not one.startswith("_"))
+    entered = {entry.__name__ for entry in ENTERED.get(name, registry.Registry("none")).entries().values()}
+    return sorted(f"{name}.{one}" for one in names if not one.startswith("_") and one not in entered)
 
 
 def listed() -> str:

@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from decentorth import registry
-from decentorth.algorithms.common.schedules import BarzilaiBorwein, Constant, Diminishing, Horizon
+from decentorth.algorithms.common.schedules import Constant, Diminishing, Horizon
 from decentorth.commands.compare import CompareForm
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command, Configuration
-from decentorth.commands.line.flags import InputError, Parser, load, read_value, with_flags
+from decentorth.commands.line.flags import InputError, load, read_value, with_flags
 from decentorth.commands.line.form import config_bytes, early_flag
-from decentorth.commands.line.settings import RunSettings
 from decentorth.commands.line.shell import read_configuration
 from decentorth.commands.theory.command import TheoryForm
 from decentorth.network import Network
@@ -131,13 +130,6 @@ def test_constant_is_told_from_auto_where_automatic_steps_may_grow(algorithm: st
     assert resolve(text=configuration.yaml()).algorithm == configuration.algorithm
 
 
-def test_measured_steps_as_flags_and_in_files() -> None:
-    found = resolve(text="algorithm: landing\nagents: 1\nstep-size: bb:cap=2")
-    assert found.algorithm == resolve("--algorithm landing --agents 1 --step-size bb:cap=2").algorithm
-    assert found.algorithm.step_size == BarzilaiBorwein(cap=2.0)
-    assert yaml.safe_load(found.yaml())["step_size"] == "bb:cap=2.0"
-
-
 def test_printed_configuration_holds_every_setting() -> None:
     configuration = resolve()
     parts = (configuration.run, configuration.problem, configuration.algorithm)
@@ -223,8 +215,6 @@ FLAG_ERRORS = [
     ("--agents 5 --agents 6", "--agents specified multiple times: give it once"),
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("--problem xyzzy", "--problem: unknown problem 'xyzzy'. Known: cca, "),
-    ("--algorithm xyzzy", "vr_j_jobcd; and your own, by --plugin FILE.py"),
-    ("--algorithm drgft", "--algorithm: unknown algorithm 'drgft'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     (
         "--partition even",
@@ -240,21 +230,11 @@ FLAG_ERRORS = [
     ("--iterations 1e30", "--iterations: iterations must be at most 9223372036854775807, got '1e30'"),
     ("--time-limit 10d", "--time-limit: time_limit must be a number of seconds, or a time such as 30s, 10m or 2h, got '10d'"),
     ("--time-limit 0m", "--time-limit: time_limit must be positive and finite, got 0.0"),
-    ("--agents 2.5", "--agents: agents must be a whole number, got '2.5'"),
     ("--agents 0", "--agents: agents must be from 1 to 10000000, got 0"),
     ("--step-size -1", "--step-size: step_size must be positive"),
-    (
-        "--step-size nan",
-        "piecewise, bb, growing, 'auto', a positive number",
-    ),
-    (
-        "--step-size fast",
-        "--step-size: unknown step_size 'fast'; known step_sizes: constant, diminishing, horizon,",
-    ),
+    ("--step-size nan", "piecewise, bb, growing, 'auto', a positive number"),
+    ("--step-size fast", "--step-size: unknown step_size 'fast'; known step_sizes: constant, diminishing, horizon,"),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
-    ("--step-size bb:cap=wide", "--step-size: step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
-    ("--step-size horizon:iterations=0", "--step-size: step_size 'horizon:iterations=0': iterations must be at least 1"),
-    ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
     ("--rank-timeout 0.5", "--rank-timeout: rank_timeout must be at least 1 second, or 0 for no limit, got 0.5"),
     ("--compute-timeout -1", "--compute-timeout: compute_timeout must be at least 1 second, or 0 for no limit, got -1"),
     ("--self-weight 1", "--self-weight: self_weight must be from 1e-12 to 0.999999999999, got 1.0"),
@@ -289,14 +269,12 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
 
 IDLE = [
     ("--weights-file W.npy --topology ring", "--topology"),
-    ("--weights-file W.npy --weights auto", "--weights"),
     ("--weights-file W.npy --self-weight 0.5", "--self-weight"),
     ("--no-repair", "--repair"),
     ("--record-every 3 --history-rows 10", "--history-rows"),
     ("--keep-checkpoints 3", "--keep-checkpoints"),
     ("--overwrite", "--overwrite"),
     ("--problem pca --dimension 4", "--dimension"),
-    ("--problem pca --labels l.npy", "--labels"),
     ("--problem pca --partition by-label --no-shuffle", "--shuffle"),
     ("--problem pca --partition by-label --dirichlet-alpha 1", "--dirichlet-alpha"),
     ("--problem pca --data synthetic --partition even", "--partition"),
@@ -364,12 +342,8 @@ FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
     ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'odl', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
-    ("run.yaml", "problem: ''", "run.yaml: problem: problem must be text, got ''"),
     ("run.yaml", "agents: true", "run.yaml: agents: agents must be a whole number, got True"),
-    ("run.yaml", "agents: 2.0", "run.yaml: agents: agents must be a whole number, got '2.0'"),
-    ("run.yaml", "agents: [1]", "run.yaml: agents: agents must be a whole number, got ['1']"),
     ("run.yaml", "agents: 190:20:30", "run.yaml: agents: agents must be a whole number, got '190:20:30'"),
-    ("run.yaml", "agents: 0x10", "run.yaml: agents: agents must be a whole number, got '0x10'"),
     ("run.yaml", f"agents: {'9' * 4000}", f"agents must be at most 9223372036854775807, got '{'9' * 79}..."),
     ("run.yaml", f"agents: [{'x, ' * 5000}]", "run.yaml: a line of a configuration has at most 4096 characters; divide it"),
     ("run.yaml", "a: 1\n" * 20000, "run.yaml: a configuration has at most 65536 bytes"),
@@ -380,16 +354,12 @@ FILE_ERRORS = [
     ("run.yaml", "[a]: 1", "run.yaml: keys must be names of settings, got ['a']"),
     ("run.yaml", 'out: "\\U99999999"', "run.yaml: not well-formed YAML"),
     ("run.yaml", "algorithm: {step_size: 1}", "settings are flat keys at the top of the file"),
-    ("run.yaml", "step-size: -1", "run.yaml: step_size: step_size must be positive"),
     ("run.yaml", "step-size: diminishing:power=2", "run.yaml: step_size: step_size 'diminishing:power=2': power must be above 0"),
-    ("run.yaml", "step_size: {bb: 2}", "run.yaml: step_size: step_size must be one value, got a mapping"),
     ("run.yaml", "step_size: 1\nstep-size: 2", "run.yaml: step-size is given twice"),
     ("run.toml", "data = 2026-01-01", "run.toml: data: data must be text or None, got datetime.date(2026, 1, 1)"),
     ("run.yaml", "config: other.yaml", "run.yaml: a file cannot name another file"),
     ("run.yaml", "1: 2", "run.yaml: unknown key '1'"),
-    ("run.yaml", "on: 2", "run.yaml: keys must be names of settings, got True"),
     ("run.yaml", "- agents", "must be a mapping of settings, as 'agents: 10', got ['agents']"),
-    ("run.yaml", "agents", "must be a mapping of settings, as 'agents: 10', got 'agents'"),
     ("run.yaml", "agents: 10\ntopo", "not well-formed YAML"),
     ("run.yaml", "a: !!python/object/apply:os.getcwd []", "tags (!!python/object/apply:os.getcwd) are not read"),
     ("run.toml", "agents = 3\nstep-si", "not well-formed TOML"),
@@ -401,7 +371,6 @@ FILE_ERRORS = [
         f"agents = 0x1{'0' * 4000}",
         "agents must be at most 9223372036854775807, got a whole number of 16001 bits",
     ),
-    ("run.toml", "[algorithm]\nstep_size = 1", "settings are flat keys at the top of the file"),
     ("run.json", "{}", "a configuration must end in .yaml, .yml or .toml"),
 ]
 
@@ -540,21 +509,6 @@ def test_every_setting_of_every_entry_has_a_line_of_help() -> None:
     assert all(setting.help for group in Command([]).groups.values() for setting in group.values())
 
 
-def test_help_lists_names_groups_and_choices() -> None:
-    text = Command(["--problem", "pca"]).help()
-    for phrase in (
-        "procrustes, rsr",
-        "drfgt, drgta",
-        "Problem: pca",
-        "Algorithm: drfgt",
-        "Network",
-        "Output",
-        "by-label",
-        "--step-size",
-    ):
-        assert phrase in " ".join(text.split())
-
-
 @dataclass(frozen=True)
 class Clashing:
     """Has a setting that every run has."""
@@ -653,11 +607,3 @@ def test_the_self_weight_is_0_8_unless_given() -> None:
         assert isinstance(made.W, csr_array)
         assert set(made.W.diagonal()) == {own}
         assert made.origin == f"ring, uniform weights (self weight {own:g})"
-
-
-@pytest.mark.slow
-def test_flags_are_read_beside_pydantic_which_checks_defaults() -> None:
-    assert Parser({"": settings(RunSettings)}).divided(["--iterations", "7", "--no-plot"])[0] == {
-        "iterations": "7",
-        "plot": False,
-    }

@@ -28,8 +28,9 @@ def test_every_command_is_reached_and_prints_its_help(command: str, capsys: pyte
 
 
 def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert top.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"decentorth {decentorth.__version__}\n"
+    for words in (["--version"], ["run", "--version"]):
+        assert top.main(words) == 0
+        assert capsys.readouterr().out == f"decentorth {decentorth.__version__}\n"
     assert top.main([]) == 0
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and "--" not in line] == list(top.COMMANDS)
@@ -176,6 +177,7 @@ def left_by_its_reader(words: str) -> tuple[str, str]:
         "decentorth theory --dimension 6 --rank 2 --rows 4 --agents 4",
         "decentorth graph ring:10",
         "decentorth graph --help",
+        "decentorth.run --iterations 20000",
     ],
 )
 def test_a_reader_that_leaves_ends_the_command(words: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import math
-import resource
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +20,7 @@ from decentorth.commands.line.flags import InputError
 from decentorth.protocols import Array, Row
 from decentorth.records.files import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
 from decentorth.records.saved_runs import read_history, read_summary
+from tests.support.disks import small_files
 
 
 class Ranks:
@@ -83,17 +82,6 @@ def test_a_line_cut_short_is_left_out_with_a_note(tmp_path: Path, caplog: pytest
         with caplog.at_level(logging.WARNING):
             assert read_history(tmp_path)["iteration"].tolist() == [0, 1, 2]
         assert "the last line is incomplete" in caplog.text
-
-
-@contextlib.contextmanager
-def small_files(size: int) -> Iterator[None]:
-    """No file can grow beyond ``size`` inside, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("last", ["row", "finish", "copy"])

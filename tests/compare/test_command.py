@@ -145,15 +145,6 @@ def test_a_file_may_hold_a_list_or_text(word: Any) -> None:
     assert (given["tolerances"], given["algorithms"]) == ((0.5,), ("a", "b:x=1", "c"))
 
 
-def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    assert all(setting.help for setting in CompareForm.own.values())
-    assert main(["--help", "--problem", "pca"]) == 0
-    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for phrase in ("Problem: pca", "--tune-seeds", "datacenter, lan, wan", "[default: 0.1,0.01,0.001,0.0001,1e-06]", "--partition"):
-        assert phrase in text
-    assert "--empty" not in text
-
-
 BAD = [
     ("", "algorithms must name at least one method, as drfgt,drgta"),
     ("--algorithms drfgt,landing", "Landing is a centralized method for one agent"),
@@ -202,15 +193,6 @@ def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
     again = run_ranks(2, [*MODULE, *words])
     assert (again.returncode, again.stderr) == (0, ""), again.report()
     assert counts(tmp_path / "ranks") == counts(made)
-
-
-@pytest.mark.slow
-@pytest.mark.ranks
-def test_bad_input_on_ranks_is_printed_once() -> None:
-    job = run_ranks(3, [*MODULE, "--algorithms", "drfgt,landing"])
-    assert (job.returncode, job.stdout) == (2, ""), job.report()
-    assert len([line for line in job.stderr.splitlines() if line.startswith("decentorth compare: ")]) == 1, job.report()
-    assert "Traceback" not in job.stderr
 
 
 @pytest.mark.slow

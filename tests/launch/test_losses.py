@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from decentorth.api import set_up
-from decentorth.api.rank_loss import Loss
+from decentorth.api.losses import Loss
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command
 from tests.launch import openmpi

@@ -15,7 +15,8 @@ import topologies as tp
 from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, CheckpointError, Checkpoints, DeEPCA, Result, solve
 from decentorth.algorithms.common.schedules import Diminishing
 from decentorth.api import set_up
-from decentorth.api.rank_loss import Loss, LostError, restarted
+from decentorth.api.losses import Loss, LostError
+from decentorth.api.rank_loss import restarted
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import GEVP, FunctionProblem, RSRSettings

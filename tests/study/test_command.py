@@ -35,13 +35,6 @@ def test_a_study_from_end_to_end_and_once_more(tmp_path: Path, capsys: pytest.Ca
     assert "another --seed?" in capsys.readouterr().err
 
 
-def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    printed = capsys.readouterr().out
-    for name in STUDIES:
-        assert f"{name}:" in printed
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

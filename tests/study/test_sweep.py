@@ -87,12 +87,6 @@ def test_a_file_that_is_not_of_the_study_is_refused(content: bytes, message: str
     assert path.read_bytes() == content
 
 
-def test_rows_that_are_there_are_not_made_again(tmp_path: Path) -> None:
-    path = tmp_path / "study.csv"
-    whole = written(spectral.STUDY, FEW, path)
-    assert written(replace(spectral.STUDY, run=refuse), FEW, path) == whole
-
-
 def test_trials_that_come_in_between_are_put_into_their_place(tmp_path: Path) -> None:
     path = tmp_path / "study.csv"
     whole = written(spectral.STUDY, FEW, tmp_path / "other.csv")

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decentorth.api import Run
-from decentorth.api.rank_loss import Loss, restarted
+from decentorth.api.losses import Loss
+from decentorth.api.rank_loss import restarted
 from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, until
 
 _JOB = "DECENTORTH_TEST_LOSSES"

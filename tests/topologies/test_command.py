@@ -213,17 +213,6 @@ def test_no_graph_is_answered_with_what_to_type(words: list[str], capsys: pytest
     assert capsys.readouterr() == ("", "decentorth graph: give a graph, as in: decentorth graph ring:10\n")
 
 
-@pytest.mark.slow
-def test_mistakes_end_with_status_2() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "topologies", "rng:4"], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)}
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("decentorth graph: unknown graph 'rng'; did you mean 'ring'?")
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_closed_output_is_one_line_and_a_graph_of_one_agent_none() -> None:
     line = f"{sys.executable} -m topologies ring:1"
     closed, whole = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 else:
     from topologies.later import nx
 
+Labelled: TypeAlias = "nx.Graph[Any]"
+"""A graph whose nodes have labels of any kind."""
 AGENTS_LIMIT = 10**8
 """The maximum number of agents of a graph built by name: one process lacks the memory and time for more."""
 EDGES_LIMIT = 10**9
@@ -200,7 +202,7 @@ def chordal_cycle(n: int) -> Edges:
     return simplified(n, np.tile(agents, 2), np.concatenate([(agents + 1) % n, inverses]))
 
 
-def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
+def numbered(graph: Labelled) -> nx.Graph[int]:
     """The same graph with nodes 0..n-1, in the sorted order of the old labels, or the graph's order where they do not sort.
 
     The old labels are kept in the node attribute ``label``; other attributes are copied.
@@ -217,7 +219,7 @@ def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
     return result
 
 
-def named_graph(graph: nx.Graph[Any]) -> tuple[nx.Graph[int], tuple[str, ...] | None]:
+def named_graph(graph: Labelled) -> tuple[nx.Graph[int], tuple[str, ...] | None]:
     """The graph with nodes 0..n-1, and the names of its nodes as text: the old labels if `numbered` had to number them, or has
     done so before; None if they have no others.
 

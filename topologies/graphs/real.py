@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from topologies.graphs.families import numbered
+from topologies.graphs.families import Labelled, numbered
 from topologies.matrix_files import read_square, regular_size
 from topologies.weights.checks import check_graph
 
@@ -65,7 +65,8 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     path = Path(path)
     named = integer_labels(_undirected(path, read_graph(path)))
     if largest_component and len(named):
-        first = {label: place for place, label in enumerate(numbered(named).nodes[agent]["label"] for agent in range(len(named)))}
+        labels = nx.get_node_attributes(numbered(named), "label")
+        first = {label: agent for agent, label in labels.items()}
         largest = max(nx.connected_components(named), key=lambda part: (len(part), -min(first[label] for label in part)))
         named = named.subgraph(largest).copy()
     graph = numbered(named)
@@ -78,14 +79,14 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     return graph
 
 
-def read_graph(path: Path, directed: bool = False) -> nx.Graph[Any]:
+def read_graph(path: Path, directed: bool = False) -> Labelled:
     """The graph in a file with the file's labels; an edge list, which says nothing of directions, has them if ``directed``."""
     read = READERS.get(path.suffix.lower())
     if read is None:
         raise ValueError(f"{path}: a graph file must end in one of {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}")
     regular_size(path)
     try:
-        found: nx.Graph[Any] = read(path, directed)
+        found: Labelled = read(path, directed)
     except OSError:
         raise
     except UnicodeDecodeError as error:
@@ -96,7 +97,7 @@ def read_graph(path: Path, directed: bool = False) -> nx.Graph[Any]:
     return found
 
 
-def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
+def _undirected(path: Path, graph: Labelled) -> Labelled:
     if graph.is_directed():
         one_way = next(((u, v) for u, v in graph.edges() if not graph.has_edge(v, u)), None)
         if one_way is not None:
@@ -107,7 +108,7 @@ def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
     return nx.Graph(graph)
 
 
-def integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
+def integer_labels(graph: Labelled) -> Labelled:
     """Labels that are all the decimal text of different integers, as those integers, which sort in their order."""
     try:
         integers = {label: int(str(label)) for label in graph}
@@ -116,14 +117,14 @@ def integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
 
 
-def unread_attributes(graph: nx.Graph[Any]) -> list[str]:
+def unread_attributes(graph: Labelled) -> list[str]:
     """The names of the edges' attributes, such as weights, which play no role for the communication."""
     return sorted({str(name) for _, _, data in graph.edges(data=True) for name in data} - {"id", "key"})
 
 
-def _markup(path: Path, directed: bool) -> nx.Graph[Any]:
+def _markup(path: Path, directed: bool) -> Labelled:
     """The graph of a .gml or .graphml file by its labels, or by the nodes' ids where these do not all have different labels."""
-    graph: nx.Graph[Any]
+    graph: Labelled
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # attributes of unknown type, which nothing here uses
         graph = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
@@ -132,8 +133,8 @@ def _markup(path: Path, directed: bool) -> nx.Graph[Any]:
     return nx.relabel_nodes(graph, labels if different else {node: str(node) for node in graph})
 
 
-def _edge_list(path: Path, directed: bool) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
+def _edge_list(path: Path, directed: bool) -> Labelled:
+    graph: Labelled = nx.DiGraph() if directed else nx.Graph()
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = (line if '"' in line else line.partition("#")[0] for line in file)
         commas = path.suffix.lower() == ".csv"
@@ -174,14 +175,16 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _adjacency_matrix(path: Path, directed: bool) -> nx.Graph[Any]:
+def _adjacency_matrix(path: Path, directed: bool) -> Labelled:
     matrix = read_square(path)
     edges = sparse.coo_array(matrix)
     if not np.isfinite(edges.data).all():
         raise ValueError("an adjacency matrix must be finite")
     stored = edges.data != 0
     rows, columns, values = (array[stored] for array in (edges.row, edges.col, edges.data))
-    weights: list[dict[str, float]] = [{"weight": value} for value in values.tolist()] if np.any(values != 1) else [{}] * len(rows)
+    weights: list[dict[str, float]] = [{}] * len(rows)
+    if np.any(values != 1):
+        weights = [{"weight": value} for value in values.tolist()]
     graph: nx.DiGraph[Any] = nx.DiGraph()
     graph.add_nodes_from(range(matrix.shape[0]))
     graph.add_edges_from(zip(rows.tolist(), columns.tolist(), weights, strict=True))

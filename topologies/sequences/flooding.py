@@ -71,5 +71,6 @@ def _eccentricity(edges: Weights) -> int:
     """The distance from agent 0 to the farthest one; ValueError if it cannot be reached."""
     depth = distances(edges, 0)
     if not np.isfinite(depth).all():
-        raise ValueError(f"word never gets from agent 0 to agent {int(np.argmax(depth))}: their edges connect no two of them")
+        why = "their edges connect no two of them"
+        raise ValueError(f"word never gets from agent 0 to agent {int(np.argmax(depth))}: {why}")
     return int(depth.max())

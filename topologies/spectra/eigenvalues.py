@@ -133,7 +133,8 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
             return least
     solve = _positive_definite_solver(_laplacian(W)[1:, 1:])
     if solve is None:
-        raise ValueError("W has an eigenvalue above 1, so averaging diverges; make its negative weights smaller")
+        repair = "make its negative weights smaller"
+        raise ValueError(f"W has an eigenvalue above 1, so averaging diverges; {repair}")
 
     def pseudo_inverse(v: Vector) -> Vector:
         grounded = np.concatenate([[0.0], solve((v - v.mean())[1:])])

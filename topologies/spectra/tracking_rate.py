@@ -204,6 +204,7 @@ def _hessians(curvatures: ArrayLike, n: int) -> NDArray[np.float64]:
         return given[:, None, None]
     if given.ndim == 3 and given.shape[0] == n and given.shape[1] == given.shape[2] > 0:
         if not np.array_equal(given, given.transpose(0, 2, 1)):
-            raise ValueError("the agents' Hessians must be symmetric; use (H + H.transpose(0, 2, 1)) / 2")
+            repair = "use (H + H.transpose(0, 2, 1)) / 2"
+            raise ValueError(f"the agents' Hessians must be symmetric; {repair}")
         return given
     raise ValueError(f"curvatures must be one number, {n} numbers or {n} square Hessians, got shape {given.shape}")

@@ -43,7 +43,7 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
     return matrix
 
 
-def agent_names(graph: Any) -> Mapping[int, object]:
+def agent_names(graph: object) -> Mapping[int, object]:
     """The labels that `numbered` has left in a graph, by the agents' numbers; empty for a matrix."""
     nodes = getattr(graph, "nodes", None)
     return {} if nodes is None else {agent: label for agent, label in nodes(data="label") if label is not None}

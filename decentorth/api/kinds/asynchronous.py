@@ -69,7 +69,7 @@ class Agents(Run):
         """Write the log and return why that failed, or ""."""
         if self.algorithm.log is None:
             return ""
-        facts: dict[str, Any] = {"seed": self.arguments.seed, "settings": dict(self.about)}
+        facts: dict[str, object] = {"seed": self.arguments.seed, "settings": dict(self.about)}
         facts["iterates_sha256"] = result.iterates_sha256
         try:
             self.algorithm.write_log(result.state.agents, facts, self.collective)
@@ -100,7 +100,8 @@ class Restarting(Agents):
     def _network(self) -> Network:
         method: object = self.algorithm
         if not isinstance(method, Asynchronous):
-            raise ValueError("on_rank_loss restart is for asynchronous agents: give shrink, or leave it out")
+            repair = "give shrink, or leave it out"
+            raise ValueError(f"on_rank_loss restart is for asynchronous agents: {repair}")
         if method.log is not None:
             raise ValueError("a log repeats a run from its start, which is lost with on_rank_loss restart: drop one of them")
         self.comm = surviving(self.comm)
@@ -108,7 +109,8 @@ class Restarting(Agents):
 
     def _options(self, options: Options) -> Options:
         if isinstance(self.network.communicator, Shrinking) and options.checkpoints is None:
-            raise ValueError("on_rank_loss restart needs the agents' checkpoints: give checkpoints, or leave it out")
+            repair = "give checkpoints, or leave it out"
+            raise ValueError(f"on_rank_loss restart needs the agents' checkpoints: {repair}")
         return super()._options(options)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:

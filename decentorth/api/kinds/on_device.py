@@ -76,7 +76,7 @@ class FromHost:
         return mapped(state, "", lambda _, entry: self._device.put(entry))
 
 
-def _check_method(algorithm: Any) -> None:
+def _check_method(algorithm: object) -> None:
     """Raise a ValueError for a method, or settings of it, that do not run on a device."""
     declared = Declared.of(algorithm)
     if not declared.on_devices:
@@ -84,9 +84,11 @@ def _check_method(algorithm: Any) -> None:
         able = ", ".join(sorted(one.__name__ for one in known if Declared.of(one).on_devices))
         raise ValueError(f"{type(algorithm).__name__} does not run on a device: {able} do; or leave device out")
     if declared.running() is not algorithm:
-        raise ValueError("safe and growing steps do not run on a device: take another step size, or leave device out")
+        repair = "take another step size, or leave device out"
+        raise ValueError(f"safe and growing steps do not run on a device: {repair}")
     if declared.kernel == "numba":
-        raise ValueError("the kernel numba is for arrays of NumPy, not of a device: leave kernel or device out")
+        repair = "leave kernel or device out"
+        raise ValueError(f"the kernel numba is for arrays of NumPy, not of a device: {repair}")
 
 
 def _refuse(**given: object) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
+
+from topologies.words import ranges
 
 from ...display import Shown
 from ...network import Network, connect
@@ -23,7 +26,7 @@ from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
 from ...protocols import SETUP, Algorithm, Array, Declared, Index, Problem, SplitFeatures, StoppingRule
 from ...running import loop
-from ...running.checkpoint import CheckpointWriter, Identity, Resumed, identity, printed, resume
+from ...running.checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from ...running.local_stopping import Agreement
 from ...running.options import Options
 from ...running.parts import Parts
@@ -31,7 +34,7 @@ from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
 from .. import capabilities, forms
 from ..arguments import Setup
-from ..rank_loss import Loss, after, without
+from ..losses import Loss
 from ..result import Result
 from ..sizes import check_data, check_points
 
@@ -48,7 +51,6 @@ class Run(Shown):
     """True if the network repairs what a channel loses."""
     algorithm: Algorithm[Any, Any]
     problem: Problem[Any]
-    without = without
 
     @staticmethod
     def fits(arguments: Setup[Any]) -> bool:
@@ -63,7 +65,7 @@ class Run(Shown):
         capabilities.check_agents(self.network, arguments.problem.n_agents)
         self.numbers: Index = np.arange(self.network.n_agents)
         self.losses: tuple[Loss, ...] = ()
-        self.about: Mapping[str, Any] = {}
+        self.about: Mapping[str, object] = {}
         self.collective = self._collective()
         self._watch(math.inf)
         self.collective.same("W", self.network.digest())
@@ -101,7 +103,7 @@ class Run(Shown):
     def _check_method(self) -> None:
         """Check the method on the network, before any data are read."""
 
-    def _prepared(self) -> Problem[Any]:
+    def _prepared(self) -> Problem[object]:
         """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
@@ -124,13 +126,13 @@ class Run(Shown):
             own = problem.restrict(self.network.agents)
         return own  # type: ignore[no-any-return]  # problems have one of two kinds
 
-    def _check_problem(self, problem: Problem[Any]) -> None:
+    def _check_problem(self, problem: Problem[object]) -> None:
         """Raise a TypeError for a problem that this kind of run cannot have."""
 
     def _place(self) -> None:
         """Bring the problem to where the iterations are made."""
 
-    def _same(self, what: str, *values: Any) -> None:
+    def _same(self, what: str, *values: object) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""
         self.collective.same(what, hashlib.sha256(printed(values).encode()).digest())
 
@@ -227,7 +229,7 @@ class Run(Shown):
         """
         if path is None or isinstance(path, Resumed):
             return path
-        return self._recovered(resume(path, partial(after, self), self.collective))
+        return self._recovered(resume(path, self.after, self.collective))
 
     def _recovered(self, resumed: Resumed) -> Resumed:
         """The checkpoint, with what this kind of run keeps beside it."""
@@ -243,6 +245,51 @@ class Run(Shown):
     def again(self, **changed: Any) -> Run:
         """The same run with some arguments changed, such as ``comm``."""
         return type(self)(replace(self.arguments, **changed))
+
+    def without(self, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
+        """The run of the agents that are left when those in ``lost`` have left for good; this one stays as it is.
+
+        Parameters
+        ----------
+        comm, ranks
+            The processes that are left, and which of the run's each of them is.
+
+        Raises
+        ------
+        ValueError
+            The remaining agents are not connected, or a rank has none of them.
+        """
+        left = copy.copy(self)
+        left.__dict__.pop("identity", None)
+        own = np.arange(self.network.n_agents)[self.network.agents]
+        left.network = self.network.without(lost, comm, ranks)
+        left.collective = AgentCollective(left.network.communicator, left.network.bounds)
+        left._watch(math.inf)
+        left.streams = CounterStreams(self.arguments.seed, own[~np.isin(own, lost)])
+        left.numbers = np.delete(self.numbers, lost)
+        left.decide()
+        with one_thread():
+            whole: Any = self.problem
+            left.problem = whole.without(lost)
+            left.problem.prepare(left.collective)
+        left.algorithm = Declared.of(left.algorithm).suited(left.problem)
+        return left
+
+    def after(self, losses: Losses) -> Run:
+        """The run of the agents that are left after losses, on the same processes; this one without any.
+
+        Raises ValueError for unknown agent numbers, and as `without` does.
+        """
+        if not losses:
+            return self
+        lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
+        if lost[0] < 0 or lost[-1] >= self.network.n_agents:
+            known = f"there are only {self.network.n_agents} agents"
+            raise ValueError(f"agents {ranges(lost)} were lost on the way, but {known}")
+        communicator = self.network.communicator
+        left = self.without(lost, communicator, range(communicator.size))
+        left.losses = tuple(Loss(*loss) for loss in losses)
+        return left
 
     def agreement(self, stopping: StoppingRule | None, fresh: bool = False) -> Agreement | None:
         """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`.

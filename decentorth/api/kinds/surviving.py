@@ -30,7 +30,7 @@ class Surviving(Run):
     def _check_method(self) -> None:
         check_graph(self.network)
 
-    def _check_problem(self, problem: Problem[Any]) -> None:
+    def _check_problem(self, problem: Problem[object]) -> None:
         check_leaving(problem)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:

@@ -51,7 +51,8 @@ def _examined(words: Sequence[str]) -> int:
     ranks, variable = _mpienv.expected_ranks()
     if HELP & set(words):
         summary = "Say what works here, with a remedy for what does not: packages, threads, MPI, and the main job itself."
-        return say(Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary).format_help(), root)
+        parser = Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary)
+        return say(parser.format_help(), root)
     asked, _ = take(DoctorSettings, words, alone=True)
     started, command = asked.ranks, "python -m decentorth.run"
     if variable:
@@ -64,7 +65,8 @@ def _examined(words: Sequence[str]) -> int:
     findings = list(found.values())
     report = text(findings, command)
     if asked.json:
-        report = json.dumps({"works": works(findings), "ranks": ranks, "findings": [one._asdict() for one in findings]})
+        listed = [one._asdict() for one in findings]
+        report = json.dumps({"works": works(findings), "ranks": ranks, "findings": listed})
     say(report, root)
     return int(not works(findings))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from ...api import Options, set_up
 from ...network import connect
@@ -61,7 +60,7 @@ def one_process() -> Finding:
     return Finding("one process", "works", f"{ITERATIONS} iterations of the main job; sha256 {digest[:16]}")
 
 
-def short_run(comm: Any, agents: int) -> str:
+def short_run(comm: object, agents: int) -> str:
     """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``."""
     communicator = connect(comm)
     configuration = Command(["--agents", str(agents)]).resolve()

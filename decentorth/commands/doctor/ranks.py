@@ -41,10 +41,9 @@ def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:
     for rank, one in enumerate(everyone):
         differing = [theirs for theirs in one["arithmetic"] if theirs not in first["arithmetic"]]
         if differing:
-            found = (
-                f"rank {rank} has {', '.join(differing)} on {one['host']}, unlike rank 0 on {first['host']}: last bits may differ"
-            )
-            return Finding("same machines", "warning", found, "install the same versions; OPENBLAS_CORETYPE evens out processors")
+            unlike = f"on {one['host']}, unlike rank 0 on {first['host']}: last bits may differ"
+            found, remedy = f"rank {rank} has {', '.join(differing)} {unlike}", "OPENBLAS_CORETYPE evens out processors"
+            return Finding("same machines", "warning", found, f"install the same versions; {remedy}")
     return Finding("same machines", "works", "processor, packages and BLAS are the same on every rank")
 
 

@@ -72,7 +72,7 @@ class Command(Form[Configuration]):
     output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES
 
-    def _name(self, kind: str, early: Mapping[str, Any]) -> str:
+    def _name(self, kind: str, early: Mapping[str, object]) -> str:
         given = early.get(kind) or self.file.get(kind)
         if kind == "algorithm" and given is None:
             split = early_flag(self.tokens, "split") or self.file.get("split")
@@ -115,7 +115,7 @@ class Command(Form[Configuration]):
         self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
         return configuration
 
-    def _check_apply(self, run: RunSettings, algorithm: Any, given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> None:
+    def _check_apply(self, run: RunSettings, algorithm: object, given: Mapping[str, object], by_flag: Mapping[str, object]) -> None:
         """Raise an InputError for settings of the run that do not apply to the method."""
         for name, instead in Declared.of(algorithm).without.items():
             default = (self.own[name].default, getattr(algorithm, "activations", None), self.saved.get(name))

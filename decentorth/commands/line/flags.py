@@ -6,6 +6,7 @@ Nothing here knows which settings there are; `config` does.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def with_flags(text: str) -> str:
     return text
 
 
-def read_value(name: str, annotation: Any, value: Any) -> Any:
+def read_value(name: str, annotation: object, value: object) -> Any:
     """The value of a setting from the text of a flag or the content of a file; errors have ``name``."""
     return check(name, annotation, value, written=True)
 
@@ -59,7 +60,8 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     if kind not in _READERS:
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
     if len(raw) > CONFIG_BYTES:
-        raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; leave out what is no setting")
+        repair = "leave out what is no setting"
+        raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; {repair}")
     try:
         text = raw.decode()
         if len(max(text.split("\n"), key=len)) > _LINE:
@@ -84,10 +86,8 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     return found
 
 
-def _toml(path: str, text: str) -> list[tuple[str, Any]]:
+def _toml(path: str, text: str) -> list[tuple[str, object]]:
     """The keys and values of a TOML file."""
-    import tomllib
-
     return list(tomllib.loads(text).items())
 
 

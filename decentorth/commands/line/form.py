@@ -76,8 +76,8 @@ class Form(ABC, Generic[C]):
         tokens: Sequence[str],
         path: str | None = None,
         raw: bytes = b"",
-        saved: Mapping[str, Any] | None = None,
-        shared: Mapping[str, Any] | None = None,
+        saved: Mapping[str, object] | None = None,
+        shared: Mapping[str, object] | None = None,
     ) -> None:
         self.tokens = tuple(tokens)
         self.path = path or "the resumed run"
@@ -86,7 +86,7 @@ class Form(ABC, Generic[C]):
         if path is not None:
             self.file |= load(path, raw)
         self.file |= shared or {}
-        self.fixed: dict[str, Any] = {}
+        self.fixed: dict[str, object] = {}
         first = {kind: self.own[kind] for kind in ("plugin", *self.entries)}
         early, _ = Parser({"": first}).divided(self.tokens)
         self._load_plugins(early.get("plugin", ()))
@@ -119,7 +119,7 @@ class Form(ABC, Generic[C]):
             raise InputError("every rank must be given the same plugins, and rank 0 has others")
         return made
 
-    def _name(self, kind: str, early: Mapping[str, Any]) -> str:
+    def _name(self, kind: str, early: Mapping[str, object]) -> str:
         places = (early.get(kind), self.file.get(kind), self.own[kind].default)
         try:
             name: str = read_value(kind, str, next(value for value in places if value is not None))
@@ -142,7 +142,7 @@ class Form(ABC, Generic[C]):
             why = "a plugin, and no file that is read has code executed"
             raise InputError(f"{self.path} names {why}: if you trust it, give {flags}")
 
-    def _refuse_other(self, now: Mapping[str, Any], changing: Sequence[str] = RESUMABLE) -> None:
+    def _refuse_other(self, now: Mapping[str, object], changing: Sequence[str] = RESUMABLE) -> None:
         """Raise unless every setting that differs from the earlier run may be changed on resuming."""
         for name, value in now.items():
             kept = self.saved.get(name, value)
@@ -200,7 +200,7 @@ class Form(ABC, Generic[C]):
         return given | self.fixed | self.names, by_flag
 
     @cached_property
-    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _read(self) -> tuple[dict[str, object], dict[str, object]]:
         known = {name: setting for group in self.groups.values() for name, setting in group.items()}
         for key in self.file:
             if key not in known:
@@ -213,7 +213,7 @@ class Form(ABC, Generic[C]):
         by_flag, rest = Parser(self.groups).divided(self.tokens)
         refuse(rest, known, self._owner)
         by_file = {name: value for name, value in self.file.items() if value is not None}
-        given: dict[str, Any] = {}
+        given: dict[str, object] = {}
         for name, value in (by_file | by_flag).items():
             try:
                 given[name] = read_value(name, known[name].hint, value)
@@ -229,7 +229,8 @@ class Form(ABC, Generic[C]):
         given, by_flag = self.given()
         files = self._files(given)
         if files and given.get("split", "samples") != "samples":
-            raise InputError("--split features divides the columns of one table: name one file in --data")
+            repair = "name one file in --data"
+            raise InputError(f"--split features divides the columns of one table: {repair}")
         agents = given.get("agents")
         if "agents" not in given:
             agents = wiring.fixed_agents(self.build(CaseSettings, given, by_flag))
@@ -239,7 +240,7 @@ class Form(ABC, Generic[C]):
                 other = f"--agents is {agents}: leave it out" if "agents" in given else f"the graph has {agents}"
                 raise InputError(f"--{spelled(name)} names {count} files, so there are {count} agents, but {other}")
             agents = count
-        fixed: dict[str, Any] = {name: ",".join(paths) for name, paths in files.items()}
+        fixed: dict[str, object] = {name: ",".join(paths) for name, paths in files.items()}
         return fixed if agents is None else {**fixed, "agents": agents}
 
     def _files(self, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -254,7 +255,7 @@ class Form(ABC, Generic[C]):
         files = {name: site_files(value, given.get("agents")) for name, value in named.items()}
         return {name: paths for name, paths in files.items() if len(paths) > 1}
 
-    def _where(self, name: str, by_flag: Mapping[str, Any]) -> str:
+    def _where(self, name: str, by_flag: Mapping[str, object]) -> str:
         if name in by_flag:
             return f"--{spelled(name)}"
         return f"{self.path}: {name}"
@@ -267,7 +268,7 @@ class Form(ABC, Generic[C]):
                 return f"it is a setting of {kind} {', '.join(owners)}, and {here}"
         return ""
 
-    def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
+    def build(self, entry: type[Any], given: Mapping[str, object], by_flag: Mapping[str, object]) -> Any:
         """The dataclass ``entry``, built from the given settings."""
         own = settings(entry)
         for name, setting in own.items():

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from decentorth.process.printing import BAD_INPUT, FAULT, _discard, complain, say
+from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
 
 from ..._version import __version__
 from ...network.transport.communicator import connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
-from .flags import HELP, InputError, arguments, with_flags
+from .flags import HELP, InputError, arguments, call, function_help, with_flags
 from .form import Form, config_bytes, early_flag
 
 if TYPE_CHECKING:
@@ -96,6 +96,23 @@ def alone(
     return framed(worked, name, refused, (MemoryError, *failed), together=False)
 
 
+def of_function(
+    tokens: Sequence[str] | None, function: Callable[..., str], usage: str, *, missing: str = "", refused: Errors = (InputError,)
+) -> int:
+    """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
+
+    ``usage`` begins with the command, ``missing`` is the message about an argument that is not given.
+    """
+
+    def work(words: list[str]) -> int:
+        if HELP & set(words):
+            summary = str(function.__doc__).partition("\n")[0]
+            return say(function_help(function, usage, summary))
+        return say(call(function, words, missing))
+
+    return alone(tokens, work, name=" ".join(usage.split()[:2]), refused=refused)
+
+
 def framed(
     work: Callable[[], int], name: str, refused: Errors = (InputError,), failed: Errors = (MemoryError,), together: bool = True
 ) -> int:
@@ -111,7 +128,7 @@ def framed(
     try:
         return work()
     except BrokenPipeError:  # the reader of our output has closed it
-        _discard(sys.stdout)
+        discard(sys.stdout)
         code, told = NO_READER, ""
     except refused as error:
         log.debug("where it was refused", exc_info=True)

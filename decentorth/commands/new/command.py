@@ -45,11 +45,13 @@ def _written(words: Sequence[str]) -> str:
     if not plain or keyword.iskeyword(name):
         raise InputError(f"NAME must be a Python name in lower case, as heavy_ball, got {name!r}")
     if name.startswith("test_"):
-        raise InputError(f"pytest takes {name}.py for tests: choose a NAME that does not begin with test_")
+        repair = "choose a NAME that does not begin with test_"
+        raise InputError(f"pytest takes {name}.py for tests: {repair}")
     places = Path(f"{name}.py"), Path(f"test_{name}.py")
     for place in places:
         if place.exists():
-            raise InputError(f"{place} is there already, and nothing is overwritten: choose another name or folder")
+            repair = "choose another name or folder"
+            raise InputError(f"{place} is there already, and nothing is overwritten: {repair}")
     known = (registry.algorithms if kind == "algorithm" else registry.problems).names()
     if name in known:
         raise InputError(f"the {kind} {name!r} exists already: choose another name")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[int], Any]:
+def run_graph(folder: str, configuration: Mapping[str, object]) -> tuple[nx.Graph[int], Any]:
     """The graph of a run's settings, and its mixing matrix; None and the graph without directions for a directed one.
 
     InputError for a network that changes over time.
@@ -41,7 +41,7 @@ def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[i
 
 
 @style()
-def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQuantity) -> Figure:
+def plot_agents(folder: str, configuration: Mapping[str, object], quantity: AgentQuantity) -> Figure:
     """The graph of the run in ``folder`` with its weights, its agents coloured by ``quantity`` of their final points."""
     graph, W = run_graph(folder, configuration)
     try:

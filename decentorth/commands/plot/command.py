@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...process.printing import say
 from ...records.agents import AgentQuantity
-from ...records.figures import PANELS, Against, HistoryColumns, Scale, Width, plot_histories, save
+from ...records.figures import PANELS, Against, Scale, Width, plot_histories, save
 from ...records.files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
+from ...running.history import Columns
 from ...settings import settings
-from ..line.flags import HELP, InputError, call, function_help, load
+from ..line.flags import InputError, load
 from ..line.form import config_bytes
 from ..line.settings import RECORDING, RunSettings
-from ..line.shell import REFUSALS, alone
+from ..line.shell import REFUSALS, of_function
 from .agents import plot_agents
 from .report import write_report
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figure(histories: Sequence[HistoryColumns], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
+def figure(histories: Sequence[Columns], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
     """A figure of the histories of some runs, such as ``figure([a.history, b.history], ["DRFGT", "DRGTA"])``.
 
     Parameters
@@ -60,13 +60,13 @@ def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
     return names
 
 
-def labels_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """A label for each run, by its folder: the settings of a run that differ, and of a method those that differ between its runs.
 
     Equal labels get their folders.
     """
 
-    def kind_of(one: Mapping[str, Any]) -> tuple[Any, Any]:
+    def kind_of(one: Mapping[str, object]) -> tuple[Any, Any]:
         return one.get("problem"), one.get("algorithm")
 
     whole, found = {*settings(RunSettings)}, {}
@@ -185,7 +185,7 @@ def _words(given: Sequence[str]) -> list[str]:
     return [word for words in given for word in words.split(",")]
 
 
-def _refuse(given: Mapping[str, Any], what: str) -> None:
+def _refuse(given: Mapping[str, object], what: str) -> None:
     """Raise for the first option that was given and has no effect."""
     for name in (name for name, value in given.items() if value):
         raise InputError(f"--{name} has no effect with --{what}: leave one of the two out")
@@ -193,11 +193,4 @@ def _refuse(given: Mapping[str, Any], what: str) -> None:
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """``python -m decentorth plot``: 0, or 2 with the reason on standard error."""
-
-    def work(words: list[str]) -> int:
-        if HELP & set(words):
-            summary = str(draw.__doc__).partition("\n")[0]
-            return say(function_help(draw, "decentorth plot FOLDERS", summary))
-        return say(call(draw, words))
-
-    return alone(tokens, work, name="decentorth plot", refused=REFUSALS)
+    return of_function(tokens, draw, "decentorth plot FOLDERS", refused=REFUSALS)

@@ -17,6 +17,7 @@ import topologies
 from topologies.flags import InputError
 
 from ...display import size
+from ...running.history import Columns
 
 SCRIPT = Path(__file__).with_name("player.js").read_text(encoding="utf-8")
 HASH = "sha256-" + base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
@@ -42,13 +43,13 @@ STYLE = """
 """
 
 
-def can_play(history: Mapping[str, NDArray[Any]]) -> bool:
+def can_play(history: Columns) -> bool:
     """True if the run has recorded its agents (``--record-agents``), few enough for a page."""
     few = "agent_0" in history and f"agent_{AGENTS}" not in history
     return few and len(history["iteration"]) > 0
 
 
-def player(history: Mapping[str, NDArray[Any]], graph: nx.Graph[int]) -> str:
+def player(history: Columns, graph: nx.Graph[int]) -> str:
     """The player of a run as HTML.
 
     Parameters
@@ -84,7 +85,7 @@ def player(history: Mapping[str, NDArray[Any]], graph: nx.Graph[int]) -> str:
     )
 
 
-def _recorded(history: Mapping[str, NDArray[Any]], n: int) -> dict[str, Any]:
+def _recorded(history: Columns, n: int) -> dict[str, Any]:
     """The numbers that the script draws, at no more than `FRAMES` recorded iterations."""
     count = len(history["iteration"])
     frames = np.unique(np.linspace(0, count - 1, min(count, FRAMES)).round().astype(int))
@@ -128,7 +129,7 @@ def _unit(places: NDArray[np.float64]) -> NDArray[np.float64]:
     return scaled
 
 
-def sentences(history: Mapping[str, NDArray[Any]], n: int) -> list[str]:
+def sentences(history: Columns, n: int) -> list[str]:
     """The three sentences about the end of a run of n agents."""
     rounds, sent = int(history["rounds"][-1]), float(history["bytes"][-1])
     said = [f"{n} agents took {rounds} rounds of messages; each sent {size(sent / n)}."]

@@ -9,10 +9,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from ...records.figures import Against, HistoryColumns, plot_histories
+from ...records.figures import Against, plot_histories
 from ...records.files import SUMMARY
 from ...records.saved_runs import read_end, read_history
-from ...running.history import COUNTS
+from ...running.history import COUNTS, Columns
 from ..line.flags import InputError
 from .agents import plot_agents, run_graph
 from .page import write_page
@@ -74,7 +74,7 @@ def _end(folder: str) -> Mapping[str, Any]:
     return {}
 
 
-def _played(folder: str, configuration: Mapping[str, Any], history: HistoryColumns) -> str:
+def _played(folder: str, configuration: Mapping[str, Any], history: Columns) -> str:
     """The player of a run; or the reason why there is none."""
     try:
         graph, _ = run_graph(folder, configuration)
@@ -102,7 +102,7 @@ def _picture(figure: Figure, words: str) -> str:
     return f'<img alt="{words}" src="data:image/svg+xml;base64,{data}">'
 
 
-def _table(columns: Mapping[str, Mapping[str, Any]]) -> str:
+def _table(columns: Mapping[str, Mapping[str, object]]) -> str:
     """A column for each run by its label; rows in which runs differ are marked."""
     lines = [f"<tr><th></th>{''.join(f'<th>{html.escape(label)}</th>' for label in columns)}</tr>"]
     for name in dict.fromkeys(name for column in columns.values() for name in column):
@@ -113,5 +113,5 @@ def _table(columns: Mapping[str, Mapping[str, Any]]) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -47,7 +47,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     together(communicator, lambda: _check_early(settings, communicator))
 
     from ...records.progress import SettingUp
-    from .execution import execute, made, stopping_rule
+    from .execution import Execution, made, stopping_rule
     from .output import RunOutput, opening
 
     sized = settings.dry_run and not settings.check_gradient
@@ -67,7 +67,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
         return say("\n".join([*lines, *report(run)]), root)
     with contextlib.closing(RunOutput(configuration, run)) as output:
-        return execute(words, configuration, run, output, lines)
+        return Execution(words, configuration, run, output).execute(lines)
 
 
 def _check_early(settings: RunSettings, communicator: Communicator) -> None:

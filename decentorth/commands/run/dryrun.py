@@ -59,7 +59,7 @@ def report(run: Run) -> list[str]:
     return [*lines, f"memory      state {state}, data {data} in all, beside the libraries"]
 
 
-def _iteration(run: Run, states: Iterator[Any], links: int) -> tuple[str, int, bool]:
+def _iteration(run: Run, states: Iterator[object], links: int) -> tuple[str, int, bool]:
     """The messages of an iteration in words, the bytes of each, and True if they go along a tree."""
     network = run.network
     before = np.array([network.rounds, network.messages, network.bytes])
@@ -126,7 +126,7 @@ def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
     return dict(zip(zip(*pairs.tolist(), strict=True), rows.tolist(), strict=True))
 
 
-def held(thing: Any) -> int:
+def held(thing: object) -> int:
     """Bytes of all arrays that can be reached from ``thing``, each piece of memory once."""
     seen: dict[int, int] = {}
     todo, visited = [thing], set()

@@ -103,7 +103,7 @@ class RunOutput:
         self._begin(rows, None if self.folder is None else self.folder.path)
         say(f"lost        {lost}; the others go on from there", self.prints)
 
-    def save(self, result: Result, summary: Mapping[str, Any]) -> bool:
+    def save(self, result: Result, summary: Mapping[str, object]) -> bool:
         """Write the results, in another folder where theirs does not take them; True, on every rank, if theirs has them."""
         troubles = []
         while result.collective.decide(bool(trouble := self._write(result, summary))):
@@ -117,7 +117,7 @@ class RunOutput:
             complain(f"decentorth: {'; '.join(troubles)}; {end}")
         return not troubles
 
-    def _write(self, result: Result, summary: Mapping[str, Any]) -> str:
+    def _write(self, result: Result, summary: Mapping[str, object]) -> str:
         """Write all results; the reason, where that fails."""
         folder = self.folder
         if folder is not None and folder.removed:
@@ -146,7 +146,7 @@ class RunOutput:
         with contextlib.suppress(InputError, OSError):
             yield RunFolder(tempfile.mkdtemp(prefix="decentorth-"), config)
 
-    def restate(self, summary: Mapping[str, Any]) -> None:
+    def restate(self, summary: Mapping[str, object]) -> None:
         """Write the summary again."""
         if self.folder is not None:
             try:
@@ -229,7 +229,7 @@ class SafeRecorder:
     def __exit__(self, *error: object) -> None:
         self._attempt(self._recorder.close)
 
-    def _attempt(self, work: Callable[..., None], *given: Any) -> None:
+    def _attempt(self, work: Callable[..., None], *given: object) -> None:
         if self.trouble:
             return
         try:
@@ -313,6 +313,6 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
         yield f"{leaves}: it is a control without a constraint"
 
 
-def _listed(values: Mapping[str, Any]) -> str:
+def _listed(values: Mapping[str, object]) -> str:
     given = {name: value for name, value in values.items() if value not in (None, [])}
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())

@@ -76,7 +76,7 @@ def _header(path: str) -> Mapping[str, Any]:
     return header
 
 
-def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, Any]) -> Any:
+def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, object]) -> Any:
     form = Command(flags, None, b"", saved)
     form.path = path
     form.fixed = form.fixed_settings()

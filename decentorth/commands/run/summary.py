@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST_DENSE = 1000
 
 
-def summarize(configuration: Configuration, result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
+def summarize(configuration: Configuration, result: Result, facts: Mapping[str, object]) -> dict[str, Any]:
     """The contents of ``summary.json``; called by every rank."""
     network = result.network
     return {
@@ -54,12 +54,12 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
     }
 
 
-def _losses(result: Result) -> dict[str, Any]:
+def _losses(result: Result) -> dict[str, object]:
     """The ranks that were lost, if any."""
     return {"losses": [loss._asdict() for loss in result.losses]} if result.losses else {}
 
 
-def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
+def _channel(configuration: Configuration, result: Result) -> dict[str, object]:
     """The faulty channel, and its effect on the mean of the trackers: kept equal to the mean of the tracked fields, or drifted."""
     channel = configuration.run.bad_channel
     if channel is None:
@@ -69,11 +69,11 @@ def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
     return {"channel": {**facts, "tracking": tracking}}
 
 
-def _agreement(agreement: Agreement | None) -> dict[str, Any]:
+def _agreement(agreement: Agreement | None) -> dict[str, object]:
     """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
     if agreement is None:
         return {}
-    facts: dict[str, Any] = {"every": agreement.every, "rounds_each": agreement.exchanges}
+    facts: dict[str, object] = {"every": agreement.every, "rounds_each": agreement.exchanges}
     facts |= agreement.tally._asdict()
     if agreement.latest is not None:
         facts |= {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}

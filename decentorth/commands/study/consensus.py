@@ -60,7 +60,8 @@ def run(trial: Trial) -> list[Row]:
         error = float(np.linalg.norm(x - x.mean(0))) / first
         if k > before and spectrum.sigma >= EXACT:
             rate = (error / past) ** (1.0 / (k - before))
-        rows.append({**trial, "sigma": spectrum.sigma, "k": k, "error": error, "bound": spectrum.sigma**k, "rate": rate})
+        measured = {"k": k, "error": error, "bound": spectrum.sigma**k, "rate": rate}
+        rows.append({**trial, "sigma": spectrum.sigma, **measured})
         before, past = k, error
     return rows
 
@@ -79,7 +80,8 @@ def figure(rows: DataFrame) -> Figure:
         low, median, high = (10.0 ** of(curves, axis=0) for of in (np.min, np.median, np.max))
         panel.fill_between(10.0**grid, low, high, color="0.8", linewidth=0, label="range over the families")
         panel.plot(10.0**grid, median, color="0", linewidth=1.2, label="median")
-        panel.plot([_SMALLEST, 1.0], [_SMALLEST, 1.0], color="0.4", linewidth=0.8, linestyle="--", label=r"$\sigma_W^k$")
+        ends = [_SMALLEST, 1.0]
+        panel.plot(ends, ends, color="0.4", linewidth=0.8, linestyle="--", label=r"$\sigma_W^k$")
         logarithmic(panel, r"$\sigma_W^k$", r"$\|x_k - \bar x\| / \|x_0 - \bar x\|$")
         panel.set_xlim(1.0, _SMALLEST)
         panel.set_title(f"{rule}, n = {n}", fontsize=8)

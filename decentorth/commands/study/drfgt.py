@@ -26,7 +26,7 @@ from ...algorithms.common.fields import blockwise, landing
 from ...api import Run, set_up
 from ...numerics.ordered_sums import norms, sums
 from ...problems import PCA, FunctionProblem, Procrustes
-from ...protocols import Array, Landing, Problem
+from ...protocols import Array, Landing, Observed, Problem
 from ...records.figures import logarithmic, panels
 from ...sets import Euclidean
 from ...theory import constants, ergodic_bounds, local_rate, solution
@@ -77,9 +77,8 @@ def make_problem(name: str, n: int, seed: int) -> Any:
     """The problem of a trial, all agents in this process."""
     if name == "quadratic":
         h = curvatures(n)[:, None, None]
-        return FunctionProblem(
-            lambda agents, x: 0.5 * sums(h[agents] * x * x), lambda agents, x: h[agents] * x, Euclidean(1, 1), n, stacked=True
-        )
+        value, gradient = lambda agents, x: 0.5 * sums(h[agents] * x * x), lambda agents, x: h[agents] * x
+        return FunctionProblem(value, gradient, Euclidean(1, 1), n, stacked=True)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
     A = rng.standard_normal((n, _ROWS, _DIMENSION)) * np.linspace(2.0, 0.8, _DIMENSION)
     return PCA(A, _RANK) if name == "pca" else Procrustes(A, rng.standard_normal((n, _RANK, _ROWS)))
@@ -101,8 +100,8 @@ def drive(run: Run, floor: float, *, centred: bool) -> tuple[Any, tuple[int, int
         trackers.append(float(np.linalg.norm(state.tracker)))
         if reached is None:
             mean = state.x.mean(0)
-            field = blockwise(landing, problem, np.repeat(mean[None], len(state.x), axis=0), state.penalty).mean(0)
-            size = float(norms(field[None])[0])
+            everywhere = np.repeat(mean[None], len(state.x), axis=0)
+            size = float(norms(blockwise(landing, problem, everywhere, state.penalty).mean(0)[None])[0])
             first = first or size
             spread = math.sqrt(float(sums((state.x - mean) ** 2).mean()))
             if size <= TOLERANCE * first and spread <= TOLERANCE:
@@ -165,7 +164,7 @@ def predict(name: str, problem: Problem[Landing], W: Weights, state: Any, order:
     return local_rate(problem, W, point, state.step_size, state.penalty, order).rate
 
 
-def guarantee(run: Run, state: Any, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
+def guarantee(run: Run, state: Observed, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
     """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance for some iterate."""
     problem, n = run.problem, run.problem.n_agents
     penalty = float(state.penalty.mean())
@@ -222,11 +221,13 @@ def conclusions(rows: DataFrame) -> Iterator[str]:
         over=rows["bound"] / rows["iterations"],
     ).groupby("problem", sort=False)
     yield table(compared.agg(**_OFF).reset_index(), ("problem", *_OFF))
-    cases = rows.fillna({"iterations": math.inf}).groupby([name for name in _KEY if name != "weights"], sort=False)
+    case = [name for name in _KEY if name != "weights"]
+    cases = rows.fillna({"iterations": math.inf}).groupby(case, sort=False)
     fewest, widest = cases["iterations"].idxmin(), cases["gap"].idxmax()
     chosen = {"fewest": fewest, "widest": widest, "both": fewest[fewest == widest]}
     yield f"of {len(fewest)} cases those in which a rule needs the fewest iterations, has the widest gap, or both:"
-    counts = {name: rows["weights"][index].value_counts().reindex(RULES, fill_value=0) for name, index in chosen.items()}
+    rules = {name: rows["weights"][index].value_counts() for name, index in chosen.items()}
+    counts = {name: number.reindex(RULES, fill_value=0) for name, number in rules.items()}
     yield table(counts["fewest"].to_frame().assign(**counts).reset_index(), ("weights", *counts))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import topologies as tp
 from topologies.canonical import Weights
 
-from ...records.figures import COLOURS, DASHES
+from ...records.figures import look
 from .sweep import Trial
 
 if TYPE_CHECKING:
@@ -20,20 +20,17 @@ FAMILIES = tuple(
 )
 """The families, with default parameters; each exists for n = 4^k from 16 on."""
 RULES = ("metropolis", "lazy-metropolis", "best-constant")
-_MARKS = "osD^v"
 
 
 def mixing_matrix(trial: Trial) -> Weights:
     """The mixing matrix of a trial, ``(n, n)``."""
-    return tp.weights_from_name(tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"]), trial["weights"])
+    graph = tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"])
+    return tp.weights_from_name(graph, trial["weights"])
 
 
 def style(family: str) -> dict[str, Any]:
-    """The colour, dashes and marker of a family; the dashes change when the colours come round again."""
-    number = FAMILIES.index(family)
-    turns, colour = divmod(number, len(COLOURS))
-    look = {"color": COLOURS[colour], "linestyle": DASHES[turns], "marker": _MARKS[number % len(_MARKS)]}
-    return look | {"markersize": 3.5, "linewidth": 0.8}
+    """The colour, dashes and marker of a family."""
+    return look(FAMILIES.index(family), marked=True) | {"markersize": 3.5, "linewidth": 0.8}
 
 
 def legend(figure: Figure, axes: Axes) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Trial = Row
 Key = tuple[str, ...]
+_REPAIR = "choose another --out, or remove it"
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class Study:
                 warnings.simplefilter("error")  # pandas warns of lines that are longer than the names
                 rows = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, on_bad_lines="error")
         except (OSError, ValueError, Warning) as error:
-            raise InputError(f"cannot read {path}: {error}; choose another --out, or remove it") from None
+            raise InputError(f"cannot read {path}: {error}; {_REPAIR}") from None
         if tuple(rows.columns) != self.columns or (rows[list(self.key)] == "").any(axis=None):
-            raise InputError(f"{path} has other columns than this study, or is damaged: choose another --out, or remove it")
+            raise InputError(f"{path} has other columns than this study, or is damaged: {_REPAIR}")
         return dict(list(rows.groupby(list(self.key), sort=False)))
 
 
@@ -77,10 +78,8 @@ def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, ad
     names = [study.named(trial) for trial in trials]
     done = study.kept(path)
     if others := done.keys() - set(names):
-        raise InputError(
-            f"{path} holds {len(others)} trials that this study would not make, as {', '.join(min(others))} (another --seed?): "
-            "choose another --out, or remove it"
-        )
+        example = f"as {', '.join(min(others))} (another --seed?)"
+        raise InputError(f"{path} holds {len(others)} trials that this study would not make, {example}: {_REPAIR}")
     missing = [trial for name, trial in zip(names, trials, strict=True) if name not in done]
     for trial, rows in zip(missing, results(study.run, missing, workers, describe), strict=True):
         done[study.named(trial)] = pd.DataFrame(rows, columns=study.columns, dtype=object)

@@ -83,7 +83,8 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     with SettingUp(True):
         W, origin = wiring.make(settings)
     if isinstance(W, WeightSequence):
-        raise InputError("paper 004 is not about a time-varying network: take a graph, such as --topology ring")
+        repair = "take a graph, such as --topology ring"
+        raise InputError(f"paper 004 is not about a time-varying network: {repair}")
 
     def run(algorithm: Any) -> Run:
         return set_up(problem, algorithm, W, seed=seed, comm=SerialCommunicator())
@@ -115,7 +116,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
             yield from beside(measured, one.step_size, guaranteed=one.step_size <= found.guaranteed)
 
 
-def _problem(configuration: Configuration) -> Any:
+def _problem(configuration: Configuration) -> object:
     """The problem with the data of all agents, which must be one of the paper's."""
     import numpy as np
 

@@ -150,7 +150,7 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
     return [path]
 
 
-def write(path: Path, keep: int, arrays: Mapping[str, Rows], facts: Mapping[str, Any], collective: Collective) -> None:
+def write(path: Path, keep: int, arrays: Mapping[str, Rows], facts: Mapping[str, object], collective: Collective) -> None:
     """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a collective call.
 
     Each rank gives its rows, none of an agent that another rank writes; rank 0 gives all arrays and the facts.
@@ -224,7 +224,7 @@ def _fill(part: Path, arrays: Mapping[str, Rows]) -> dict[str, list[tuple[int, i
     return sums
 
 
-def _finish(part: Path, facts: Mapping[str, Any]) -> None:
+def _finish(part: Path, facts: Mapping[str, object]) -> None:
     """Write the manifest."""
     body = json.loads(json.dumps(facts))  # as it is read: keys are text
     whole = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "checkpoint": body}
@@ -268,7 +268,7 @@ def _file(folder: Path, name: str) -> Path:
     return folder / f"{name}.npy"
 
 
-def _digest(body: Any) -> str:
+def _digest(body: object) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -329,7 +329,7 @@ def _stored(kind: Any, shape: Any, rows: Any) -> Stored:
     return Stored(str(kind), tuple(shape), pieces)
 
 
-def counted(value: Any) -> bool:
+def counted(value: object) -> bool:
     """True if ``value`` is a possible count: a non-negative integer below 2^63."""
     return type(value) is int and 0 <= value < 2**63
 

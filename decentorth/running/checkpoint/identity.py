@@ -47,10 +47,10 @@ def identity(
             probes["slope"][block] = norms(part.gradient(x))
             probes["feasibility"][block] = part.constraint.feasibility(x)
     own, kind = network.W.diagonal(), type(problem).__name__
-    lost: dict[str, dict[str, Any]] = {}
+    lost: dict[str, dict[str, object]] = {}
     if losses:
         lost = {"lost": {"losses": json.loads(json.dumps(losses))}}
-    facts: dict[str, dict[str, Any]] = {
+    facts: dict[str, dict[str, object]] = {
         "problem": {"type": kind, "agents": network.n_agents, "shape": list(problem.shape)},
         "W": {
             "directed edges": int(network.W.nnz) - network.n_agents,
@@ -65,12 +65,12 @@ def identity(
     return Identity(facts, x0[0], probes)
 
 
-def printed(value: Any) -> str:
+def printed(value: object) -> str:
     """The text that a value prints as, but for addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-def _settings(algorithm: Any) -> dict[str, str]:
+def _settings(algorithm: object) -> dict[str, str]:
     """The settings of a method that must stay as they are, as text."""
     if not dataclasses.is_dataclass(algorithm):
         return {"settings": printed(algorithm)}

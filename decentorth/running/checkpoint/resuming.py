@@ -175,12 +175,12 @@ def _facts(manifest: files.Manifest) -> Resumed:
     return saved
 
 
-def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _agreement(facts: Mapping[str, Any]) -> dict[str, object]:
     """The agents' knowledge about stopping, and its cost in attempts and messages; empty if they do not decide on it."""
     if not facts:
         return {}
     attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
-    found: dict[str, Any] = {"tally": (attempts, rounds, messages, sent)}
+    found: dict[str, object] = {"tally": (attempts, rounds, messages, sent)}
     if "maxima" in facts:
         maxima = {str(name): float(value) for name, value in facts["maxima"].items()}
         found |= {"iteration": int(facts["iteration"]), "maxima": maxima}
@@ -193,7 +193,8 @@ def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | 
     arrays |= {f"{_PROBE}{name}": array for name, array in run.identity.probes.items()}
     arrays |= {f"{_NETWORK}{name}": array for name, array in run.network.in_flight().items()}
     columns = 1 + len(manifest.facts["metrics"])
-    arrays |= dict(zip(_COMMON, (run.identity.start, np.empty((0, len(COUNTS)), int), np.empty((0, columns))), strict=True))
+    rows = np.empty((0, len(COUNTS)), int), np.empty((0, columns))
+    arrays |= dict(zip(_COMMON, (run.identity.start, *rows), strict=True))
     then = {
         "the state": {name: _kind(name, array.kind, array.shape) for name, array in manifest.arrays.items()},
         "the state's numbers": _types(manifest.facts["numbers"]),
@@ -212,7 +213,7 @@ def _kind(name: str, kind: str, shape: tuple[int, ...]) -> str:
     return f"{kind} {' x '.join(map(str, shape[1:]))}".rstrip()
 
 
-def _types(numbers: Mapping[str, Any]) -> dict[str, str]:
+def _types(numbers: Mapping[str, object]) -> dict[str, str]:
     return {name: type(value).__name__ for name, value in numbers.items()}
 
 
@@ -230,7 +231,7 @@ def _difference(then: _Groups, now: _Groups) -> str | None:
     return None
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     text = str(value)
     return text[:_LONGEST] + "..." * (len(text) > _LONGEST)
 

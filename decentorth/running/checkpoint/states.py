@@ -14,7 +14,7 @@ Number = int | float | bool | str | None
 Arrays = dict[str, NDArray[Any]]
 
 
-def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
+def mapped(state: object, name: str, change: Callable[[str, Any], Any]) -> Any:
     """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place of every array and number."""
     if not isinstance(state, tuple):
         return change(name, state)
@@ -26,7 +26,7 @@ def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
     return type(state)(*parts)
 
 
-def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
+def taken_apart(state: object, name: str) -> tuple[Arrays, dict[str, Number]]:
     """The arrays of a state and its numbers, by dotted name; of agents that keep their own state what their ``saved()`` returns.
 
     Raises
@@ -37,7 +37,7 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
     arrays: Arrays = {}
     numbers: dict[str, Number] = {}
 
-    def take(leaf: str, entry: Any) -> None:
+    def take(leaf: str, entry: object) -> None:
         if isinstance(entry, np.ndarray):
             arrays[leaf] = entry
         elif hasattr(entry, "saved"):
@@ -52,7 +52,7 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
     return arrays, numbers
 
 
-def _filled(old: Any, array: NDArray[Any], k: Any) -> Any:
+def _filled(old: Any, array: NDArray[Any], k: Any) -> object:
     """The entry in the place of ``old``; agents that keep their own state continue from it after ``k`` iterations."""
     if isinstance(old, np.ndarray):
         return array
@@ -66,7 +66,7 @@ def put_together(like: Any, name: str, arrays: Arrays, numbers: Mapping[str, Num
     """A state of the structure of ``like``, with other arrays and numbers."""
     k = numbers.get(f"{name}.k")
 
-    def fill(leaf: str, old: Any) -> Any:
+    def fill(leaf: str, old: object) -> Any:
         if leaf in arrays:
             return _filled(old, arrays[leaf], k)
         return numbers[leaf]

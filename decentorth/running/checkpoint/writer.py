@@ -221,7 +221,7 @@ class CheckpointWriter:
             first, number = self._agents.start, self._agents.stop - self._agents.start
             total = self._identity.n_agents
             rows = {name: files.Rows(array[:number], first, total) for name, array in arrays.items()}
-            facts: dict[str, Any] = {}
+            facts: dict[str, object] = {}
             if self._collective.rank == 0:
                 common, facts = self._common(snapshot, numbers)
                 rows |= {name: files.Rows(array, 0, len(array)) for name, array in common.items()}
@@ -231,7 +231,7 @@ class CheckpointWriter:
             log.info("checkpoint %s", path)
         self._looks.looked_at = self._written_at = time.monotonic()
 
-    def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+    def _common(self, snapshot: Snapshot, numbers: Mapping[str, object]) -> tuple[Arrays, dict[str, object]]:
         """The arrays and facts that rank 0 writes."""
         history = self._history.before(snapshot.state.k + 1)
         measured = history.columns[len(COUNTS) :]

@@ -50,11 +50,6 @@ def test_torus_joins_places_that_differ_by_one_modulo_the_side(sides: tuple[int,
     assert {degree for _, degree in graph.degree} == {2 * len(sides)}
 
 
-def test_one_dimensional_torus_is_the_ring_and_grid_the_path() -> None:
-    assert edges(topologies.torus(8)) == edges(topologies.ring(8))
-    assert edges(topologies.grid(8)) == edges(topologies.path(8))
-
-
 @pytest.mark.slow
 def test_erdos_renyi_draws_every_pair_with_the_given_probability() -> None:
     n, p, draws = 20, 0.8, 300
