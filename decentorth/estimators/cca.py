@@ -295,7 +295,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def _fit_features(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         """Fit to each agent's features of both views."""
-        problems.SplitCCA(firsts, seconds, 1)
+        given = [firsts, seconds]
+        if self._wanted.fill:
+            given = [[np.where(np.isnan(part), 0.0, part) for part in view] for view in given]
+        problems.SplitCCA(given[0], given[1], 1)
         both = np.concatenate(firsts, axis=1), np.concatenate(seconds, axis=1)
         m = len(both[0])
         rank = self._rank(m, both[0].shape[1], both[1].shape[1])
@@ -317,7 +320,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.n_features_in_, self.n_samples_seen_, self._predict_1d = both[0].shape[1], m, False
         self._seen = None
         if max(view.shape[1] for view in both) <= FORMED:
-            whole_rows = np.concatenate(both, axis=1)
+            completed = [columns.completed(view) for columns, view in zip(self._columns, both, strict=True)]
+            whole_rows = np.concatenate(completed, axis=1)
             self._seen = RunningCovariance.empty(whole_rows.shape[1]).joined(whole_rows)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
