@@ -39,7 +39,7 @@ from decentorth.data.checks import LEAVE_OUT, require_rows
 from decentorth.data.labels import Labels
 from decentorth.data.mat import read_mat
 from decentorth.data.tables import Columns, ParquetTable, Table, TextTable
-from decentorth.data.text import TextReader
+from decentorth.data.text import TextReader, has_delimiter
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import regular_size
 from topologies.memory import require
@@ -88,7 +88,7 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
         raise ValueError(f"columns are named in .csv, .tsv, .txt and .parquet, and {path} has no names of columns")
     if triplets:
         return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
-    if known == ".parquet" or (tabular and columns != Columns()):
+    if known == ".parquet" or columns.by_name or (tabular and columns.keep_missing and has_delimiter(path)):
         return _table(path, columns)
     if known in _TEXT:
         return TextReader(path)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +52,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def delimiter_of(text: str) -> str | None:
     """The delimiter in a line; None for white space."""
     return next((mark for mark in ";\t," if mark in text), None)
+
+
+def has_delimiter(path: Path) -> bool:
+    """True if a delimiter other than white space, between which a cell may be empty, is in the first line."""
+    return any(delimiter_of(text) for _, text in islice(_lines(path), 1))
 
 
 def is_number(text: str) -> bool:

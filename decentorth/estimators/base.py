@@ -86,8 +86,13 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     random_state: Any = None
     verbose: bool = False
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._wanted.fill
+        return tags
+
     @property
-    def _finite(self) -> Any:
+    def _finite(self) -> str | bool:
         """The entries of samples that are accepted, for scikit-learn's ``ensure_all_finite``."""
         return "allow-nan" if self._wanted.fill else True
 
@@ -328,11 +333,6 @@ class ScaledEstimator(ComponentEstimator):
 
     scale: bool = False
     missing: Missing = "refuse"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._wanted.fill
-        return tags
 
     @property
     def _wanted(self) -> Wanted:

@@ -24,28 +24,15 @@ from ..data.sites import sites_of
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
-from ..problems.common.pooled import HERE
+from ..problems.common.pooled import HERE, Missing, Units, Wanted
 from ..protocols import Array, Collective, Index
 from ..sets.retractions import plus
 from .base import AgentEstimator, RunningCovariance, by_features, check_components, signs
 
 FORMED = 2000
 """The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
-EQUAL = 1e-14
-"""The relative standard deviation up to which a column counts as constant."""
 RANK, DEPENDENT, ILL = 1e-11, 1e-7, 1e6
 """The shares of a column's length beside earlier columns that are nothing and too little, and the condition for an advice."""
-
-
-class ColumnScales(NamedTuple):
-    """The means and the divisors of a view's columns."""
-
-    mean: Array
-    scale: Array
-
-    def standard(self, view: Array) -> Array:
-        """The view centred and scaled."""
-        return (view - self.mean) / self.scale
 
 
 class Products(NamedTuple):
@@ -114,6 +101,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         The number of pairs of canonical directions.
     scale
         True if x_weights_ and y_weights_ are for columns divided by their standard deviations.
+    missing
+        ``"mean"`` for the mean of a column in place of its missing cells (NaN), whose number for each agent is then in
+        ``filled_``; ``"refuse"`` to refuse them.
     ridge
         Added to the covariances, as a share of their mean eigenvalue; needed where columns nearly depend on each other. Columns
         that depend on others exactly, such as the indicators of all categories, need none: correlations and scores are those of
@@ -138,6 +128,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     coef_, intercept_
         ``(n_targets, n_features)`` and ``(n_targets,)``: the regression of y on the scores of X, so that y is about
         X coef_^T + intercept_. (scikit-learn's takes the scores of X for those of y instead.)
+    x_mean_, x_scale_, y_mean_, y_scale_
+        ``(n_features,)`` and ``(n_targets,)``: the means and the standard deviations of the columns; ones without ``scale``.
     n_samples_seen_
         The number of samples of all batches.
     n_iter_
@@ -150,6 +142,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     _: KW_ONLY
     scale: bool = True
     ridge: float = 0.0
+    missing: Missing = "refuse"
+
+    @property
+    def _wanted(self) -> Wanted:
+        return Wanted(missing=self.missing)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
@@ -175,16 +172,20 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.sites_ = names
         targets = [np.asarray(second) for _, second in agents]
         self._predict_1d = all(second.ndim == 1 for second in targets)
-        seconds = matrices("y", [second[:, None] if second.ndim == 1 else second for second in targets])
+        columns = [second[:, None] if second.ndim == 1 else second for second in targets]
+        seconds = matrices("y", columns, missing=self._wanted.fill)
         same_columns("y", seconds)
         return self._fit(firsts, seconds, W)
 
     def _views(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
         """The two views as matrices, checked."""
-        first, second = validate_data(
-            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
-        second = check_array(second, input_name="y", dtype=np.float64, ensure_2d=False)
+        finite: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": self._finite}
+        complete = y
+        if self._wanted.fill:
+            complete = np.nan_to_num(np.asarray(y, dtype=np.float64))
+        validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2, "reset": reset}
+        first, _ = validate_data(self, X, complete, **validate, **finite)
+        second = check_array(y, input_name="y", ensure_2d=False, **finite)
         if reset:
             self._predict_1d = second.ndim == 1
         return first, second[:, None] if second.ndim == 1 else second
@@ -192,29 +193,27 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _rank(self, samples: int, n1: int, n2: int) -> int:
         return check_components(self.n_components, min(samples, n1, n2), "the fewest of samples, features and targets")
 
-    def _standards(self, name: str, view: list[Array], count: int, collective: Collective) -> ColumnScales:
-        """The means and divisors of all agents' samples; a constant column is refused without a ridge, and not scaled."""
-        mean = pooled.mean(view, collective)
-        return self._scaled(name, mean, pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1)))
-
-    def _scaled(self, name: str, mean: Array, variance: Array) -> ColumnScales:
-        constant = np.flatnonzero(variance <= (EQUAL * np.abs(mean)) ** 2)
+    def _scaled(self, name: str, found: Units, count: int) -> Units:
+        """The units of a view's columns; a constant column is refused without a ridge, and not scaled."""
+        constant = np.flatnonzero(found.constant)
         if self.ridge == 0.0 and len(constant):
             columns = "column" if len(constant) == 1 else "columns"
             shown = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
             raise ValueError(f"{name} has {len(constant)} constant {columns} ({shown}): give ridge=1e-2, or drop them")
         if not self.scale:
-            return ColumnScales(mean, np.ones(len(mean)))
-        return ColumnScales(mean, np.sqrt(np.where(variance > 0.0, variance, 1.0)))
+            return found._replace(scale=np.ones(len(found.mean)))
+        scale = found.scale * np.sqrt(count / max(count - 1, 1))
+        return found._replace(scale=np.where(scale > 0.0, scale, 1.0))
 
     def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         n, count = len(firsts), sum([len(first) for first in firsts])
         rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
 
         def build(own: slice, collective: Collective) -> Pairs:
-            x, y = (self._standards(name, view[own], count, collective) for name, view in (("X", firsts), ("y", seconds)))
+            given = ("X", firsts[own]), ("y", seconds[own])
+            x, y = (self._scaled(name, pooled.units(view, collective), count) for name, view in given)
             views = [[x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]]
-            self._columns: tuple[ColumnScales, ...] = x, y
+            self._columns: tuple[Units, ...] = x, y
             with one_thread():  # the bits of factors depend on the number of BLAS threads
                 self._bases = self._bases_of(views, count, collective)
                 if self._bases:
@@ -296,11 +295,15 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def _fit_features(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         """Fit to each agent's features of both views."""
-        problems.SplitCCA(firsts, seconds, 1)
+        given = [firsts, seconds]
+        if self._wanted.fill:
+            given = [[np.where(np.isnan(part), 0.0, part) for part in view] for view in given]
+        problems.SplitCCA(given[0], given[1], 1)
         both = np.concatenate(firsts, axis=1), np.concatenate(seconds, axis=1)
         m = len(both[0])
         rank = self._rank(m, both[0].shape[1], both[1].shape[1])
-        self._columns = tuple(self._standards(name, [view], m, HERE) for name, view in zip(("X", "y"), both, strict=True))
+        found = [pooled.units([view], HERE) for view in both]
+        self._columns = tuple(self._scaled(name, one, m) for name, one in zip(("X", "y"), found, strict=True))
         rows = [columns.standard(view) for columns, view in zip(self._columns, both, strict=True)]
         self._ridges = tuple(self.ridge * float((view * view).mean()) for view in rows)
         parts = [
@@ -317,7 +320,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.n_features_in_, self.n_samples_seen_, self._predict_1d = both[0].shape[1], m, False
         self._seen = None
         if max(view.shape[1] for view in both) <= FORMED:
-            whole_rows = np.concatenate(both, axis=1)
+            completed = [columns.completed(view) for columns, view in zip(self._columns, both, strict=True)]
+            whole_rows = np.concatenate(completed, axis=1)
             self._seen = RunningCovariance.empty(whole_rows.shape[1]).joined(whole_rows)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
@@ -329,6 +333,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         The covariance of both views together is kept, O((n_features + n_targets)^2) numbers, and no samples. Without a ridge the
         samples seen must be more than the columns of each view.
         """
+        if self._wanted.fill:
+            raise ValueError("partial_fit keeps no samples, whose missing cells change: leave missing out, or fit to all")
         begun = "x_weights_" in vars(self)
         views = self._views(X, y, reset=not begun)
         rows = np.concatenate(views, axis=1)
@@ -340,9 +346,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
             self._refuse_few(seen.samples, n1, n2)
-        variances = np.diagonal(seen.covariance) * (seen.samples / max(seen.samples - 1, 1))
-        each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(variances, [n1]), strict=True)
-        self._columns = tuple(self._scaled(*one) for one in each)
+        deviations = np.sqrt(np.diagonal(seen.covariance))
+        each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(deviations, [n1]), strict=True)
+        running = [(name, Units(mean, np.zeros(len(mean)), scale, ())) for name, mean, scale in each]
+        self._columns = tuple(self._scaled(name, one, seen.samples) for name, one in running)
         scales = np.concatenate([columns.scale for columns in self._columns])
         whole = seen.covariance / np.outer(scales, scales)
         c11, c12, c22 = whole[:n1, :n1], whole[:n1, n1:], whole[n1:, n1:]
@@ -374,6 +381,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         inverses = [np.linalg.inv(turn.T @ gram @ turn) for turn, gram in zip((left, right), own, strict=True)]
         self.x_loadings_, self.y_loadings_, self._regression = first @ inverses[0], second @ inverses[1], cross @ inverses[0]
         self.n_components_ = len(correlations)
+        one, two = self._columns
+        self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_ = one.mean, one.scale, two.mean, two.scale
+        self.filled_ = tuple(a + b for a, b in zip(one.filled, two.filled, strict=True))
 
     @property
     def coef_(self) -> Any:
@@ -390,11 +400,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def transform(self, X: Any, y: Any = None) -> Any:
         """The scores of X, ``(m, n_components)``, or of both views where y is given."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        finite: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": self._finite}
+        X = validate_data(self, X, reset=False, **finite)
         scores = self._columns[0].standard(X) @ self.x_weights_
         if y is None:
             return scores
-        y = check_array(y, input_name="y", dtype=np.float64, ensure_2d=False)
+        y = check_array(y, input_name="y", ensure_2d=False, **finite)
         check_consistent_length(X, y)
         return scores, self._columns[1].standard(y[:, None] if y.ndim == 1 else y) @ self.y_weights_
 

@@ -119,8 +119,8 @@ class PCA(ScaledEstimator):
         ValueError
             A share of the variance, or sparse samples, with a method or a size for which there are none.
         """
-        accepted = {"accept_sparse": ("csr", "csc"), "ensure_all_finite": self._finite}
-        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2, **accepted)
+        accepted = {"accept_sparse": ("csr", "csc"), "ensure_all_finite": self._finite, "ensure_min_samples": 2}
+        X = validate_data(self, X, dtype=FLOATS, **accepted)
         if issparse(X) and self.algorithm != "auto":
             raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
         if issparse(X) and self._wanted.any:

@@ -356,9 +356,9 @@ class Network(Shown):
 
         As `total`; on a directed graph, and on one that changes, the messages go along the chain of the agents in their order.
         """
-        values = values.copy()
-        self._add_up(values, "sums of columns")
-        return values[0]
+        total = values.copy()
+        self._add_up(total, "sums of columns")
+        return np.ascontiguousarray(total[0], dtype=np.float64)
 
     @cached_property
     def _tree(self) -> list[Level]:

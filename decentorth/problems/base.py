@@ -90,6 +90,11 @@ class AgentProblem(Shown, ABC, Generic[C]):
         self.constraint = constraint
         self._blocks: list[tuple[slice, Self]] | None = None
 
+    def with_units(self, units: tuple[Units, ...]) -> Self:
+        """This problem, whose samples are in these units."""
+        self.units = units
+        return self
+
     def _facts(self) -> Mapping[str, object]:
         own = {} if self.n_local == self.n_agents else {"here": f"{self.agents.start}..{self.agents.stop - 1}"}
         return {"n_agents": self.n_agents, **own, "constraint": self.constraint}
@@ -343,13 +348,11 @@ class Loadable:
             with collective.together():
                 data = [loader(agent) for agent in range(agents.start, agents.stop)]
                 lists = list(map(list, zip(*data, strict=True))) if cls._arrays > 1 else [data]
-            views = [(view, ()) for view in lists]
-            lists, units = _in_units(views, agents.start, collective, Wanted(center, scale, missing))
+            wanted = Wanted(center, scale, missing)
+            lists, units = _in_units([(view, ()) for view in lists], agents.start, collective, wanted)
             found = cls._of_all(lists[0], collective)
             with collective.together():
-                made = problem(*lists, *settings, **where, **found | more)
-            made.units = units
-            return made
+                return problem(*lists, *settings, **where, **found | more).with_units(units)
 
         return Deferred(n_agents, build)
 
@@ -412,9 +415,8 @@ class Loadable:
                 lists, units = _in_units(read, agents.start, collective, wanted)
             found = cls._of_all(lists[0], collective)
             with collective.together(), naming(every):
-                made = problem(*lists, *settings, n_agents=len(given), first_agent=agents.start, **found | more)
-            made.units = units
-            return made
+                where = {"n_agents": len(given), "first_agent": agents.start}
+                return problem(*lists, *settings, **where, **found | more).with_units(units)
 
         return Deferred(len(given), build, sites=names)
 
@@ -435,8 +437,7 @@ def _in_units(
         with collective.together():
             checked = matrices("A", view, first_agent, missing=wanted.fill)
             width = same_columns("A", checked, first_agent)
-        if len({*collective.everyone(str(width).encode())}) > 1:
-            raise ValueError("all agents must share the dimension d: their samples have different numbers of columns")
+        collective.same("the number of columns", str(width).encode())
         found.append(in_units(checked, collective, wanted, names))
     return [alike for alike, _ in found], tuple(one for _, units in found for one in units)
 

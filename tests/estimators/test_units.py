@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from decentorth.estimators import ICA, LDA, PCA
+from decentorth.estimators import CCA, ICA, LDA, PCA
 from decentorth.protocols import Array
 from tests.support.mpi import run_ranks
 
@@ -87,6 +87,33 @@ def test_directions_are_those_of_a_pipeline(sites: list[Array]) -> None:
         np.testing.assert_allclose(np.abs(cosines), 1.0, atol=1e-10)
         np.testing.assert_allclose(found.means_[1] / SCALES, whole[classes == 1].mean(axis=0) / SCALES, rtol=1e-10)
         np.testing.assert_allclose(found.mean_ / SCALES, whole.mean(axis=0) / SCALES, rtol=1e-10)
+
+
+@pytest.mark.parametrize("way", ["alone", "agents", "features"])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_correlations_do_not_depend_on_units(way: str, offset: float) -> None:
+    """Also of columns whose deviation is 1e-14 of their mean, and where missing cells have been filled by hand."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) * (1e-6, 1.0, 1e6) + offset
+    around = (X - X.mean(axis=0)) / (1e-6, 1.0, 1e6)
+    y = around @ rng.normal(size=(3, 2)) + rng.normal(size=(300, 2))
+    complete, given = X.copy(), X.copy()
+    given[:4, 1] = np.nan
+    complete[:4, 1] = np.nanmean(given[:, 1])
+    expected = CCA(2, tol=1e-10, random_state=0).fit((complete - offset) / (1e-6, 1.0, 1e6), y)
+    found = CCA(2, tol=1e-10, missing="mean", random_state=0)
+    if way == "alone":
+        found.fit(given, y)
+    elif way == "agents":
+        pairs = list(zip(np.split(given, [90, 200]), np.split(y, [90, 200]), strict=True))
+        found.fit_agents(pairs, "ring")
+    else:
+        found.fit_agents([(given[:, :2], y[:, :1]), (given[:, 2:], y[:, 1:])], "path", split="features")
+    np.testing.assert_allclose(found.correlations_, expected.correlations_, rtol=1e-8)
+    scores = expected.transform((complete - offset) / (1e-6, 1.0, 1e6))
+    np.testing.assert_allclose(found.transform(given), scores, atol=1e-6)
+    np.testing.assert_allclose(found.x_scale_, expected.x_scale_ * (1e-6, 1.0, 1e6), rtol=1e-8)
+    assert found.filled_ == ((4, 0, 0) if way == "agents" else (4,))
 
 
 def test_sums_of_columns_are_counted(sites: list[Array]) -> None:

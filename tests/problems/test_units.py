@@ -35,9 +35,9 @@ def samples(scales: Any, offset: float = 0.0) -> list[Array]:
 def exactly(column: Array) -> tuple[Array, float, float]:
     """A column in common units, its mean and its deviation, in fractions until they are rounded once."""
     cells = [Fraction(cell) for cell in column.tolist()]
-    mean = sum(cells) / len(cells)
+    mean = sum(cells, Fraction()) / len(cells)
     around = [cell - mean for cell in cells]
-    variance = sum(cell * cell for cell in around) / len(cells)
+    variance = sum((cell * cell for cell in around), Fraction()) / len(cells)
     root = Fraction(float(variance) ** 0.5)
     root = (root + variance / root) / 2  # Newton: 30 digits
     return np.array([float(cell / root) for cell in around]), float(mean), float(root)
@@ -54,7 +54,7 @@ def test_units_are_those_of_exact_arithmetic(scale: float, offset: float) -> Non
 
 
 def test_units_are_those_of_scikit_learn() -> None:
-    """Without an offset, as scikit-learn subtracts the rounded mean: at 1e8 and 1e-6 that is off by a hundredth of a deviation."""
+    """Without an offset, as scikit-learn subtracts the rounded mean, and takes a column at 1e8 of deviation 1e-6 for constant."""
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     A = samples(np.logspace(-6, 6, 5))
     found, (own,) = in_units(A, HERE, SCALED)

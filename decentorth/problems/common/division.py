@@ -146,9 +146,7 @@ class SampleSource(ABC):
         """The problem of these samples; that of sites has no outline, as nobody can open the files of all."""
 
         def built(agents: slice, collective: Collective) -> Any:
-            own = build(agents, collective)
-            own.units = self.units
-            return own
+            return build(agents, collective).with_units(self.units)
 
         def sizes() -> Outline:
             found = outline()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...numerics.ordered_sums import add_agents, sums
 from ...numerics.threads import one_thread
@@ -51,9 +52,7 @@ class _Here:
     @staticmethod
     def column_sums(per_agent: Array) -> Array:
         """`Collective.column_sums`."""
-        found = np.zeros(per_agent.shape[1])
-        add_agents(per_agent, found)
-        return found
+        return here(per_agent.shape[1], lambda found: add_agents(per_agent, found))
 
 
 HERE: Any = _Here()
@@ -115,6 +114,11 @@ class Units(NamedTuple):
     filled: tuple[int, ...]
     """The number of missing cells of each of all agents."""
 
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """``(d,)``: true for columns that are the same in all samples, but for rounding."""
+        return self.scale <= _CONSTANT * np.abs(self.mean)
+
     def around(self, a: Array) -> Array:
         """The samples minus the means; 0 for a missing cell."""
         around = (a - self.mean) - self.rest
@@ -145,7 +149,7 @@ def units(A: Sequence[Array], collective: Collective, *, scale: bool = True, nam
     Raises
     ------
     ValueError
-        On every rank: all cells of a column are missing, or a column is constant and cannot be scaled.
+        On every rank: all cells of a column are missing.
     """
 
     def added(of: Callable[[Array], Array]) -> Array:
@@ -169,7 +173,6 @@ def units(A: Sequence[Array], collective: Collective, *, scale: bool = True, nam
         if not scale:
             return exact
         deviation = np.sqrt(added(lambda a: np.ones(len(a)) @ exact.around(a) ** 2) / count)
-    _refuse(deviation <= _CONSTANT * np.abs(mean), "is constant over all samples of all agents", names)
     return exact._replace(scale=deviation)
 
 
@@ -196,25 +199,24 @@ class Wanted(NamedTuple):
 def in_units(
     A: Sequence[Array], collective: Collective, wanted: Wanted, names: Sequence[str] = ()
 ) -> tuple[list[Array], tuple[Units, ...]]:
-    """The rows in the units that are wanted, and the units where there are any."""
+    """The rows in the units that are wanted, and the units where there are any; a ValueError for columns that have none."""
     if not wanted.any:
         return list(A), ()
     found = units(A, collective, scale=wanted.scale, names=names)
+    if wanted.scale:
+        _refuse(found.constant, "is constant over all samples of all agents", names)
     change = found.standard if wanted.center or wanted.scale else found.completed
     return [change(a) for a in A], (found,)
 
 
-def _refuse(wrong: Any, what: str, names: Sequence[str]) -> None:
-    """Raise the ValueError of the first column that is ``wrong``, ``(d,)``."""
+def _refuse(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) -> None:
+    """Raise the ValueError of the columns that are ``wrong``, ``(d,)``, if any are."""
     columns = np.flatnonzero(wrong).tolist()
-    if not columns:
-        return
-    first = columns[0]
-    name, cure = f"column {first} (counted from 0)", "leave it out"
-    if names:
-        name, cure = f"column {names[first]!r}", f"leave it out (exclude {','.join(names[k] for k in columns[:20])})"
-    more = f", and so {'is one' if len(columns) == 2 else f'are {len(columns) - 1}'} more" if len(columns) > 1 else ""
-    raise ValueError(f"{name} {what}{more}: {cure}")
+    if columns and names:
+        out = ",".join([names[k] for k in columns[:20]])
+        raise ValueError(f"column {names[columns[0]]!r} {what}: leave it out (exclude {out})")
+    if columns:
+        raise ValueError(f"column {columns[0]} of {len(wrong)} (counted from 0) {what}: leave it out")
 
 
 def squares(A: Sequence[Array], collective: Collective) -> float:

@@ -88,8 +88,8 @@ class CCASettings(Divided):
             )
 
     def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
-        columns, *rest = super().selected()
-        return (*columns, *self.columns_y), *rest
+        columns, label, drop_missing, exclude, keep_missing = super().selected()
+        return (*columns, *self.columns_y), label, drop_missing, exclude, keep_missing
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(
@@ -119,9 +119,7 @@ class CCASettings(Divided):
             whole = [self._prepared(name, view, HERE)[0] for name, view in self._views(source, slice(0, 1), HERE).items()]
             first, second = [self.ridge * float((view * view).mean()) for view in whole]
             left, right = [by_features(view, n_agents) for view in whole]
-            own = SplitCCA(left, right, self.rank, (first, second))
-            own.units = source.units
-            return own
+            return SplitCCA(left, right, self.rank, (first, second)).with_units(source.units)
 
         return split_features(n_agents, build, source.numbers, self.partition)
 

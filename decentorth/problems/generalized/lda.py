@@ -176,9 +176,8 @@ class LDASettings(Divided):
             samples, classes, rank, units = self._loaded()
             away, around = scatter_factors(samples, classes)
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
-            own = SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
-            own.units = units
-            return own
+            parts = by_features(away, n_agents), by_features(around, n_agents)
+            return SplitGEVP(*parts, rank, ridge).with_units(units)
 
         def numbers() -> int:
             m, n = self._source().shape
@@ -221,9 +220,8 @@ class LDASettings(Divided):
         samples, classes, rank, units = self._loaded()
         between, within = scatters(samples, classes)
         n = len(within)
-        own = GEVP(between, within + self.ridge * (np.trace(within) / n) * np.eye(n), rank)
-        own.units = units
-        return own
+        whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
+        return GEVP(between, whole, rank).with_units(units)
 
 
 def _known(classes: Sequence[Classes], collective: Collective) -> Classes:

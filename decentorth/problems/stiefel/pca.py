@@ -231,9 +231,7 @@ class PCASettings(Divided):
 
         def build() -> SplitPCA:
             (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
-            own = SplitPCA(by_features(whole, n_agents), self.rank)
-            own.units = source.units
-            return own
+            return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
 
         return split_features(n_agents, build, source.numbers, self.partition)
 
