@@ -34,7 +34,7 @@ from decentorth.records.figures import COLOURS, DASHES, LABELS, logarithmic, sav
 
 ALPHA = {500: 2e-4, 10: 1e-2}
 """The published step of each reading, by the rows of an agent."""
-FACTORS = {500: (0.5, 1.0, 2.0**0.5, 2.0, 2.0**1.5, 4.0), 10: (0.125, 0.25, 2.0**-1.5, 0.5, 2.0**-0.5, 1.0, 2.0**0.5, 2.0)}
+FACTORS = {500: (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), 10: (0.125, 0.25, 2.0**-1.5, 0.5, 2.0**-0.5, 1.0, 2.0**0.5, 2.0)}
 """The factors of that step which are tried."""
 PUBLISHED = {"DRFGT": 1.0, "DRGTA": 1.0, "DESTINY": 0.5}
 """The factors of the published step; the paper says that DESTINY's is reduced, and not by how much."""
