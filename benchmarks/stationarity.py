@@ -79,7 +79,8 @@ def main() -> None:
     parser.add_argument("paper", choices=("000", "002"))
     parser.add_argument("--full", action="store_true", help="T = 8, 128, 2048 and ten seeds")
     given = parser.parse_args()
-    horizons, seeds = (8, 64), 3
+    horizons: tuple[int, ...] = (8, 64)
+    seeds = 3
     if given.full:
         horizons, seeds = (8, 128, 2048), 10
     for part in ("a", "b"):

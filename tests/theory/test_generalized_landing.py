@@ -15,6 +15,7 @@ import scipy.linalg
 
 import decentorth as do
 from decentorth.api import set_up
+from decentorth.protocols import Direction
 from tests.reference import generalized as naive
 from tests.reference.generalized import Array, gap, norm, penalty_gradient, psi_b, psi_br, skew, sym
 
@@ -118,8 +119,8 @@ def test_proposition_3_2_fails_as_printed_by_two_and_holds_with_beta_1() -> None
 
 def test_lemma_D1_is_half_of_what_the_line_has() -> None:
     """n = p = 1, B = 1: N'' = 6 x^2 - 2 is 4 + 6 eps at the border, and beta_1 eps + 2 (1 + eps) kappa = 2 + 3 eps is printed."""
-    x, step = math.sqrt(1 + EPS), 1e-6
-    ends = [float(penalty_gradient(np.eye(1), np.full((1, 1), x + turn * step))[0, 0]) for turn in (1, -1)]
+    border, step = math.sqrt(1 + EPS), 1e-6
+    ends = [float(penalty_gradient(np.eye(1), np.full((1, 1), border + turn * step))[0, 0]) for turn in (1, -1)]
     second = (ends[0] - ends[1]) / (2 * step)
     assert second == pytest.approx(4 + 6 * EPS, rel=1e-7)
     assert second == pytest.approx(2 * (EPS + 2 * (1 + EPS)), rel=1e-7)
@@ -141,9 +142,9 @@ def safe_bound(B: Array, x: Array, field: Array, penalty: float, constant: float
 
 def test_lemma_2_4_holds_with_the_repaired_constant_only() -> None:
     """On the line at the border, f = 0: the step 2 / (omega L_N) leaves the region for the L_N of Lemma D.1."""
-    one, x = np.eye(1), np.full((1, 1), math.sqrt(1 + EPS))
-    field = penalty_gradient(one, x)
-    ends = [x - safe_bound(one, x, field, 1.0, constant) * field for constant in (2 + 3 * EPS, 2 * (2 + 3 * EPS))]
+    line, border = np.eye(1), np.full((1, 1), math.sqrt(1 + EPS))
+    pull = penalty_gradient(line, border)
+    ends = [border - safe_bound(line, border, pull, 1.0, constant) * pull for constant in (2 + 3 * EPS, 2 * (2 + 3 * EPS))]
     assert abs(float(ends[0][0, 0] ** 2 - 1)) == pytest.approx(0.7245, abs=1e-4)
     assert abs(float(ends[1][0, 0] ** 2 - 1)) < EPS
     rng, left = np.random.default_rng(8), 0
@@ -331,7 +332,7 @@ def test_theorem_2_8_on_means_over_seeds() -> None:
 
 
 @pytest.mark.parametrize(("direction", "step", "penalty"), [("psi-b", 200.0, 0.1), ("psi-br", 0.01, 1e5)])
-def test_published_steps_of_figure_2_diverge(direction: str, step: float, penalty: float) -> None:
+def test_published_steps_of_figure_2_diverge(direction: Direction, step: float, penalty: float) -> None:
     """Appendix B's eta and omega without safe steps; h is multiplied by 1 - 4 eta omega s^2, s the singular values of B x."""
     settings = do.problems.GEVPSettings(dimension=60, rank=30, condition=100.0)
     method = do.GeneralizedLanding(direction=direction, step_size=step, penalty=penalty, safe=False)

@@ -106,7 +106,8 @@ def test_norms_at_consecutive_iterates(name: str) -> None:
     _, lipschitz = bounds(problem)
     for x, y, step in cases(name):
         ends, d, t = successors(problem, x, step), naive.norm(y - x), step * lipschitz
-        there, here = (np.mean([square(at(end), y - end) for end in ends]) for at in (lambda end: end, lambda end, x=x: x))
+        there = np.mean([square(end, y - end) for end in ends])
+        here = np.mean([square(x, y - end) for end in ends])
         allowed = 4 * t / L * (L - 2) * d**2 + 2 * t**2 / L * (L - 2) * (d**2 + t * (d**2 + 1) + 2 * d)
         assert there <= here + allowed
 
