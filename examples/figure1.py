@@ -22,6 +22,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
@@ -62,7 +63,9 @@ def curves(task):
     alpha = ALPHA[rows]
     problem = do.problems.ProcrustesSettings(rows=rows).problem(10, seed)
     made = method(name, factor * alpha, alpha)
-    result = do.solve(problem, made, W, seed=seed, iterations=iterations, rows=120, comm="serial")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "diverged")  # counted below
+        result = do.solve(problem, made, W, seed=seed, iterations=iterations, rows=120, comm="serial")
     if result.status == "diverged":
         return None
     return {column: result.history[column] for column in ("iteration", *PANELS)}
@@ -119,6 +122,7 @@ def draw(axes, title, chosen, alpha):
             axis.fill_between(iteration, values.min(axis=0), values.max(axis=0), color=COLOURS[place], alpha=0.18, linewidth=0)
     for axis, label in zip(axes, PANELS.values(), strict=True):
         logarithmic(axis, "iteration", label)
+    axes[0].set_yscale("linear")
     axes[0].set_title(title, fontsize=8, loc="left")
     axes[3].set_ylim(bottom=1e-14)
     axes[1].legend(fontsize=6, frameon=False)
