@@ -10,8 +10,9 @@
 1. How much of the sum of the p = 5 largest canonical correlations is within the column spaces of X and Y (100: all) after as many
    samples as there are, or a multiple of that, and after as many seconds of the processor as RGD in the Euclidean metric takes for
    that; of independent components, 100 less the Amari distance in percent. Landing on samples draws three batches an iteration, the
-   others one. Steps are those of a grid that are best on a seed of their own; then the median and the range over other seeds.
-   Where the mean of the first batches is singular, RGD in the natural metric, which solves with it, cannot start. Lines are CSV.
+   others one, which online landing takes for the gradient and B. Steps are those of a grid that are best on a seed of their own;
+   then the median and the range over other seeds. Where the mean of the first batches is singular, RGD in the natural metric, which
+   solves with it, cannot start. Lines are CSV.
 2. Memory that an iteration takes beside the samples, where a covariance would be 3.2 GB.
 
 Without a file the images are those of examples/generalized/wide_views.py: scikit-learn's digits, enlarged to 28 x 28 pixels and
@@ -117,12 +118,14 @@ class Method(NamedTuple):
         return self._replace(steps=self.steps[::2], penalties=self.penalties[-1:])
 
 
-def landing(covariance: Any, policy: str) -> Callable[[Any, int, float, float], Any]:
+def landing(covariance: Any, policy: str, batches: Any = "three") -> Callable[[Any, int, float, float], Any]:
     def make(problem: Any, batch: int, step: float, penalty: float) -> Any:
         largest = problem.constraint.largest
         eta = step / (largest * float(problem.lipschitz[0]))
         written = policy.format(eta) if policy else eta
-        return GeneralizedLanding(step_size=written, penalty=penalty / (largest * eta), batch_size=batch, covariance=covariance)
+        return GeneralizedLanding(
+            step_size=written, penalty=penalty / (largest * eta), batch_size=batch, covariance=covariance, batches=batches
+        )
 
     return make
 
@@ -141,6 +144,7 @@ METHODS = (
     EUCLIDEAN,
     Method("RGD rolling mean natural", rgd("natural"), (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1.0)),
     Method("landing rolling mean", landing("rolling", ""), LANDING, (0.02, 0.1)),
+    Method("online landing", landing("sampled", "", "one"), LANDING, (0.02, 0.1)),
     Method("landing on samples", landing("sampled", ""), LANDING, (0.02, 0.1), 3),
     Method("landing on samples 1/sqrt(k)", landing("sampled", "diminishing:initial={}"), (1 / 8, 1 / 4, 1 / 2, 1.0), (0.1,), 3),
 )

@@ -22,6 +22,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
@@ -30,15 +31,20 @@ from matplotlib.figure import Figure
 
 import decentorth as do
 import topologies as tp
-from decentorth.records.figures import COLOURS, DASHES, LABELS, logarithmic, save
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 
 ALPHA = {500: 2e-4, 10: 1e-2}
 """The published step of each reading, by the rows of an agent."""
-FACTORS = {500: (0.5, 1.0, 2.0**0.5, 2.0, 2.0**1.5, 4.0), 10: (0.125, 0.25, 2.0**-1.5, 0.5, 2.0**-0.5, 1.0, 2.0**0.5, 2.0)}
+FACTORS = {500: (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), 10: (0.125, 0.25, 2.0**-1.5, 0.5, 2.0**-0.5, 1.0, 2.0**0.5, 2.0)}
 """The factors of that step which are tried."""
 PUBLISHED = {"DRFGT": 1.0, "DRGTA": 1.0, "DESTINY": 0.5}
 """The factors of the published step; the paper says that DESTINY's is reduced, and not by how much."""
-PANELS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold")
+PANELS = {
+    "local_gradient_sum": r"$\sum_i \|\mathrm{grad} f_i(x_i)\|_F$",
+    "gradient_norm": r"$\|\mathrm{grad} f(\hat x)\|_F$",
+    "consensus_error": r"$\sum_i \|x_i - \bar x\|_F$",
+    "distance_to_manifold": r"$\sum_i \|x_i - \mathrm{polar}(x_i)\|_F$",
+}
 W = tp.uniform_weights(tp.ring(10), self_weight=0.8)
 
 
@@ -57,7 +63,9 @@ def curves(task):
     alpha = ALPHA[rows]
     problem = do.problems.ProcrustesSettings(rows=rows).problem(10, seed)
     made = method(name, factor * alpha, alpha)
-    result = do.solve(problem, made, W, seed=seed, iterations=iterations, rows=120, comm="serial")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "diverged")  # counted below
+        result = do.solve(problem, made, W, seed=seed, iterations=iterations, rows=120, comm="serial")
     if result.status == "diverged":
         return None
     return {column: result.history[column] for column in ("iteration", *PANELS)}
@@ -112,8 +120,9 @@ def draw(axes, title, chosen, alpha):
             style = {"color": COLOURS[place], "linestyle": DASHES[place], "label": f"{name}, step {factor * alpha:.3g}"}
             axis.plot(iteration, np.median(values, axis=0), linewidth=1.2, **style)
             axis.fill_between(iteration, values.min(axis=0), values.max(axis=0), color=COLOURS[place], alpha=0.18, linewidth=0)
-    for axis, metric in zip(axes, PANELS, strict=True):
-        logarithmic(axis, "iteration", LABELS[metric])
+    for axis, label in zip(axes, PANELS.values(), strict=True):
+        logarithmic(axis, "iteration", label)
+    axes[0].set_yscale("linear")
     axes[0].set_title(title, fontsize=8, loc="left")
     axes[3].set_ylim(bottom=1e-14)
     axes[1].legend(fontsize=6, frameon=False)

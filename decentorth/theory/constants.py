@@ -10,6 +10,8 @@ Where a printed statement fails, a repaired form is given beside it:
 - Lemma VI.7 uses that the gradient of the merit function on St is the landing field. It is the tangent part of the Euclidean
   gradient, whose normal-space component is twice as long: `gradient_ratio` is the printed constant.
 - Lemma IV.6 and Theorem IV.7 print L where their proof needs the Lipschitz constant of the landing field (L' in (26)).
+- Corollary IV.5 uses Lemma IV.3: with ``disagreement`` the step must be at most 1/sqrt(2) of `contraction_limit`.
+- (27) bounds ||x^T x - I|| by (1 + eps) times the distance to St; the factor is 1 + sqrt(1 + eps). Nothing depends on it.
 - Theorem IV.7 needs alpha <= rho / (8 L') too, which only the appendix's restatement (Theorem VI.8) says.
 - Proposition IV.1 asks for xbar within eps/2 of orthonormality and ||x - xbar||_F <= eps/2, and its proof uses that then every
   ||x_i^T x_i - I||_F <= eps, which does not follow.

@@ -10,7 +10,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,21 +69,34 @@ def last(history: dict[str, Any], name: str = "gap") -> float:
 
 
 def tuned(settings: GEVPSettings, methods: dict[str, Any], factors: Sequence[float], iterations: int) -> dict[str, Any]:
-    """Each method with the best multiple of its automatic step on `TUNING_SEED`, told in print; its penalty is kept automatic."""
+    """Each method with the best of multiples of its automatic step, and of the penalty that goes with a step, on `TUNING_SEED`.
+
+    Prints them, and warns where the best step is the smallest or the largest tried.
+    """
     own = parallel(run, [Task(settings, method, TUNING_SEED, 0) for method in methods.values()])
     starts = {name: history["step_size"] for name, history in zip(methods, own, strict=True)}
-    steps = [(name, factor) for name in methods for factor in factors]
-    tasks = [
-        Task(settings, replace(methods[name], step_size=factor * starts[name]), TUNING_SEED, iterations) for name, factor in steps
-    ]
-    gaps = dict(zip(steps, map(last, parallel(run, tasks)), strict=True))
-    chosen = {}
+    found: dict[str, dict[tuple[float, float], Any]] = {name: {} for name in methods}
     for name, method in methods.items():
-        best = min(factors, key=lambda factor: gaps[name, factor])
-        diverged = [f"{factor:g}" for factor in factors if np.isinf(gaps[name, factor])]
-        failed = f"; diverged at {', '.join(diverged)} times it" if diverged else ""
-        print(f"{name}: step {best * starts[name]:.3g}, {best:g} times the automatic one{failed}")
-        chosen[name] = replace(method, step_size=best * starts[name])
+        stepped = {factor: replace(method, step_size=factor * starts[name]) for factor in factors}
+        own = parallel(run, [Task(settings, one, TUNING_SEED, 0) for one in stepped.values()])
+        for (factor, one), history in zip(stepped.items(), own, strict=True):
+            found[name][factor, 1.0] = one
+            if "penalty" in {field.name for field in fields(method)}:
+                for multiple in (0.3, 3.0):
+                    found[name][factor, multiple] = replace(one, penalty=multiple * history["penalty"])
+    tasks = [Task(settings, one, TUNING_SEED, iterations) for grid in found.values() for one in grid.values()]
+    gaps = iter(map(last, parallel(run, tasks)))
+    chosen = {}
+    for name, grid in found.items():
+        ends = {pair: next(gaps) for pair in grid}
+        factor, multiple = best = min(ends, key=lambda pair: ends[pair])
+        step = factor * starts[name]
+        failed = [f"{one:g}" for one in factors if all(np.isinf(end) for pair, end in ends.items() if pair[0] == one)]
+        print(f"{name}: step {step:.3g}, {factor:g} times the automatic one, penalty {multiple:g} times", end="")
+        print(f"; diverged at {', '.join(failed)} times the step" if failed else "")
+        if factor in (min(factors), max(factors)):
+            print(f"{name}: this step is at an end of the grid")
+        chosen[name] = grid[best]
     return chosen
 
 

@@ -2,102 +2,109 @@
 Paper 003: stochastic ICA
 =========================
 
-Figure 4 of paper 003: stochastic ICA of samples that are not whitened, n = 10 Laplace sources, an orthogonal mixing matrix. ::
+Figure 4 of paper 003: independent components of samples that are not whitened, n = 10 sources, an orthogonal mixing matrix. ::
 
-    python examples/generalized/figure4.py figure4.png                # 20,000 samples, 5 seeds, seconds
-    python examples/generalized/figure4.py figure4.png 10 100000      # the paper's size, 10 seeds
+    python examples/generalized/figure4.py figure4.png                                # 100,000 samples, ten seeds
+    python examples/generalized/figure4.py figure4.png --samples 20000 --seeds 2
 
-Landing on samples alone, with three independent batches of 333 an iteration, against landing and RGD with a rolling mean of the
-covariances of batches of 1000, all of whose samples are in it from the second pass on. Steps 0.3 (0.6 for RGD, whose direction is
-half as long) and penalty 0.1 throughout; each seed has data of its own. Medians and ranges; the dotted line is one pass. The table
-has scikit-learn's FastICA on the same data, and the estimators here.
+The settings are the paper's: batches of r = 512, the step eta = 0.1 and the penalty omega = 1 for all methods. Online landing takes
+one batch an iteration for the gradient and B. The others take the mean of the covariances seen, which is exact from the second pass
+on. RGD's gradient is half as long as landing's field Psi_B, so RGD is here with twice the step too. Each seed has Laplace sources
+and a mixing matrix of its own.
+
+Prints Amari distances after one pass and in the end, and after the seconds that RGD takes for a pass. Seconds are of the processor,
+one thread; medians and ranges over the seeds. The table has scikit-learn's FastICA on the same data, and the estimator here.
 """
 
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import sys
+import argparse
 import time
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.decomposition import FastICA
 
 import decentorth as do
+from decentorth.api import set_up
 from decentorth.estimators import ICA
 from decentorth.problems import amari_distance
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 
-DRAWN = 300_000
-"""Samples that a run draws."""
+BATCH, STEP, PENALTY, PASSES = 512, 0.1, 1.0, 3
 METHODS = {
-    "landing on samples": (3, do.GeneralizedLanding(step_size=0.3, penalty=0.1, batch_size=333, covariance="sampled")),
-    "landing, rolling mean": (1, do.GeneralizedLanding(step_size=0.3, penalty=0.1, batch_size=1000, covariance="rolling")),
-    "RGD, rolling mean": (1, do.RGD(step_size=0.6, batch_size=1000, covariance="rolling")),
+    "landing, online": do.GeneralizedLanding(
+        step_size=STEP, penalty=PENALTY, batch_size=BATCH, covariance="sampled", batches="one"
+    ),
+    "landing, rolling mean": do.GeneralizedLanding(step_size=STEP, penalty=PENALTY, batch_size=BATCH, covariance="rolling"),
+    "RGD, rolling mean": do.RGD(step_size=STEP, batch_size=BATCH, covariance="rolling"),
+    "RGD, twice the step": do.RGD(step_size=2 * STEP, batch_size=BATCH, covariance="rolling"),
 }
-"""With the batches that an iteration draws."""
-
-
-def in_batches(X, seed):
-    """The estimator after one pass in batches of 1000."""
-    found = ICA(random_state=seed)
-    for first in range(0, len(X), 1000):
-        found.partial_fit(X[first : first + 1000])
-    return found
-
-
 ESTIMATORS = {
     "FastICA": lambda X, seed: FastICA(whiten="unit-variance", random_state=seed).fit(X),
     "ICA, fit": lambda X, seed: ICA(random_state=seed).fit(X),
-    "ICA, partial_fit": in_batches,
 }
 
 
-def main(path="figure4.png", seeds=5, samples=20_000):
-    settings = do.problems.ICASettings(samples=samples, whiten=False)
-    problems = [do.solve(settings.problem(1, seed), do.RGD(), iterations=0).problem for seed in range(seeds)]
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
-    print(f"{'':22s} {'Amari distance':>28s} {'passes':>7s} {'seconds':>8s}")
-    for colour, (name, (draws, method)) in enumerate(METHODS.items()):
-        drawn = draws * method.batch_size
-        runs = [
-            do.solve(problem, method, iterations=DRAWN // drawn, record_every=5, seed=seed).history
-            for seed, problem in enumerate(problems)
-        ]
-        passes, seconds = drawn * runs[0]["iteration"] / samples, np.median([run["seconds"] for run in runs], axis=0)
-        errors, infeasible = (np.array([run[column] for run in runs]) for column in ("error", "feasibility"))
-        infeasible = np.maximum(infeasible, 1e-16)
-        panels = (passes, errors), (1e3 * seconds, errors), (passes, infeasible)
-        for axis, (across, values) in zip(axes, panels, strict=True):
-            axis.semilogy(across, np.median(values, axis=0), color=f"C{colour}", label=name)
-            axis.fill_between(across, values.min(axis=0), values.max(axis=0), color=f"C{colour}", alpha=0.2, linewidth=0)
-        for end in (np.searchsorted(passes, 1.0 - 1e-9), -1):
-            line(name, errors[:, end], passes[end], seconds[end])
+def curve(problem, method, seed):
+    """Columns of a run: passes, processor seconds of the method, Amari distance, distance from the set."""
+    states, spent, rows = set_up(problem, method, comm="serial", seed=seed).states(), 0.0, []
+    per_pass = -(-len(problem.samples) // BATCH)
+    for k in range(PASSES * per_pass + 1):
+        begun = time.process_time()
+        state = next(states)
+        spent += time.process_time() - begun
+        if k and (k % per_pass == 0 or k % max(per_pass // 40, 1) == 0):
+            distance = problem.constraint.feasibility(state.x)[0]
+            rows.append((k / per_pass, spent, problem.error(problem.constraint.project(state.x)[0]), distance))
+    return np.array(rows).T
+
+
+def written(values):
+    """The median and the range."""
+    return f"{np.median(values):.4f} ({min(values):.4f} to {max(values):.4f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="?", default="figure4.png")
+    parser.add_argument("--samples", type=int, default=100_000)
+    parser.add_argument("--seeds", type=int, default=10)
+    given = parser.parse_args()
+    settings = do.problems.ICASettings(samples=given.samples, whiten=False)
+    problems = [do.solve(settings.problem(1, seed), do.RGD(), iterations=0).problem for seed in range(given.seeds)]
+    found = {name: [curve(problem, method, seed) for seed, problem in enumerate(problems)] for name, method in METHODS.items()}
+    one = int(np.searchsorted(found["RGD, rolling mean"][0][0], 1.0))
+    limit = np.median([run[1][one] for run in found["RGD, rolling mean"]])
+    print(f"{given.samples} samples, r = {BATCH}, eta = {STEP}, omega = {PENALTY:g}, {given.seeds} seeds")
+    figure = Figure(figsize=(10, 3), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for place, (name, runs) in enumerate(found.items()):
+        after = [run[2][max(np.searchsorted(run[1], limit, side="right") - 1, 0)] for run in runs]
+        spent = 1e3 * np.median([run[1][one] for run in runs])
+        print(f"{name}: Amari distance after a pass {written([run[2][one] for run in runs])}, {spent:.0f} ms")
+        ends = written([run[2][-1] for run in runs])
+        print(f"    after the {1e3 * limit:.0f} ms of RGD {written(after)}; after {PASSES} passes {ends}")
+        distances = [run[3][one] for run in runs]
+        print(f"    distance from the set after a pass {np.median(distances):.1e}")
+        errors, infeasible = (np.array([run[column] for run in runs]) for column in (2, 3))
+        passes, seconds = runs[0][0], np.median([run[1] for run in runs], axis=0)
+        for axis, across, values in zip(panels, (passes, seconds, passes), (errors, errors, infeasible), strict=True):
+            axis.plot(across, np.median(values, axis=0), color=COLOURS[place], linestyle=DASHES[place], linewidth=1.2, label=name)
+            axis.fill_between(across, values.min(axis=0), values.max(axis=0), color=COLOURS[place], alpha=0.18, linewidth=0)
     for name, fit in ESTIMATORS.items():
-        found = []
+        errors, begun = [], time.process_time()
         for seed, problem in enumerate(problems):
-            X, begun = problem.samples, time.perf_counter()
-            estimator = fit(X, seed)
-            seconds = time.perf_counter() - begun
-            passes = 1 if name == "ICA, partial_fit" else 1 + estimator.n_iter_  # one of them whitens
-            found.append((amari_distance(estimator.components_ @ problem.mixing), passes, seconds))
-        errors, passes, seconds = np.array(found).T
-        line(name, errors, np.median(passes), np.median(seconds))
-    axes[0].set(xlabel="samples drawn / samples there are", ylabel="Amari distance")
-    axes[1].set(xlabel="milliseconds", xscale="symlog", ylabel="Amari distance")
-    axes[2].set(xlabel="samples drawn / samples there are", ylabel=r"$\|X^\top B X - I\|_F$")
-    for axis in (axes[0], axes[2]):
-        axis.axvline(1, color="black", linestyle=":", linewidth=0.8)
-    axes[0].legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=150)
-    print(f"figure in {path}")
-
-
-def line(name, errors, passes, seconds):
-    """A row of the table: median and range over the seeds."""
-    error = f"{np.median(errors):.4f} ({errors.min():.4f} to {errors.max():.4f})"
-    print(f"{name:22s} {error:>28s} {passes:7.1f} {seconds:8.3f}")
+            errors.append(amari_distance(fit(problem.samples, seed).components_ @ problem.mixing))
+        print(f"{name}: {written(errors)}, {1e3 * (time.process_time() - begun) / given.seeds:.0f} ms")
+    logarithmic(panels[0], "passes over the samples", "Amari distance")
+    logarithmic(panels[1], "seconds of the processor", "Amari distance")
+    logarithmic(panels[2], "passes over the samples", r"$\|x^\top B x - I\|_F$")
+    panels[0].legend(fontsize=7, frameon=False)
+    save(figure, given.figure)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:]))
+    main()

@@ -7,11 +7,12 @@ Figures 8 and 10 of paper 003: how much the step size and the penalty matter, la
     python examples/generalized/figure8.py                     # n = 100, p = 50, three seeds, half a minute
     python examples/generalized/figure8.py --published         # n = 1000, p = 500
 
-Every pair of multiples of a base step size and a base penalty, constant steps. The base is the best pair of a small grid about the
-automatic step and penalty, on a seed of its own, with the same budget for both methods. Left, the relative gap after the last
-iteration, the median over seeds, and whether any seed diverged; right, as in Figure 8, the gap along the way, a curve for each pair
-of the paper's multiples; below, as in Figure 10, the distance of landing from the set. Landing takes its steps as they are given
-(``safe=False``), as the paper's do.
+Every pair of multiples of a base step size and a base penalty, constant steps. The base is the best pair of a grid about the
+automatic step and penalty, on a seed of its own, with the same budget for both methods: both are perturbed about their best. Prints
+how many pairs diverge on some seed, and how many bring all seeds below the same gap for both methods: ten times the larger of their
+two best gaps. Left, the relative gap after the last iteration, the median over seeds, and whether any seed diverged; right, as in
+Figure 8, the gap along the way, a curve for each pair of the paper's multiples; below, as in Figure 10, the distance of landing
+from the set. Landing takes its steps as they are given (``safe=False``), as the paper's do.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 
 METHODS = {r"landing, $\Psi_B$": GeneralizedLanding(safe=False), "PLAM": PLAM()}
 LETTERS = {r"landing, $\Psi_B$": r"$\omega$", "PLAM": r"$\beta$"}
-TRIED = (1.0, 4.0, 16.0)
+TRIED = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """Multiples of the automatic step, and of the penalty beside it, out of which the base is taken."""
 WIDE = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 NEAR = (0.25, 0.75, 1.25, 1.75)
@@ -63,6 +64,7 @@ def main() -> None:
     figure = Figure(figsize=(10, 8.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(2.2, 1))
     grid = upper.subplots(2, 2, width_ratios=(1, 1.5))
+    bests, tables = {}, {}
     for name, (left, right) in zip(METHODS, grid, strict=True):
         gaps = np.array([[np.median([last(found[name, (a, b), s]) for s in range(given.seeds)]) for a in WIDE] for b in WIDE])
         failed = np.array([[sum(np.isinf(last(found[name, (a, b), s])) for s in range(given.seeds)) for a in WIDE] for b in WIDE])
@@ -82,10 +84,12 @@ def main() -> None:
         right.set_title(f"{name}: the paper's multiples", fontsize=9)
         told = np.isfinite(gaps) & (failed == 0)
         b, a = np.unravel_index(np.where(told, gaps, np.inf).argmin(), gaps.shape)
-        within = np.mean(told & (gaps <= 10 * gaps[b, a]))
-        lost = np.count_nonzero(failed)
-        print(f"{name}: {lost} of {gaps.size} pairs diverged on some seed; {within:.0%} within 10 times the best gap")
+        bests[name], tables[name] = gaps[b, a], np.where(told, gaps, np.inf)
+        print(f"{name}: {np.count_nonzero(failed)} of {gaps.size} pairs diverged on some seed")
         print(f"{name}: gap {gaps[b, a]:.1e} at {WIDE[a]:g} times the base step and {WIDE[b]:g} times the penalty is the best")
+    goal = 10 * max(bests.values())
+    for name, table in tables.items():
+        print(f"{name}: {np.count_nonzero(table <= goal)} of {table.size} pairs reach a gap of {goal:.1e}")
     for place, factor in enumerate(NEAR):
         grid[0, 1].plot([], [], color=COLOURS[place], label=rf"$\eta$ x {factor:g}")
     for place, factor in enumerate(NEAR):

@@ -302,6 +302,21 @@ def test_sampled_landing_is_its_iteration() -> None:
     assert result.state.gradients == 31
 
 
+def test_online_landing_is_its_iteration_and_takes_every_sample_once_a_pass() -> None:
+    """One batch for the gradient and both covariances."""
+    problem = sampled_gevp(6, 2, 25, ridge=0.1)
+    x0, streams, b = point(problem, 1), CounterStreams(9, slice(0, 1)), 4
+    method = GeneralizedLanding(step_size=0.01, penalty=0.5, batch_size=b, covariance="sampled", batches="one")
+    result = solve(problem, method, x0=x0, iterations=20, seed=9)
+    x = x0
+    for k in range(20):
+        xi = passing(streams, k, b, 25)[0]
+        D = problem.covariance.rows[xi]
+        g = -problem.C[xi].T @ problem.C[xi] @ x / len(xi)
+        x = x - 0.01 * naive.landing_field(D.T @ D / len(xi) + 0.1 * np.eye(6), x, g, 0.5)
+    assert relative(result.x[0], x) < 1e-11
+
+
 def test_a_pass_takes_every_sample_once() -> None:
     """In batches of the size asked for but the last, each spread over all samples; passes differ in their order."""
     streams, orders = CounterStreams(3, slice(0, 1)), []
@@ -361,6 +376,7 @@ def test_rolling_covariances(name: str) -> None:
     [
         ({"covariance": "sampled"}, "covariance 'sampled' takes samples: give a batch_size"),
         ({"covariance": "sampled", "batch_size": 3, "direction": "psi-br"}, "only direction 'psi-b' has an unbiased form"),
+        ({"covariance": "rolling", "batch_size": 3, "batches": "one"}, "batches 'one' goes with covariance 'sampled', got"),
         ({"covariance": "rolling", "batch_size": 3, "safe": True}, "safe steps need the exact B, got covariance"),
     ],
 )

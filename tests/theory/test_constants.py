@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,6 +100,56 @@ def test_lemma_IV_3_fails_as_printed_and_holds_with_the_norm_of_W_minus_I() -> N
     state = np.array([0.0, x @ x])
     assert off @ off > (contraction_matrix(step, 0.0, 1.0) @ state)[0]
     assert off @ off <= (contraction_matrix(step, 0.0, 1.0, disagreement=1.0) @ state)[0]
+
+
+@given(seed=st.integers(0, 1000), step=st.floats(1e-4, 10.0))
+def test_lemma_IV_2_bounds_the_consensus_error_of_the_next_points(seed: int, step: float) -> None:
+    """(11); the appendix's (23) lacks the square of the last norm."""
+    rng = np.random.default_rng(seed)
+    graph = (tp.ring(6), tp.star(6), tp.complete(6), tp.path(6))[seed % 4]
+    W = tp.metropolis_weights(graph).toarray()
+    x, y = rng.standard_normal((6, 3)), 10.0 ** rng.uniform(-2, 2) * rng.standard_normal((6, 3))
+    off = [float(((one - one.mean(0)) ** 2).sum()) for one in (W @ x - step * y, x, y)]
+    square = np.linalg.norm(W - 1 / 6, 2) ** 2
+    assert off[0] <= (0.5 * (1 + square) * off[1] + (1 + square) / (1 - square) * step**2 * off[2]) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("graph", [tp.complete(N), tp.path(N)], ids=["complete", "path"])
+@pytest.mark.parametrize("name", ["pca", "procrustes"])
+def test_corollary_IV_5_bounds_the_sum_of_consensus_errors(name: str, graph: Any) -> None:
+    """With L_Lambda for L', and up to 1/sqrt(2) of the limit of the matrix of Theorem IV.4 with the norm of W - I.
+
+    Then the determinant in the proof is at least (1 - sigma^2)^2 / 8. The points stay in the region of eps = 0.7.
+    """
+    own, W, penalty = problem(name), tp.metropolis_weights(graph), 5.0
+    values = np.linalg.eigvalsh(W.toarray())
+    sigma, top = max(abs(values[0]), values[-2]), suprema(own, 0.7)
+    steep = landing_lipschitz(top.lipschitz, top.gradient, penalty, 0.7)
+    step = contraction_limit(sigma, steep, 1 - values[0]) / math.sqrt(2.0)
+    run = set_up(own, do.DRFGT(step_size=step, penalty=penalty, order="combine-then-adapt"), W)
+    points, means, spread = 0.0, 0.0, None
+    for _, state in zip(range(300), run.states(), strict=False):
+        y = state.tracker
+        if spread is None:
+            spread = float(((y - y.mean(0)) ** 2).sum())
+        assert Stiefel(D, R).feasibility(state.x).max() < 0.7
+        points += float(((state.x - state.x.mean(0)) ** 2).sum())
+        means += N * float((y.mean(0) ** 2).sum())
+    assert spread is not None
+    s = sigma**2
+    bound = (1 + s) / (1 - s) ** 3 * 8 * step**2 * spread
+    bound += (1 + s) ** 2 / (1 - s) ** 4 * 32 * step**4 * steep**2 * means
+    assert 0.0 < points <= bound
+
+
+@pytest.mark.parametrize("eps", [0.1, 0.5, 0.6])
+def test_inequality_27_fails_as_printed_on_its_right(eps: float) -> None:
+    """||x^T x - I|| is near twice the distance to St, and (1 + eps) times it is printed; 1 + sqrt(1 + eps) bounds it."""
+    for x in region_points((D, R), eps, 300, np.random.default_rng(5)):
+        u, _, vt = np.linalg.svd(x, full_matrices=False)
+        distance, gap = np.linalg.norm(x - u @ vt), np.linalg.norm(x.T @ x - np.eye(R))
+        assert distance <= gap / (1 + math.sqrt(1 - eps)) * (1 + 1e-12)
+        assert (1 + eps) * distance < gap <= (1 + math.sqrt(1 + eps)) * distance * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("name", ["pca", "procrustes"])

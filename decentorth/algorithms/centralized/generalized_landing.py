@@ -14,6 +14,9 @@ are means over samples, three independent batches xi, zeta, zeta' make an unbias
     eta    step_size       G      problem.gradient, gradient_on      B x, B_zeta x   constraint.product, problem.product_on
     omega  penalty         Psi    direction                          Lambda          constraint.landing, landing_from_products
 
+``batches="one"`` is the paper's online form of Figures 3 and 4: one batch xi = zeta = zeta' an iteration, in passes over all
+samples. The field is biased then.
+
 Theorem 2.7 has constant steps for exact fields, Theorem 2.8 eta_0 / sqrt(1 + k), ``diminishing``, for sampled ones. ``safe=True``
 takes min(eta, eta(x)) with the largest eta(x) that keeps ||x^T B x - I||_F <= eps, in place of Lemma 2.4's bound on it
 (`sets.safe_steps`). It needs B Lambda, from which B x follows as in `RGD`: an iteration has as many products with B.
@@ -33,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, NamedTuple, cast
+from typing import Annotated, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -44,7 +47,7 @@ from ..common.curvature import curvature, embedded_curvature
 from ..common.schedules import Auto
 from ..common.step_sizes import measured_in_metric, schedule
 from .rgd import REFRESHED
-from .samples import Field, OnMatrices, draws, nothing_seen
+from .samples import Field, OnMatrices, draws, nothing_seen, passing
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
     "psi-b": (curvature, 4.0),
@@ -90,6 +93,9 @@ class GeneralizedLanding(OnMatrices):
         The safety region ||x^T B x - I||_F <= eps of safe.
     covariance
         Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
+    batches
+        Batches of an iteration with covariance sampled: three independent ones, drawn with replacement, for an unbiased field; or
+        one for the gradient and B, in passes over all samples.
     """
 
     set_needs: ClassVar[tuple[type, ...]] = (ProductLanding,)
@@ -98,9 +104,12 @@ class GeneralizedLanding(OnMatrices):
     direction: Direction = "psi-b"
     safe: bool | Auto = "auto"
     eps: Annotated[float, Range(above=0, below=1)] = 0.9
+    batches: Literal["three", "one"] = "three"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.batches == "one" and self.covariance != "sampled":
+            raise ValueError(f"batches 'one' goes with covariance 'sampled', got covariance {self.covariance!r}")
         if self.covariance == "sampled" and self.direction != "psi-b":
             raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
         if self.covariance != "exact" and self.safe is True:
@@ -147,8 +156,13 @@ class GeneralizedLanding(OnMatrices):
         nothing = nothing_seen(len(x))
         if self.covariance == "sampled":
             constraint, products = problem.constraint, cast(SampledProducts, problem)
-            xi, zeta, zeta2 = draws(products, streams, k, cast(int, self.batch_size), 3)
-            bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
+            size = cast(int, self.batch_size)
+            if self.batches == "one":
+                xi = passing(streams, k, size, int(products.n_samples[0]))
+                bx = bx2 = products.product_on(x, xi)
+            else:
+                xi, zeta, zeta2 = draws(products, streams, k, size, 3)
+                bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
             value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, nothing, matrices)
         constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
