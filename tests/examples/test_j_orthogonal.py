@@ -56,7 +56,7 @@ def test_three_models_are_trained_on_a_generated_graph_by_one_loop() -> None:
 @pytest.mark.parametrize("name", ["J-JOBCD", "VR-J-JOBCD", "CSDM"])
 def test_figure_9_of_paper_001_counts_every_gradient(name: str) -> None:
     """Those of single triples, wherever the method takes them; the loss falls meanwhile."""
-    example, counted = runpy.run_path(str(ROOT / "examples" / "j_orthogonal" / "figure9.py")), []
+    example, counted = runpy.run_path(str(ROOT / "examples" / "j_orthogonal" / "signed.py")), []
     problem = example["problem_of"]((100, 20, 45, 4), 0)
     assert [len(part) for part in problem.graph[:3]] == [100, 20, 20]
     gradient, gradient_on = problem.gradient, problem.gradient_on
@@ -78,7 +78,7 @@ def test_figure_9_of_paper_001_counts_every_gradient(name: str) -> None:
 @pytest.mark.slow
 def test_figure_9_of_paper_001_draws_both_sizes_of_graphs(tmp_path: Path) -> None:
     """In two epochs J-JOBCD and CSDM rank better than chance, 0.04 and 0.03."""
-    said = run("examples/j_orthogonal/figure9.py", str(tmp_path / "figure.png"), "--seeds", "1", "--epochs", "2")
+    said = run("examples/j_orthogonal/signed.py", str(tmp_path / "figure.png"), "--seeds", "1", "--epochs", "2")
     rows = re.findall(r"^(\S+) +[\d.]+ +(\S+) +\S+ +(\S+)  \S+ \(\S+ to \S+\), ", said, re.M)
     assert [name for name, *_ in rows] == 2 * ["J-JOBCD", "VR-J-JOBCD", "CSDM"]
     assert all(float(end) > 1.5 * float(start) for name, start, end in rows if name != "VR-J-JOBCD")
