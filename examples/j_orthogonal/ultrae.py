@@ -41,7 +41,7 @@ from decentorth.data import load_triples
 from decentorth.problems import KnowledgeGraph
 from decentorth.problems.j_orthogonal.knowledge import most_frequent
 from decentorth.problems.j_orthogonal.ultrae import UltraE
-from decentorth.records.figures import panels
+from decentorth.records.figures import panels, style
 from decentorth.records.publication import band, legend_below, publish
 
 RATE, DIMENSION = 5e-4, 36
@@ -124,6 +124,7 @@ def table(title: str, problems: list[UltraE], epochs: int) -> dict[str, np.ndarr
     return found
 
 
+@style()
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", nargs="?", default="ultrae.png")
