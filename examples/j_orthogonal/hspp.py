@@ -25,13 +25,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from experiment import Then, followed
 
 import decentorth as do
 from decentorth.api import set_up
 from decentorth.problems import HSPPSettings
+from decentorth.records.figures import logarithmic, look, panels, style
+from decentorth.records.publication import legend_below, publish
 
 CSDM = do.CSDM(step_size=5e-3)
 METHODS = {
@@ -73,7 +74,7 @@ def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: n
     return (gradient(x + step * v) - gradient(x - step * v)) / (2.0 * step)
 
 
-def table(kind: str, settings: HSPPSettings, options: Any, panels: Any) -> None:
+def table(kind: str, settings: HSPPSettings, options: Any, columns: Any) -> None:
     """Run everything on one kind of distances, print it, and draw it against gradients and against time."""
     seconds, seed = options.seconds, options.seed
     problem = set_up(settings.problem(1, seed), CSDM, comm="serial").problem
@@ -91,19 +92,18 @@ def table(kind: str, settings: HSPPSettings, options: Any, panels: Any) -> None:
             first = next((row for row in rows if row.value <= share * start), None)
             cells.append("-" if first is None else f"{first.seconds:.2g} s, {first.gradients:.0f}")
         print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip())
-        look = {
-            "color": f"C{place % 10}",
-            "linestyle": ":" if ", then" in name else "--" if "published" in name else "-",
-            "linewidth": 1.2,
-            "label": name,
-        }
-        for panel, across in zip(panels, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
-            panel.loglog(across[1:], [row.value for row in rows][1:], **look)
-    for panel, label in zip(panels, ("gradients", "processor seconds"), strict=True):
-        panel.set(title=kind, xlabel=label, ylabel="objective")
-        panel.grid(alpha=0.3)
+        looks: Any = {**look(place), "linewidth": 1.0}
+        for panel, across in zip(columns, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
+            panel.loglog(across[1:], [row.value for row in rows][1:], label=name, **looks)
+    for panel, label in zip(columns, ("gradients", "processor seconds"), strict=True):
+        panel.set_title(kind)
+        logarithmic(panel, label, "objective")
+        low, high = panel.get_ylim()
+        if high < 10.0 * low:
+            panel.set_yscale("linear")
 
 
+@style()
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", nargs="?", default="hspp.png")
@@ -120,13 +120,19 @@ def main() -> None:
     sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
     problem = set_up(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
     print(f"printed form: changes by {printed_form(problem, 5):.0e} of itself at five random x")
-    columns = len(given.kinds)
-    figure, axes = plt.subplots(2, columns, figsize=(4.2 * columns, 7.5), layout="constrained", squeeze=False)
-    for kind, panels in zip(given.kinds, axes.T, strict=True):
-        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given, panels)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7, frameon=False)
-    figure.savefig(given.figure, dpi=150)
+    number = len(given.kinds)
+    figure, axes = panels(2, number, (max(3.5, min(7.16, 2.4 * number)), 5.4))
+    for kind, columns in zip(given.kinds, zip(*axes, strict=True), strict=True):
+        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given, columns)
+    legend_below(figure, axes[0], 3 if number > 1 else 2)
+    publish(
+        figure,
+        given.figure,
+        f"""The hyperbolic structural probe with q_i = phi(x^T d_i): m = {given.points}, n = {given.dimension}, smoothing
+        {given.smoothing:g}, {given.seconds:g} processor seconds for each method, seed {given.seed}, one data set of a kind, no
+        band.
+        Made by examples/j_orthogonal/hspp.py.""",
+    )
 
 
 if __name__ == "__main__":

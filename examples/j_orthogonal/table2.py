@@ -37,7 +37,7 @@ PUBLISHED = {
 
 def table(data: str, options: Any) -> None:
     """Run everything on a data set, and print it."""
-    settings = settings_of(data, options.form, options.positive, options.ridge)
+    settings = settings_of(data, options.form, options.positive, options.ridge, options)
     printed = settings.form == "as-printed"
     seeds = range(options.seed, options.seed + options.seeds)
     starts = [start_value(settings, seed) for seed in seeds]

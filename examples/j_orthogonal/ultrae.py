@@ -9,16 +9,16 @@ Figures 9 to 12 of paper 001: J-JOBCD, VR-J-JOBCD and CSDM on UltraE against epo
     python examples/j_orthogonal/ultrae.py fb15k.png --data FB15k --entities 135 --full
     python examples/j_orthogonal/ultrae.py wn18rr.png --data WN18RR --entities 208 --full
 
-Everything is as printed: n = 36, p = 18, alpha = 1, delta = 5, k = 50 corrupted triples, the score sigma(-d^2 + b_h + b_t + delta),
-the cross-entropy, entities and biases by Adam at 5e-4 (appendix F.2 says ADMM by PyTorch, which has none), CSDM by Adagrad. The paper
-does not say how its batches were cut. Without --data there are two planted graphs of their sizes, for each seed one, whose relations
-are pairs of inverse ones: 719 training and 308 test triples, 135 entities and 22 relations as of FB15k; 545, 233, 208 and 5 as of
-WN18RR. --data is a folder with train.txt and test.txt, cut to the entities that occur most often and, by the seed, to --triples
-training and --tests test triples.
+Everything is as printed: n = 36, p = 18, alpha = 1, delta = 5, k = 50 corrupted triples, the score sigma(-d^2 + b_h + b_t +
+delta), the cross-entropy, entities and biases by Adam at 5e-4 (appendix F.2 says ADMM by PyTorch, which has none), CSDM by
+Adagrad. The paper does not say how its batches were cut. Without --data there are two planted graphs of their sizes, for each
+seed one, whose relations are pairs of inverse ones: 719 training and 308 test triples, 135 entities and 22 relations as of FB15k;
+545, 233, 208 and 5 as of WN18RR. --data is a folder with train.txt and test.txt, cut to the entities that occur most often and,
+by the seed, to --triples training and --tests test triples.
 
 An epoch is a gradient of every training triple: an iteration of J-JOBCD and CSDM; VR-J-JOBCD makes as many iterations as take so
-many gradients of single triples. Values, by which steps are found, are not counted; the seconds have them. MRR and hits are filtered,
-of heads and tails of the test triples. The paper's range of CSDM's rates ends at 5e-3; larger ones are tried, too.
+many gradients of single triples. Values, by which steps are found, are not counted; the seconds have them. MRR and hits are
+filtered, of heads and tails of the test triples. The paper's range of CSDM's rates ends at 5e-3; larger ones are tried, too.
 """
 
 from __future__ import annotations
@@ -115,10 +115,9 @@ def table(title: str, problems: list[UltraE], epochs: int) -> dict[str, np.ndarr
     ahead = {name: one[:, -1, 3] for name, one in found.items()}
     best = np.maximum(ahead["CSDM, rate 0.005"], ahead["CSDM, rate 0.2"])
     for name in list(found)[:3]:
-        print(
-            f"{name}: MRR above CSDM's published rate on {(ahead[name] > ahead['CSDM, rate 0.005']).sum()}, above both of its rates"
-        )
-        print(f"  on {(ahead[name] > best).sum()} of {len(problems)} seeds")
+        ranks = ahead[name]
+        counts = (ranks > ahead["CSDM, rate 0.005"]).sum(), (ranks > best).sum()
+        print(f"{name}: MRR above CSDM's at its published rate on {counts[0]}, above both on {counts[1]} of {len(problems)} seeds")
     if len(problems) < 3:
         print("few seeds decide nothing: the order of methods is that of --full")
     return found
@@ -155,7 +154,8 @@ def main() -> None:
     publish(
         figure,
         given.figure,
-        f"""UltraE as printed in paper 001, appendix F.2: n = 36, p = 18, alpha = 1, delta = 5, k = 50, cross-entropy, Adam {RATE:g}.
+        f"""UltraE as printed in paper 001, appendix F.2: n = 36, p = 18, alpha = 1, delta = 5, k = 50, cross-entropy,
+        Adam {RATE:g}.
         Graphs: {", ".join(graphs)}. {seeds} seeds from 0 on, each with its own graph and start: medians and, as bands, ranges.
         Filtered MRR and hits@10 of test triples, loss of training triples. Made by examples/j_orthogonal/ultrae.py.""",
     )
