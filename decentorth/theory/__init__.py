@@ -4,7 +4,7 @@ near a solution. ``python -m decentorth theory`` prints every constant for a pro
 measure that paper 001's theorems bound.
 """
 
-from .block_stationarity import block_stationarity as block_stationarity
+from ..algorithms.j_orthogonal.block_stationarity import block_stationarity as block_stationarity
 from .constants import Constants as Constants
 from .constants import constants as constants
 from .constants import contraction_limit as contraction_limit

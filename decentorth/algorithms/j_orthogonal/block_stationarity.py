@@ -1,6 +1,6 @@
 """The measure of block stationarity of paper 001 (Definition 4.4), which its Theorems 4.6 and 4.7 bound.
 
-    E(x) = mean over pairs B of rows of ||V_B - I||_F^2,   V_B the minimiser of (6) of `algorithms.j_orthogonal.jobcd`
+    E(x) = mean over pairs B of rows of ||V_B - I||_F^2,   V_B the minimiser of (6) of `jobcd`
 
 It is zero if and only if no pair of rows can be improved. For n/2 disjoint pairs at once (VR-J-JOBCD) the paper has the mean over
 all groupings of the sum over their pairs; each pair is in the same share of groupings, so that is n/2 times E(x).
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numerics.kernels import pair_kernels
-from ..numerics.kernels.subproblem import isotropic, largest_eigenvalue, linear_term
-from ..protocols import Array
+from ...numerics.kernels import pair_kernels
+from ...numerics.kernels.subproblem import isotropic, largest_eigenvalue, linear_term
+from ...protocols import Array
 
 
 def block_stationarity(
