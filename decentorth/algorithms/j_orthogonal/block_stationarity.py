@@ -39,4 +39,4 @@ def block_stationarity(
         level *= largest_eigenvalue(m[first, first], m[first, second], m[second, second])
     curvature = isotropic(level + theta)
     v = pair_kernels().minimise(signs[first] != signs[second], linear_term(linear, curvature), curvature).v
-    return float(np.square(v - np.eye(2)).sum((-2, -1)).mean())
+    return float(np.square(v - np.eye(2)).reshape(len(v), 4).sum(-1).mean(-1))
