@@ -7,6 +7,7 @@ The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and 
     python examples/j_orthogonal/hspp.py hspp.png                 # 100 points, n = 20, a second for each method: a minute in all
     python examples/j_orthogonal/hspp.py hspp.png --full          # 1000 points, n = 50, 30 seconds each: twenty minutes
     python examples/j_orthogonal/hspp.py hspp.png --points 300 --dimension 30 --seconds 5 --kinds tree
+    python examples/j_orthogonal/hspp.py table5.png --table5      # randn5000: 5000 points, n = 100, p = 50, 75, 85; half an hour
 
 First the form that paper 001 prints: its objective does not change, whatever the J-orthogonal x. Then three kinds of distances:
 those of a tree, Euclidean ones of Gaussian points, and planted ones, whose least value is 0. Shown are the least objectives at
@@ -48,6 +49,7 @@ METHODS = {
     "VR-J-JOBCD": do.VRJJOBCD(varsigma=100.0),
     "CSDM, published, then J-JOBCD": Then(first=CSDM, second=do.JJOBCD(), iterations=30),
 }
+PUBLISHED = {"points": 5000, "dimension": 100, "seconds": 30.0}
 KINDS = {"tree": {}, "gaussian": {"data": "gaussian"}, "planted": {"data": "gaussian", "distances": "planted"}}
 SHARES = (0.95, 0.85, 0.75, 0.01)
 """Of the objective at the start, to which time is counted."""
@@ -108,6 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", nargs="?", default="hspp.png")
     parser.add_argument("--full", action="store_true", help="1000 points, dimension 50, 30 seconds for each method")
+    parser.add_argument(
+        "--table5", action="store_true", help="5000 Gaussian points, dimension 100, 30 seconds: table 5's randn5000"
+    )
+    parser.add_argument("--positive", type=int, nargs="+", default=[None], help="signs +1 of J, by default half; several in turn")
     for name, default in (("points", 100), ("dimension", 20), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
@@ -120,11 +126,17 @@ def main() -> None:
     sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
     problem = set_up(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
     print(f"printed form: changes by {printed_form(problem, 5):.0e} of itself at five random x")
-    number = len(given.kinds)
-    figure, axes = panels(2, number, (max(3.5, min(7.16, 2.4 * number)), 5.4))
-    for kind, columns in zip(given.kinds, zip(*axes, strict=True), strict=True):
-        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given, columns)
-    legend_below(figure, axes[0], 3 if number > 1 else 2)
+    if given.table5:
+        given.kinds, given.positive = ["gaussian"], [50, 75, 85]
+        for name, value in PUBLISHED.items():
+            setattr(given, name, value)
+    columns = [(kind, positive) for kind in given.kinds for positive in given.positive]
+    sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
+    figure, axes = panels(2, len(columns), (max(3.5, min(7.16, 2.4 * len(columns))), 5.4))
+    for (kind, positive), own in zip(columns, zip(*axes, strict=True), strict=True):
+        words = kind if positive is None else f"{kind}, p = {positive}"
+        table(words, HSPPSettings(**sizes, **KINDS[kind], positive=positive), given, own)
+    legend_below(figure, axes[0], 3 if len(columns) > 1 else 2)
     publish(
         figure,
         given.figure,
