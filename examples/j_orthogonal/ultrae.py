@@ -75,15 +75,13 @@ def stand_in(size: tuple[int, int, int, int], seed: int) -> KnowledgeGraph:
 
 def core(triples: Any, entities: int) -> Any:
     """The triples that are left when the entity with the fewest of them is left out, again and again, until so many remain."""
-    kept, alive = np.ones(len(triples), dtype=bool), np.zeros(triples[:, [0, 2]].max() + 1, dtype=bool)
-    alive[triples[:, [0, 2]]] = True
-    degree = np.bincount(triples[:, [0, 2]].ravel(), minlength=len(alive)).astype(float)
-    order = np.argsort(triples[:, [0, 2]].ravel(), kind="stable") // 2
-    ends = np.searchsorted(
-        triples[:, [0, 2]].ravel()[np.argsort(triples[:, [0, 2]].ravel(), kind="stable")], np.arange(len(alive) + 1)
-    )
-    degree[~alive] = np.inf
-    for _ in range(int(alive.sum()) - entities):
+    places = triples[:, [0, 2]].ravel()
+    degree = np.bincount(places).astype(float)
+    order, ends = np.argsort(places, kind="stable") // 2, np.concatenate(([0], np.cumsum(degree.astype(int))))
+    kept = np.ones(len(triples), dtype=bool)
+    number = np.count_nonzero(degree)
+    degree[degree == 0.0] = np.inf
+    for _ in range(number - entities):
         least = int(degree.argmin())
         own = order[ends[least] : ends[least + 1]]
         own = np.unique(own[kept[own]])
@@ -101,11 +99,12 @@ def cut(given: argparse.Namespace, seed: int) -> KnowledgeGraph:
         triples = core(triples, given.entities)
     often = np.argsort(-np.bincount(triples[:, 1]), kind="stable")[: given.relations]
     triples = np.random.default_rng(seed).permutation(triples[np.isin(triples[:, 1], often)])
-    triples = triples[: given.triples + given.tests if given.triples and given.tests else None]
+    tests = given.tests or round(0.3 * len(triples))
+    if given.triples:
+        triples = triples[: tests + given.triples]
     found, entities = np.unique(triples[:, [0, 2]], return_inverse=True)
     triples[:, [0, 2]] = entities.reshape(-1, 2)
     names, triples[:, 1] = np.unique(triples[:, 1], return_inverse=True)
-    tests = given.tests or round(0.3 * len(triples))
     return KnowledgeGraph(triples[tests:], triples[:0], triples[:tests], len(found), len(names))
 
 
