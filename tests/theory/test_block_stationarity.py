@@ -35,7 +35,8 @@ def sums(seed: int = 0) -> tuple[LogCosh, float]:
 
 
 def far(problem: Any, seed: int = 1) -> Array:
-    return problem.constraint.random(np.random.default_rng(seed))
+    x: Array = problem.constraint.random(np.random.default_rng(seed))
+    return x
 
 
 def least(problem: Any) -> float:
@@ -159,7 +160,7 @@ def test_lemma_2_5_c_needs_the_bound_of_H() -> None:
         whole = sum(parts)
         together, each = np.sum(whole * (H @ whole)), sum(np.sum(part * (H @ part)) for part in parts)
         apart += not np.isclose(together, each, rtol=1e-6)
-        above += together > each
+        above += int(together > each)
         L = np.linalg.norm(H, 2)
         assert together <= L * sum(np.sum(part * part) for part in parts) * (1.0 + 1e-12)
     assert apart == 200
