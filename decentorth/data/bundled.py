@@ -15,7 +15,7 @@ from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
 from decentorth.data.optional import sklearn_datasets
 from decentorth.data.tables import Columns
-from decentorth.protocols import Array
+from decentorth.protocols import Array, Index
 from topologies.words import suggestion
 
 
@@ -66,7 +66,7 @@ class Bundled:
         X, _ = self._content
         return X[require_rows(index, len(X), self.name)]
 
-    def part(self, rows: ArrayLike, columns: ArrayLike) -> Array:
+    def part(self, rows: Index, columns: Index) -> Array:
         return np.ascontiguousarray(self.rows(rows)[:, columns])
 
     @property

@@ -152,7 +152,7 @@ class MatrixFile:
         """``(len(index), d)``: the rows ``index``, in that order and as often as named; float64, C-contiguous, fresh."""
         return self._select(index, missing=False)
 
-    def part(self, rows: ArrayLike, columns: ArrayLike) -> Array:
+    def part(self, rows: Index, columns: Index) -> Array:
         """``(len(rows), len(columns))``: some rows and columns, in that order; of a sparse file only these are made dense."""
         if self._reader.sparse() is None:
             return np.ascontiguousarray(self.rows(rows)[:, columns])

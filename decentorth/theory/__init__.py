@@ -1,8 +1,10 @@
 """The theory of paper 004 (Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on
 the Stiefel manifold") as functions: its constants and guaranteed steps, its merit function, and, beyond it, the exact linear rate
-near a solution. ``python -m decentorth theory`` prints every constant for a problem and a graph.
+near a solution. ``python -m decentorth theory`` prints every constant for a problem and a graph. `block_stationarity` is the
+measure that paper 001's theorems bound.
 """
 
+from ..algorithms.j_orthogonal.block_stationarity import block_stationarity as block_stationarity
 from .constants import Constants as Constants
 from .constants import constants as constants
 from .constants import contraction_limit as contraction_limit

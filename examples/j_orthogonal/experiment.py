@@ -69,14 +69,22 @@ class Then:
         return self.second.ending(problem, state) if state.k > self.iterations else None
 
 
+PENALTIES = (1e2, 1e5)
+"""The ends of the range of first betas that the paper gives UMCM and ADMM."""
+
+
 def methods(form: Form, warm: int) -> dict[str, Any]:
-    """The methods by what they are called; J-JOBCD and GS-JOBCD with a majoriser where the exact subproblem has no minimum."""
+    """The methods by what they are called; J-JOBCD and GS-JOBCD with a majoriser where the exact subproblem has no minimum.
+
+    "from 1e2": the published rival, whose beta grows from that.
+    """
     gs = do.GSJOBCD() if form == "well-posed" else do.GSJOBCD(varsigma="pair")
-    rivals = {
-        "UMCM, published": do.UMCM(optimizer="adagrad", penalty=1e5),
-        "ADMM, published": do.JADMM(schedule="published"),
-        "CSDM, published": do.CSDM(step_size=5e-3),
-    }
+    growing: Any = {"schedule": "published"}
+    rivals: dict[str, Any] = {"CSDM, published": do.CSDM(step_size=5e-3)}
+    for beta in PENALTIES:
+        words = f"from 1e{math.log10(beta):.0f}"
+        rivals[f"UMCM, published, {words}"] = do.UMCM(optimizer="adagrad", penalty=beta, **growing)
+        rivals[f"ADMM, published, {words}"] = do.JADMM(penalty=beta, **growing)
     found = {
         **rivals,
         "UMCM": do.UMCM(),
@@ -138,9 +146,12 @@ def followed(problem: Any, method: Any, options: Any, metric: str = "objective",
     return rows, "time_limit"
 
 
-def settings_of(data: str, form: Form, positive: int | None, ridge: float) -> HEVPSettings:
-    """Of a data set."""
-    return HEVPSettings(form=form, data=data, positive=positive, ridge=ridge)
+def settings_of(data: str, form: Form, positive: int | None, ridge: float, options: Any = None) -> HEVPSettings:
+    """The settings of a data set; of a file with the subset that the options ask for."""
+    chosen = {}
+    if options is not None and not data.startswith("randn"):
+        chosen = {name: vars(options)[name] for name in ("draw_rows", "draw_columns", "divide_by")}
+    return HEVPSettings(form=form, data=data, positive=positive, ridge=ridge, **chosen)
 
 
 def arguments(what: str, data: Sequence[str], seconds: float) -> argparse.ArgumentParser:
@@ -151,6 +162,9 @@ def arguments(what: str, data: Sequence[str], seconds: float) -> argparse.Argume
     parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
     parser.add_argument("--positive", type=int, help="signs +1 of J, by default half")
     parser.add_argument("--ridge", type=float, default=0.0, help="added to the diagonal of D^T D")
+    parser.add_argument("--draw-rows", type=int, help="draw so many rows of a file, by default all")
+    parser.add_argument("--draw-columns", type=int, help="draw so many columns of a file, by default all")
+    parser.add_argument("--divide-by", type=float, default=1.0, help="divide the samples of a file, 255 for bytes")
     parser.add_argument("--warm", type=int, default=30, help="iterations of a rival before GS-JOBCD goes on")
     parser.add_argument("--seed", type=int, default=0)
     return parser

@@ -7,6 +7,7 @@ The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and 
     python examples/j_orthogonal/hspp.py hspp.png                 # 100 points, n = 20, a second for each method: a minute in all
     python examples/j_orthogonal/hspp.py hspp.png --full          # 1000 points, n = 50, 30 seconds each: twenty minutes
     python examples/j_orthogonal/hspp.py hspp.png --points 300 --dimension 30 --seconds 5 --kinds tree
+    python examples/j_orthogonal/hspp.py table5.png --table5      # randn5000: 5000 points, n = 100, p = 50, 75, 85; half an hour
 
 First the form that paper 001 prints: its objective does not change, whatever the J-orthogonal x. Then three kinds of distances:
 those of a tree, Euclidean ones of Gaussian points, and planted ones, whose least value is 0. Shown are the least objectives at
@@ -25,13 +26,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from experiment import Then, followed
 
 import decentorth as do
 from decentorth.api import set_up
 from decentorth.problems import HSPPSettings
+from decentorth.records.figures import logarithmic, look, panels, style
+from decentorth.records.publication import legend_below, publish
 
 CSDM = do.CSDM(step_size=5e-3)
 METHODS = {
@@ -47,6 +49,7 @@ METHODS = {
     "VR-J-JOBCD": do.VRJJOBCD(varsigma=100.0),
     "CSDM, published, then J-JOBCD": Then(first=CSDM, second=do.JJOBCD(), iterations=30),
 }
+PUBLISHED = {"points": 5000, "dimension": 100, "seconds": 30.0}
 KINDS = {"tree": {}, "gaussian": {"data": "gaussian"}, "planted": {"data": "gaussian", "distances": "planted"}}
 SHARES = (0.95, 0.85, 0.75, 0.01)
 """Of the objective at the start, to which time is counted."""
@@ -73,7 +76,7 @@ def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: n
     return (gradient(x + step * v) - gradient(x - step * v)) / (2.0 * step)
 
 
-def table(kind: str, settings: HSPPSettings, options: Any, panels: Any) -> None:
+def table(kind: str, settings: HSPPSettings, options: Any, columns: Any) -> None:
     """Run everything on one kind of distances, print it, and draw it against gradients and against time."""
     seconds, seed = options.seconds, options.seed
     problem = set_up(settings.problem(1, seed), CSDM, comm="serial").problem
@@ -91,23 +94,26 @@ def table(kind: str, settings: HSPPSettings, options: Any, panels: Any) -> None:
             first = next((row for row in rows if row.value <= share * start), None)
             cells.append("-" if first is None else f"{first.seconds:.2g} s, {first.gradients:.0f}")
         print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip())
-        look = {
-            "color": f"C{place % 10}",
-            "linestyle": ":" if ", then" in name else "--" if "published" in name else "-",
-            "linewidth": 1.2,
-            "label": name,
-        }
-        for panel, across in zip(panels, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
-            panel.loglog(across[1:], [row.value for row in rows][1:], **look)
-    for panel, label in zip(panels, ("gradients", "processor seconds"), strict=True):
-        panel.set(title=kind, xlabel=label, ylabel="objective")
-        panel.grid(alpha=0.3)
+        looks: Any = {**look(place), "linewidth": 1.0}
+        for panel, across in zip(columns, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
+            panel.loglog(across[1:], [row.value for row in rows][1:], label=name, **looks)
+    for panel, label in zip(columns, ("gradients", "processor seconds"), strict=True):
+        panel.set_title(kind)
+        logarithmic(panel, label, "objective")
+        low, high = panel.get_ylim()
+        if high < 10.0 * low:
+            panel.set_yscale("linear")
 
 
+@style()
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", nargs="?", default="hspp.png")
     parser.add_argument("--full", action="store_true", help="1000 points, dimension 50, 30 seconds for each method")
+    parser.add_argument(
+        "--table5", action="store_true", help="5000 Gaussian points, dimension 100, 30 seconds: table 5's randn5000"
+    )
+    parser.add_argument("--positive", type=int, nargs="+", default=[None], help="signs +1 of J, by default half; several in turn")
     for name, default in (("points", 100), ("dimension", 20), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
@@ -120,13 +126,25 @@ def main() -> None:
     sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
     problem = set_up(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
     print(f"printed form: changes by {printed_form(problem, 5):.0e} of itself at five random x")
-    columns = len(given.kinds)
-    figure, axes = plt.subplots(2, columns, figsize=(4.2 * columns, 7.5), layout="constrained", squeeze=False)
-    for kind, panels in zip(given.kinds, axes.T, strict=True):
-        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given, panels)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7, frameon=False)
-    figure.savefig(given.figure, dpi=150)
+    if given.table5:
+        given.kinds, given.positive = ["gaussian"], [50, 75, 85]
+        for name, value in PUBLISHED.items():
+            setattr(given, name, value)
+    columns = [(kind, positive) for kind in given.kinds for positive in given.positive]
+    sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
+    figure, axes = panels(2, len(columns), (max(3.5, min(7.16, 2.4 * len(columns))), 5.4))
+    for (kind, positive), own in zip(columns, zip(*axes, strict=True), strict=True):
+        words = kind if positive is None else f"{kind}, p = {positive}"
+        table(words, HSPPSettings(**sizes, **KINDS[kind], positive=positive), given, own)
+    legend_below(figure, axes[0], 3 if len(columns) > 1 else 2)
+    publish(
+        figure,
+        given.figure,
+        f"""The hyperbolic structural probe with q_i = phi(x^T d_i): m = {given.points}, n = {given.dimension}, smoothing
+        {given.smoothing:g}, {given.seconds:g} processor seconds for each method, seed {given.seed}, one data set of a kind, no
+        band.
+        Made by examples/j_orthogonal/hspp.py.""",
+    )
 
 
 if __name__ == "__main__":

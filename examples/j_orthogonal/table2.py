@@ -6,6 +6,8 @@ Tables 2 and 4 of paper 001: the hyperbolic eigenvalue problem at a time limit, 
 
     python examples/j_orthogonal/table2.py                                          # randn10, randn100, randn1000: a quarter hour
     python examples/j_orthogonal/table2.py --data randn100 --seconds 5 --seeds 10   # ten matrices, medians
+    python examples/j_orthogonal/table2.py --data randn10 randn100 --shares 0.5 0.7 0.9 --seconds 1     # rows of table 4
+    python examples/j_orthogonal/table2.py --data w1a --draw-rows 2470 --draw-columns 290 --positive 145 --seconds 90
     python examples/j_orthogonal/table2.py --data my.svmlight --positive 100 --ridge 0.01 --form well-posed
 
 As printed, min -tr(x^T D^T D x) is unbounded below: the least objective in a given time only tells how fast a method goes. Shown is
@@ -37,14 +39,15 @@ PUBLISHED = {
 
 def table(data: str, options: Any) -> None:
     """Run everything on a data set, and print it."""
-    settings = settings_of(data, options.form, options.positive, options.ridge)
+    settings = settings_of(data, options.form, options.positive, options.ridge, options)
     printed = settings.form == "as-printed"
     seeds = range(options.seed, options.seed + options.seeds)
     starts = [start_value(settings, seed) for seed in seeds]
     start = statistics.median(starts)
     targets = [[own * factor for factor in FACTORS] if printed else list(GAPS) for own in starts]
     names = [f"to {start * factor / 2:.3g}" for factor in FACTORS] if printed else [f"to gap {gap:g}" for gap in GAPS]
-    print(f"{data}, {settings.form}, {options.seconds:g} s; {'half objective' if printed else 'objective'} at the start ", end="")
+    words = data if options.positive is None else f"{data}, p = {options.positive}"
+    print(f"{words}, {settings.form}, {options.seconds:g} s; {'half objective' if printed else 'objective'} at the start ", end="")
     print(f"{start / 2 if printed else start:.4g}")
     print(f"{'method':31s} {'half objective' if printed else 'relative gap':>15s} {'feasibility':>12s}  ", end="")
     print("  ".join(f"{name:>16s}" for name in names))
@@ -68,6 +71,8 @@ def table(data: str, options: Any) -> None:
         shown = f"{value / 2 if printed else value:.3g}"
         ending = ", ".join(dict.fromkeys(endings))
         print(f"{name:31s} {shown:>15s} {feasibility:12.0e}  {'  '.join(f'{cell:>16s}' for cell in cells)}  {ending}", flush=True)
+    if len(seeds) < 3:
+        print("few seeds decide nothing where methods are close: --seeds 3 or more")
     if printed and data in PUBLISHED and options.positive is None:
         print(f"published, 90 s on a GPU machine: {PUBLISHED[data]}")
 
@@ -76,9 +81,13 @@ def main() -> None:
     parser = arguments(__doc__ or "", ("randn10", "randn100", "randn1000"), 30.0)
     parser.add_argument("--form", choices=("as-printed", "well-posed"), default="as-printed")
     parser.add_argument("--seeds", type=int, default=1, help="problems and runs, from --seed on: medians of them")
+    parser.add_argument("--shares", type=float, nargs="+", help="the signs +1 as shares of n, of randn; several in turn")
     options = parser.parse_args()
     for data in options.data:
-        table(data, options)
+        for share in options.shares or [None]:
+            if share is not None:
+                options.positive = round(share * int(data.removeprefix("randn")))
+            table(data, options)
 
 
 if __name__ == "__main__":

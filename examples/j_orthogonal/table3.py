@@ -5,6 +5,7 @@ Paper 001: ADMM and its penalty
 Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem with a constant beta and one that doubles. ::
 
     python examples/j_orthogonal/table3.py                     # randn10 and randn100, a quarter of a minute
+    python examples/j_orthogonal/table3.py --figure figure3.png     # figure 3 in place of the table
     python examples/j_orthogonal/table3.py --full              # randn1000 too, 200 iterations of it: many minutes
     python examples/j_orthogonal/table3.py --seeds 10          # ten matrices of each size, medians: ten minutes
     python examples/j_orthogonal/table3.py --data my.svmlight --iterations 500
@@ -12,18 +13,22 @@ Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem wit
 Shown are the objective and the feasibility ``(1/n^2) sum |x^T J x - J|`` after the last iteration: of the printed form, which is
 unbounded below, half of the objective, and of the well-posed form, whose minimum is known, the relative gap. Beta doubles every
 five iterations up to 1e9. Last stands the default of this package, a constant 0.3 L with f's Lipschitz constant L. The paper has
-the first six after 30 s on a GPU machine.
+the first six after 30 s on a GPU machine. Figure 3 shows the feasibility against the first beta, in the printed form: medians and
+ranges over the seeds, betas from 1e2 to 1e9.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import warnings
 
 import numpy as np
 from experiment import settings_of, start_value
 
 import decentorth as do
+from decentorth.records.figures import logarithmic, panels, style
+from decentorth.records.publication import band, legend_below, publish
 
 METHODS = {
     **{f"constant {beta:.0e}": do.JADMM(penalty=beta) for beta in (1e5, 1e7, 1e9)},
@@ -32,18 +37,57 @@ METHODS = {
 }
 
 
-def cell(data: str, form: str, method: do.JADMM, iterations: int, seeds: int) -> str:
-    """What a method ends with: half the objective or the relative gap, and the feasibility, medians over the seeds."""
-    settings, reached, feasibility = settings_of(data, form, None, 0.0), [], []
+BETAS = tuple(10.0**power for power in range(2, 10))
+"""The first betas of figure 3."""
+DIVERGED = 1e10
+"""The feasibility that figure 3 shows for a run that has diverged."""
+
+
+def ends(data: str, form: str, method: do.JADMM, iterations: int, seeds: int) -> list[tuple[float, float]] | None:
+    """Half the objective or the relative gap, and the feasibility, of each seed; None if one diverged."""
+    settings, found = settings_of(data, form, None, 0.0), []
     for seed in range(seeds):
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # runs that diverge are shown as such
             result = do.solve(settings.problem(1, seed), method, iterations=iterations, rows=2, comm="serial")
         if result.status == "diverged":
-            return "diverged"
+            return None
         values = result.row.values
-        reached.append(0.5 * values["objective"] if form == "as-printed" else values["error"])
-        feasibility.append(values["feasibility"])
-    return f"{statistics.median(reached):.2e} ({statistics.median(feasibility):.0e})"
+        reached = 0.5 * values["objective"] if form == "as-printed" else values["error"]
+        found.append((reached, values["feasibility"]))
+    return found
+
+
+def cell(data: str, form: str, method: do.JADMM, iterations: int, seeds: int) -> str:
+    """What a method ends with, medians over the seeds."""
+    found = ends(data, form, method, iterations, seeds)
+    if found is None:
+        return "diverged"
+    reached, feasibility = map(statistics.median, zip(*found, strict=True))
+    return f"{reached:.2e} ({feasibility:.0e})"
+
+
+@style()
+def draw(path: str, sizes: list[tuple[str, int]], seeds: int) -> None:
+    """Figure 3: the feasibility against the first beta."""
+    figure, axes = panels(1, len(sizes), (min(7.16, 1.2 + 2.3 * len(sizes)), 2.4))
+    for axis, (data, iterations) in zip(axes[0], sizes, strict=True):
+        for place, (schedule, label) in enumerate((("constant", "constant"), ("published", "doubled every 5 iterations"))):
+            columns = []
+            for beta in BETAS:
+                found = ends(data, "as-printed", do.JADMM(penalty=beta, schedule=schedule), iterations, seeds)
+                columns.append([DIVERGED] * seeds if found is None else [max(off, 1e-17) for _, off in found])
+            logarithmic(axis, r"first $\beta$", r"$\frac{1}{n^2}\sum_{ij}|x^\top J x - J|_{ij}$" * (axis is axes[0][0]))
+            band(axis, BETAS, np.array(columns).T, place, label, marker="os"[place])
+        axis.set_title(f"{data}, {iterations} iterations")
+    legend_below(figure, axes[0], 2)
+    publish(
+        figure,
+        path,
+        f"""ADMM on the printed hyperbolic eigenvalue problem: infeasibility after the last iteration against the first beta,
+        constant and doubled every five iterations up to 1e9. Medians and ranges of {seeds} seeds from 0 on; {DIVERGED:g} stands for
+        a run that diverged. Made by examples/j_orthogonal/table3.py.""",
+    )
 
 
 def main() -> None:
@@ -54,8 +98,12 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=1, help="matrices of each size")
     parser.add_argument("--full", action="store_true", help="200 iterations of randn1000 too")
+    parser.add_argument("--figure", help="draw figure 3 to this file, which must end in .png, instead")
     options = parser.parse_args()
     sizes = [(data, options.iterations) for data in options.data] + ([("randn1000", 200)] if options.full else [])
+    if options.figure:
+        draw(options.figure, sizes, options.seeds)
+        return
     for data, iterations in sizes:
         starts = [start_value(settings_of(data, "as-printed", None, 0.0), seed) for seed in range(options.seeds)]
         start = 0.5 * statistics.median(starts)

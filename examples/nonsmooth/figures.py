@@ -23,12 +23,13 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import decentorth as do
 from decentorth.api import set_up
 from decentorth.problems import ODLSettings, RSRSettings
+from decentorth.records.figures import logarithmic, panels, style
+from decentorth.records.publication import band, legend_below, publish
 
 ENOUGH = 2e-4
 BLOCKS = (3, 5, 10)
@@ -44,6 +45,7 @@ def annealed(initial, power, ratio):
     return lambda count: f"annealed:initial={initial},pairs={count * (count - 1) // 2},power={power},ratio={ratio}"
 
 
+TITLES = {"rsr": "robust subspaces", "odl": "dictionaries"}
 PROBLEMS = {"rsr": RSRSettings(), "odl": ODLSettings()}
 METHODS = {  # for each problem and row: iterations of RSM and for l = 3, 5, 10, and the methods
     "rsr": {
@@ -79,7 +81,7 @@ def curve(task):
     """Operations, processor seconds and errors of a run, log-spaced over its iterations."""
     name, row, method, seed, iterations = task
     run = set_up(PROBLEMS[name].problem(1, seed), METHODS[name][row][1][method], seed=seed, comm="serial")
-    due = {0, *np.unique(np.geomspace(1, iterations, 60).round().astype(int))}
+    due = {0, *np.unique(np.geomspace(1, iterations, 120).round().astype(int))}
     rows, seconds, states = [], 0.0, run.states()
     for k in range(iterations + 1):
         mark = time.process_time()
@@ -90,6 +92,7 @@ def curve(task):
     return np.array(rows).T
 
 
+@style()
 def main(name="rsr", path="figure.png", seeds=2, share=1.0):
     tasks = [
         (name, row, method, seed, max(2, round(iterations * share)))
@@ -98,16 +101,14 @@ def main(name="rsr", path="figure.png", seeds=2, share=1.0):
     ]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = {task[:4]: result for task, result in zip(tasks, pool.map(curve, tasks), strict=True)}
-    figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained", sharey=True)
+    figure, axes = panels(2, 2, (7.16, 4.8), sharey=True)
     for pair, (row, (_, methods)) in zip(axes, METHODS[name].items(), strict=True):
         print(f"{row}:")
         for number, method in enumerate(methods):
             runs = np.array([found[name, row, method, seed] for seed in range(seeds)])
             flops, seconds, errors = runs.transpose(1, 0, 2)
             for axis, across in zip(pair, (flops, seconds), strict=True):
-                x, shown = np.median(across, axis=0)[1:], np.maximum(errors[:, 1:], 1e-16)
-                axis.loglog(x, np.median(shown, axis=0), color=f"C{number}", label=method)
-                axis.fill_between(x, shown.min(axis=0), shown.max(axis=0), color=f"C{number}", alpha=0.2, linewidth=0)
+                band(axis, np.median(across, axis=0)[1:], np.maximum(errors[:, 1:], 1e-16), number, method)
             since = [np.flatnonzero(np.append(True, error > ENOUGH))[-1] for error in errors]
             needed = [(f[k], s[k]) for f, s, k in zip(flops, seconds, since, strict=True) if k < len(f)]
             cost = "flops {:.1e}, {:.2f} s".format(*np.median(needed, axis=0)) if needed else "never"
@@ -117,10 +118,17 @@ def main(name="rsr", path="figure.png", seeds=2, share=1.0):
                 f"below {ENOUGH:g} on {len(needed)} of {seeds} seeds: {cost}"
             )
         for axis, label in zip(pair, ("floating-point operations", "processor seconds"), strict=True):
-            axis.set(xlabel=label, ylabel="error", title=f"{name}, steps {row}")
-            axis.grid(alpha=0.3)
-        pair[0].legend(loc="lower left")
-    figure.savefig(path, dpi=150)
+            logarithmic(axis, label, "error" * (axis is pair[0]))
+            axis.set_title(f"{TITLES[name]}, steps {row}")
+    legend_below(figure, axes[0], 4)
+    publish(
+        figure,
+        path,
+        f"""RSM and RSSM on {TITLES[name]}, {PROBLEMS[name]}: medians and ranges of {seeds} seeds from 0 on, {share:g} of the
+        iterations of the paper. Made by examples/nonsmooth/figures.py.""",
+    )
+    if seeds < 3:
+        print("few seeds decide nothing: the order of methods is that of ten seeds")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ by default beta is constant, 0.3 l; ``schedule="published"`` is the other. x bec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,7 @@ from ..common.automatic_steps import given_or, start
 from ..common.curvature import steepest
 from ..common.method import SingleAgentMethod
 from ..common.schedules import Auto
-
-PUBLISHED, DOUBLED, LARGEST = 1e3, 5, 1e9
-"""The published schedule: the first beta (1e2 to 1e5 in the paper), the iterations between doublings, and the largest beta."""
+from .doubling import START, Growth, grown
 
 
 class JADMMState(NamedTuple):
@@ -61,18 +59,18 @@ class JADMM(SingleAgentMethod):
     penalty
         beta > 0, where it starts; auto: 0.3 l, and 1000 for the published schedule.
     schedule
-        constant; or published: beta doubled every 5 iterations while it is at most 1e9.
+        constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to 1e5 on in the paper.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
 
     curvature: Positive | Auto = "auto"
     penalty: Positive | Auto = "auto"
-    schedule: Literal["constant", "published"] = "constant"
+    schedule: Growth = "constant"
 
     def init(self, problem: Problem[Signature], network: Network, streams: Streams, x0: Array) -> JADMMState:
         curvature, spent = start(self.curvature, 1, lambda: steepest(problem, streams, x0))
-        automatic = {"constant": 0.3 * curvature, "published": np.full(1, PUBLISHED)}
+        automatic = {"constant": 0.3 * curvature, "published": np.full(1, START)}
         penalty = given_or(self.penalty, automatic[self.schedule])
         zero = np.zeros_like(x0)
         y = problem.constraint.signs[:, None] * x0
@@ -88,9 +86,7 @@ class JADMM(SingleAgentMethod):
         y = _solved(beta, beta, x, beta * (x * J + jx) + w - x @ z)  # (2)
         z = z + beta * (x.swapaxes(-1, -2) @ y - np.diag(J))  # (3)
         w = w + beta * (jx - y)
-        penalty = state.penalty
-        if self.schedule == "published" and k % DOUBLED == 0:
-            penalty = np.where(penalty <= LARGEST, 2.0 * penalty, penalty)
+        penalty = grown(self.schedule, state.penalty, k)
         return JADMMState(x, y, z, w, penalty, state.curvature, k, state.gradients + 1)
 
 

@@ -15,8 +15,8 @@ For f(x) = tr(x^T H x)/2 the second term is G sym(J E), and an iteration has 5 p
 
 Differences from the paper: it has no formula (1) but differentiates h by PyTorch, and takes Adagrad's steps
 (``optimizer="adagrad"``, a step for each entry, rates 5e-4 to 5e-3), which stall far from a minimiser: the default is
-Barzilai-Borwein steps. Its beta grows from 1e2 to 1e5 and on. By default beta is constant, 3 L_f: 1.5 L_f to 5 L_f converge, with
-0.5 L_f x may diverge.
+Barzilai-Borwein steps. Its beta grows, from 1e2 to 1e5 on, "similarly" to that of ADMM (``schedule="published"``: the same
+doublings). By default beta is constant, 3 L_f: 1.5 L_f to 5 L_f converge, with 0.5 L_f x may diverge.
 x becomes feasible as it converges, not before.
 """
 
@@ -34,6 +34,7 @@ from ..common.curvature import steepest
 from ..common.method import SingleAgentMethod
 from ..common.schedules import Auto, BarzilaiBorwein, Constant
 from ..common.step_sizes import MeasuredStepSize, checked, measured, schedule
+from .doubling import START, Growth, grown
 
 PUBLISHED = 5e-3
 """The default rate of Adagrad."""
@@ -68,7 +69,10 @@ class UMCM(SingleAgentMethod):
     step_size
         eta > 0, or a schedule (diminishing, horizon, bb); auto: bb; with Adagrad its rate, auto: 0.005.
     penalty
-        beta > 0; auto: 3 times f's Lipschitz constant, which is estimated where it is not known.
+        beta > 0, where it starts; auto: 3 times f's Lipschitz constant, estimated where it is not known, and 1000 for the published
+        schedule.
+    schedule
+        constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to 1e5 on in the paper.
     optimizer
         gradient; or adagrad, a step for each entry, as published.
     """
@@ -78,6 +82,7 @@ class UMCM(SingleAgentMethod):
 
     step_size: MeasuredStepSize = "auto"
     penalty: Positive | Auto = "auto"
+    schedule: Growth = "constant"
     optimizer: Literal["gradient", "adagrad"] = "gradient"
 
     def __post_init__(self) -> None:
@@ -93,10 +98,12 @@ class UMCM(SingleAgentMethod):
 
     def init(self, problem: CurvedProblem, network: Network, streams: Streams, x0: Array) -> UMCMState:
         steps, spent, own = schedule(self.resolved(network).step_size), 0, np.zeros(1)
-        if "auto" in (self.penalty, steps.initial):
+        measured_penalty = self.penalty == "auto" and self.schedule == "constant"
+        if measured_penalty or steps.initial == "auto":
             own, spent = steepest(problem, streams, x0)
-        penalty, size = given_or(self.penalty, 3.0 * own), np.linalg.norm(x0, 2, axis=(-2, -1))
-        if self.penalty == "auto":
+        automatic = {"constant": 3.0 * own, "published": np.full(1, START)}
+        penalty, size = given_or(self.penalty, automatic[self.schedule]), np.linalg.norm(x0, 2, axis=(-2, -1))
+        if measured_penalty:
             own = penalty / 3.0
         # the curvature of the quadratic term is at most 4 beta ||x||_2^2
         base = given_or(steps.initial, 1.0 / (2.0 * own + 4.0 * penalty * size * size))
@@ -108,10 +115,11 @@ class UMCM(SingleAgentMethod):
         k = state.k + 1
         direction = state.field / (np.sqrt(state.squares) + SMALL) if state.squares.size else state.field
         x = state.x - state.step_size[:, None, None] * direction
-        field = _field(problem, x, state.penalty)
+        penalty = grown(self.schedule, state.penalty, k)
+        field = _field(problem, x, penalty)
         squares = state.squares + field * field if state.squares.size else state.squares
         step_size = measured(self.resolved(network).step_size, state, x, field)
-        return UMCMState(x, field, squares, step_size, state.base, state.penalty, k, state.gradients + 1)
+        return UMCMState(x, field, squares, step_size, state.base, penalty, k, state.gradients + 1)
 
 
 def _field(problem: CurvedProblem, x: Array, penalty: Array) -> Array:

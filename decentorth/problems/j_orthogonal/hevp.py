@@ -12,7 +12,7 @@ numbers are those of half this objective, from a start like the identity.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Collective
+from ...protocols import Array, Collective, Index
 from ...sets import JOrthogonal
 from ...settings import Condition, Count, NotNegative
 from ..base import Deferred, Outline, stream
@@ -201,6 +201,7 @@ class HEVPSettings(SignedSettings, DrawnSettings):
     def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
         """The rows of each block; the rows of the ridge come after all others."""
         file = self._file(seed)
+        rows: Callable[[Index], Array]
         if file is None:
             D = self._generated(seed)
             (samples, n), rows = D.shape, D.__getitem__

@@ -131,6 +131,20 @@ def test_umcm_by_adagrad() -> None:
         np.testing.assert_allclose(found[k].x[0], x, atol=1e-11)
 
 
+def test_the_penalty_of_umcm_grows_as_that_of_admm() -> None:
+    """From 1e2 to 1e5 on, doubled every five iterations; each gradient has the penalty of its own iteration."""
+    problem, eta = hevp(6), 1e-6
+    J, C = np.diag(problem.constraint.signs), 0.5 * problem.trace_form()[0]
+    x0 = start(problem) + 0.1 * np.random.default_rng(3).standard_normal((6, 6))
+    found = states(problem, UMCM(schedule="published", penalty=1e2, step_size=eta), 11, x0)
+    assert [s.penalty[0] for s in found] == [1e2] * 5 + [2e2] * 5 + [4e2] * 2
+    for before, after in pairwise(found):
+        np.testing.assert_array_equal(after.x, before.x - eta * before.field)
+        slope = naive.umcm_quadratic(C, after.x[0], J, float(after.penalty[0]))
+        np.testing.assert_allclose(after.field[0], slope, atol=1e-10)
+    assert states(problem, UMCM(schedule="published"), 0, x0)[0].penalty[0] == 1e3
+
+
 def test_hessian_products_are_derivatives_of_gradients() -> None:
     for problem in (hevp(6), log_cosh(6)):
         x, v = np.random.default_rng(0).standard_normal((2, 1, 6, 6))

@@ -1,11 +1,11 @@
-"""The figure of docs/results/001/figure9.csv, drawn while the site is built."""
+"""The figure of docs/results/001/signed.csv, drawn while the site is built."""
 
 import csv
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-results = Path("results", "001", "figure9.csv").read_text(encoding="utf-8").splitlines()
+results = Path("results", "001", "signed.csv").read_text(encoding="utf-8").splitlines()
 rows = list(csv.DictReader(line for line in results if not line.startswith("#")))
 figure, axes = plt.subplots(2, 2, figsize=(7.0, 5.0), sharex=True, layout="constrained")
 for panels, graph in zip(axes.T, dict.fromkeys(row["graph"] for row in rows), strict=True):
