@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .decentralized.push_pull import PushPull as PushPull
     from .decentralized.rextra import REXTRA as REXTRA
     from .decentralized.rfextra import RFEXTRA as RFEXTRA
+    from .decentralized.rmtracking import RMTracking as RMTracking
     from .decentralized.safe import Safe as Safe
     from .features.lobpcg import LOBPCG as LOBPCG
     from .features.tracked_landing import TrackedLanding as TrackedLanding

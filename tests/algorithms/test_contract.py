@@ -49,6 +49,7 @@ from decentorth import (
     HyperbolicJacobi,
     Landing,
     PushPull,
+    RMTracking,
     solve,
 )
 from decentorth.algorithms.centralized.line_search import MOST
@@ -284,6 +285,7 @@ METHODS = [
         feasibility=1e-12,
         field=riemannian_gradient,
     ),
+    Method("rmtracking", RMTracking, lambda: procrustes().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
     Method("drgta", DRGTA, lambda: pca().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
     Method(
         "drgta-rounds",

@@ -34,6 +34,7 @@ from decentorth import (
     GeneralizedLanding,
     GradientTracking,
     Landing,
+    RMTracking,
     problems,
     solve,
 )
@@ -172,6 +173,7 @@ PAIRS: list[tuple[str, Any, tuple[str, ...]]] = [
             "dgd": DGD(),
             "dprgd": DPRGD(),
             "dprgt": DPRGT(),
+            "rmtracking": RMTracking(),
             "drgta": DRGTA(),
             "drsgd": DRSGD(),
             "drsm": DRSM(step_size="geometric"),
