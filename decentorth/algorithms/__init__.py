@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from .centralized.lbfgs import LBFGS as LBFGS
     from .centralized.pcal import PCAL as PCAL
     from .centralized.plam import PLAM as PLAM
+    from .centralized.pogo import POGO as POGO
     from .centralized.rgd import RGD as RGD
+    from .centralized.spel import SPEL as SPEL
     from .decentralized.cdadt import CDADT as CDADT
     from .decentralized.deepca import DeEPCA as DeEPCA
+    from .decentralized.demuon import DeMuon as DeMuon
     from .decentralized.destiny import DESTINY as DESTINY
     from .decentralized.dgd import DGD as DGD
     from .decentralized.dprgd import DPRGD as DPRGD

@@ -71,5 +71,6 @@ from .sets import Retraction as Retraction
 from .sets import Riemannian as Riemannian
 from .sets import Signature as Signature
 from .sets import Signatures as Signatures
+from .sets import Spectral as Spectral
 from .sets import TrackedProducts as TrackedProducts
 from .sets import WithMatrices as WithMatrices

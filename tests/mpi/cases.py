@@ -261,6 +261,7 @@ CASES: dict[str, Case] = {
     "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2)),
     "drgta-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True)),
     "rmtracking": Case(procrustes, UNEVEN, (50, 20), ring, do.RMTracking()),
+    "demuon": Case(pca, UNEVEN, (50, 20), ring, do.DeMuon()),
     "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="diminishing")),
     "push-pull": Case(pca, UNEVEN, (50, 20), one_way_ring, do.PushPull(), stopping=LocalMaximum(1e-9, every=10)),
     "push-pull-cuts": Case(procrustes, UNEVEN, (50, 20), one_way_ring, do.PushPull(), placement="fewer-cuts"),

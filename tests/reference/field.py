@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.reference.naive import Array, polar, tangent_projection
+from tests.reference.naive import Array, Gradient, canonical_gradient, polar, tangent_projection
 from tests.reference.rivals import Gradients, Steps, Trajectory, combine, starts, step_at
 
 
@@ -40,3 +40,56 @@ def rmtracking(
         points.append(x)
         trackers.append(s)
     return Trajectory(np.array(points), np.array(trackers))
+
+
+def matrix_sign(v: Array) -> Array:
+    """``sum_k u_k v_k^T`` over the singular values that are not zero."""
+    left, values, right = np.linalg.svd(v, full_matrices=False)
+    total = np.zeros_like(v)
+    for k, value in enumerate(values):
+        if value > 1e-12 * values[0]:
+            total += np.outer(left[:, k], right[k])
+    return total
+
+
+def nuclear_norm(v: Array) -> float:
+    """The sum of the singular values."""
+    return float(sum(np.linalg.svd(v, compute_uv=False)))
+
+
+def demuon(
+    gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, weight: float, scaled: bool, free: bool = False
+) -> Trajectory:
+    """``V+ = W (V + M+ - M)``, ``X+ = W (X - eta msgn(V))``, ``M+ = (1 - weight) M + weight g``; in Euclidean space if ``free``.
+
+    On the Stiefel manifold g and the V under msgn are projected to tangent spaces, and X+ to the manifold; where it is ``scaled``,
+    eta is multiplied by the nuclear norm of that V.
+    """
+    n, x = len(W), starts(x0, W)
+    tangent = (lambda x, u: u) if free else tangent_projection
+    m = [tangent(x[i], gradients(i, 0, x[i])) for i in range(n)]
+    v = combine(W, m)
+    points, trackers = [x], [v]
+    for k in range(iterations):
+        moved = []
+        for i in range(n):
+            along = tangent(x[i], v[i])
+            length = step_at(step_size, k) * (nuclear_norm(along) if scaled else 1.0)
+            moved.append(x[i] - length * matrix_sign(along))
+        x = combine(W, moved)
+        x = x if free else [polar(y) for y in x]
+        new = [(1 - weight) * m[i] + weight * tangent(x[i], gradients(i, k + 1, x[i])) for i in range(n)]
+        v = combine(W, [v[i] + new[i] - m[i] for i in range(n)])
+        m = new
+        points.append(x)
+        trackers.append(v)
+    return Trajectory(np.array(points), np.array(trackers))
+
+
+def pogo(gradient: Gradient, x0: Array, step_size: Steps, iterations: int) -> Array:
+    """``m = x - eta skew(g x^T) x``, ``x+ = m + (m - m m^T m) / 2``: the last point."""
+    x = x0
+    for k in range(iterations):
+        m = x - step_at(step_size, k) * canonical_gradient(x, gradient(x))
+        x = m + (m - m @ m.T @ m) / 2
+    return x
