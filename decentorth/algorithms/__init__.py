@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from .j_orthogonal.jadmm import JADMM as JADMM
     from .j_orthogonal.umcm import UMCM as UMCM
     from .j_orthogonal.vr_j_jobcd import VRJJOBCD as VRJJOBCD
+    from .nonsmooth.drproxgt import DRProxGT as DRProxGT
     from .nonsmooth.drsm import DRSM as DRSM
+    from .nonsmooth.prextra import PREXTRA as PREXTRA
     from .nonsmooth.rsm import RSM as RSM
     from .nonsmooth.rssm import RSSM as RSSM
 

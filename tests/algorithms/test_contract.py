@@ -34,6 +34,7 @@ from decentorth import (
     PCAL,
     PLAM,
     POGO,
+    PREXTRA,
     REXTRA,
     RFEXTRA,
     RGD,
@@ -46,6 +47,7 @@ from decentorth import (
     ConjugateGradients,
     DeEPCA,
     DeMuon,
+    DRProxGT,
     GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
@@ -61,7 +63,7 @@ from decentorth.api.capabilities import check_capabilities
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings
+from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings, SparsePCA
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
 from decentorth.running.checkpoint.states import copied, put_together, taken_apart
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
@@ -106,6 +108,15 @@ def rsr() -> Any:
     """Robust subspace recovery with five unlike agents."""
     settings = RSRSettings(dimension=9, rank=3, inliers=60, outliers=40, partition="dirichlet")
     return prepared(built(settings.problem(5, 0)))
+
+
+def sparse_pca(rows: Any = UNEVEN[:5], d: int = 12, r: int = 3, term: Any = "l1") -> SparsePCA:
+    return SparsePCA(samples(rows, d, 0), r, 0.1, term=term)
+
+
+def smooth_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
+    """Of sparse PCA without its l1 norm."""
+    return gradient(x) - 0.1 * np.sign(x)
 
 
 def tracked_gradient(gradient: naive.Gradient, x: Array, state: Any, parts: tuple[slice, ...] = ()) -> Array:
@@ -240,6 +251,37 @@ METHODS = [
         sent=3,
         exact=False,
         tracks=False,
+    ),
+    Method(
+        "drproxgt",
+        DRProxGT,
+        sparse_pca,
+        GRAPHS["ring"],
+        feasibility=1e-12,
+        field=smooth_gradient,
+        solves=(),
+        wide=partial(sparse_pca, WIDE, 90, 12),
+    ),
+    Method(
+        "prextra",
+        PREXTRA,
+        sparse_pca,
+        GRAPHS["star"],
+        sent=1,
+        feasibility=1e-12,
+        tracks=False,
+        solves=(),
+        wide=partial(sparse_pca, WIDE, 90, 12),
+    ),
+    Method(
+        "prextra-loopless",
+        partial(PREXTRA, proximal="loopless"),
+        partial(sparse_pca, term="rows"),
+        GRAPHS["path"],
+        sent=1,
+        exact=False,
+        tracks=False,
+        wide=partial(sparse_pca, WIDE, 90, 12),
     ),
     Method("dprgd", partial(DPRGD, batch_size=1), lambda: pca().problem, GRAPHS["path"], sent=1, exact=False, tracks=False),
     Method(

@@ -252,6 +252,8 @@ CASES: dict[str, Case] = {
     "tracked-batches": Case(loaded_procrustes, UNEVEN, (50, 20), ring, do.DRFGT(step_size=5e-3, batch_size=4)),
     "drsm": Case(rsr, UNEVEN, (20, 4), ring, do.DRSM()),
     "drsm-dictionary": Case(odl, EVEN, (12, 12), random_graph, do.DRSM(rounds=2, chebyshev=True)),
+    "drproxgt": Case(sparse_pca, EVEN, (64, 3), ring, do.DRProxGT()),
+    "prextra": Case(sparse_pca, EVEN, (64, 3), random_graph, do.PREXTRA()),
     "drsm-sparse": Case(sparse_pca, EVEN, (64, 3), ring, do.DRSM()),
     "drsm-mean": Case(own_functions, UNEVEN, (50, 20), random_graph, do.DRSM(), 50),
     "tall-rsr": Case(rsr, LARGE, (500, 490), random_graph, do.DRSM(), iterations=12, recorded=6),

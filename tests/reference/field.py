@@ -6,9 +6,12 @@ of it was derived, stands in the docstring of its module in the package.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from tests.reference.naive import Array, Gradient, canonical_gradient, polar, tangent_projection
+import numpy as np
+from scipy.optimize import root
+
+from tests.reference.naive import Array, Gradient, canonical_gradient, polar, sym, tangent_projection
 from tests.reference.rivals import Gradients, Steps, Trajectory, combine, starts, step_at
 
 
@@ -93,3 +96,95 @@ def pogo(gradient: Gradient, x0: Array, step_size: Steps, iterations: int) -> Ar
         m = x - step_at(step_size, k) * canonical_gradient(x, gradient(x))
         x = m + (m - m @ m.T @ m) / 2
     return x
+
+
+Prox = Callable[[Array, float], Array]
+"""``prox(y, t)``, least in w of ``||w - y||^2 / 2 + t h(w)``."""
+
+
+def soft_threshold(y: Array, t: float) -> Array:
+    """Of the l1 norm, entry by entry."""
+    out = np.zeros_like(y)
+    for at, value in np.ndenumerate(y):
+        out[at] = np.sign(value) * max(abs(value) - t, 0.0)
+    return out
+
+
+def row_threshold(y: Array, t: float) -> Array:
+    """Of the sum of the Euclidean norms of rows, row by row."""
+    out = np.zeros_like(y)
+    for i, row in enumerate(y):
+        length = float(np.sqrt(np.sum(row * row)))
+        if length > t:
+            out[i] = row - t * row / length
+    return out
+
+
+def negative_threshold(y: Array, t: float) -> Array:
+    """Of the sum of the negative parts, entry by entry."""
+    out = np.zeros_like(y)
+    for at, value in np.ndenumerate(y):
+        out[at] = value if value >= 0 else min(value + t, 0.0)
+    return out
+
+
+def tangent_proximal(prox: Prox, x: Array, y: Array, t: float) -> Array:
+    """Least of ``||w - y||^2 / 2 + t h(w)`` where w - x is tangent at x: ``prox(y + x S)`` for a symmetric S, found by SciPy."""
+    r = x.shape[1]
+    pairs = [(a, b) for a in range(r) for b in range(a, r)]
+
+    def at(numbers: Array) -> Array:
+        S = np.zeros((r, r))
+        for (a, b), number in zip(pairs, numbers, strict=True):
+            S[a, b] = S[b, a] = number
+        return prox(y + x @ S, t)
+
+    def excess(numbers: Array) -> Array:
+        e = sym(x.T @ at(numbers)) - np.eye(r)
+        return np.array([e[pair] for pair in pairs])
+
+    found = root(excess, np.zeros(len(pairs)), tol=1e-15)
+    assert np.abs(excess(found.x)).max() < 1e-13
+    return at(found.x)
+
+
+def drproxgt(gradients: Gradients, prox: Prox, W: Array, x0: Array, step_size: float, iterations: int) -> Trajectory:
+    """``x_i+ = polar(sum W w)``, w_j the tangent proximal point of ``x_j - t s_j`` at x_j; s_i tracks the smooth gradients."""
+    n, x = len(W), starts(x0, W)
+    g = [gradients(i, 0, x[i]) for i in range(n)]
+    s = list(g)
+    points, trackers = [x], [s]
+    for k in range(iterations):
+        forward = [tangent_proximal(prox, x[i], x[i] - step_size * s[i], step_size) for i in range(n)]
+        x = [polar(y) for y in combine(W, forward)]
+        new = [gradients(i, k + 1, x[i]) for i in range(n)]
+        s = [c + new[i] - g[i] for i, c in enumerate(combine(W, s))]
+        g = new
+        points.append(x)
+        trackers.append(s)
+    return Trajectory(np.array(points), np.array(trackers))
+
+
+def prextra(
+    gradients: Gradients, prox: Prox, W: Array, x0: Array, step_size: float, iterations: int, plain: bool = False
+) -> Trajectory:
+    """``x_i+ = polar(w_i)``, w_i proximal of ``sum W x + u_i - a g_i``, tangent or ``plain``; ``u_i+ = u_i + (W x - x)_i / 2``."""
+    n, x = len(W), starts(x0, W)
+    u = [np.zeros_like(x0) for _ in range(n)]
+    points, duals = [x], [u]
+    for k in range(iterations):
+        mixed = combine(W, x)
+        new = []
+        for i in range(n):
+            g = gradients(i, k, x[i])
+            if plain:
+                y = mixed[i] + u[i] - step_size * tangent_projection(x[i], g)
+                new.append(polar(prox(y, step_size)))
+            else:
+                y = mixed[i] + u[i] - step_size * g
+                new.append(polar(tangent_proximal(prox, x[i], y, step_size)))
+        u = [u[i] + (mixed[i] - x[i]) / 2 for i in range(n)]
+        x = new
+        points.append(x)
+        duals.append(u)
+    return Trajectory(np.array(points), np.array(duals))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 
 import decentorth as do
 import topologies as tp
+from decentorth.numerics import tangent_proximal
+from decentorth.problems import SparsePCA
+from decentorth.problems.common.regularizers import REGULARIZERS
 from decentorth.protocols import Array
 from tests.algorithms.decentralized.test_rivals_reference import N, agree, final, step_for
 from tests.reference import field, naive, rivals
 from tests.support.building import built, prepared
-from tests.support.problems import CASES, GRAPHS, point, relative
+from tests.support.problems import CASES, GRAPHS, UNEVEN, point, relative, samples
 
 RING = tp.metropolis_weights(tp.ring(8))
 
@@ -129,6 +133,7 @@ def test_pogo_leaves_the_set_by_the_fourth_power_of_its_step() -> None:
     assert off[0] / off[1] == pytest.approx(16, rel=0.05)
 
 
+@pytest.mark.slow
 def test_unit_steps_stop_at_a_distance_of_their_length_and_nuclear_steps_do_not() -> None:
     problem = unlike()
     far = [gradient(problem, do.solve(problem, do.DeMuon(step_size=eta), RING, iterations=1500).x) for eta in (4e-3, 1e-3)]
@@ -137,6 +142,7 @@ def test_unit_steps_stop_at_a_distance_of_their_length_and_nuclear_steps_do_not(
     assert gradient(problem, exact.x) < 1e-11
 
 
+@pytest.mark.slow
 def test_signs_that_are_tracked_rest_at_points_that_are_not_stationary() -> None:
     """f_i(x) = (x - c_i)^2 / 2 on the line: between the middle c_i the signs add up to 0, and the gradients do not.
 
@@ -145,7 +151,7 @@ def test_signs_that_are_tracked_rest_at_points_that_are_not_stationary() -> None
     c, W, x0 = np.array([0.0, 0.0, 0.0, 10.0]), tp.metropolis_weights(tp.ring(4)), np.array([[0.0]])
 
     def steps(k: int) -> float:
-        return 0.5 / (k + 1) ** 0.5
+        return 0.5 / float(np.sqrt(k + 1))
 
     x = np.zeros((4, 1, 1))
     sign = np.sign(x - c[:, None, None])
@@ -188,3 +194,147 @@ def test_points_of_several_matrices_have_the_signs_of_each() -> None:
     assert not parts.matrix_sign(0 * v).any()
     singular = np.outer(v[0, :5, 0], v[0, 5:7, 0])[None]
     np.testing.assert_allclose(do.sets.Stiefel(5, 2).matrix_sign(singular), singular / np.linalg.norm(singular), atol=1e-14)
+
+
+PROX: dict[Any, field.Prox] = {"l1": field.soft_threshold, "rows": field.row_threshold, "negative": field.negative_threshold}
+"""The terms of sparse PCA, and their proximal maps with mu = 1."""
+
+
+def sparse(term: Any = "l1", r: int = 3, mu: float = 0.05) -> tuple[SparsePCA, rivals.Gradients, field.Prox]:
+    """A small problem, the gradients of its smooth part, and the proximal map of its term."""
+    data = samples(UNEVEN[:N], 12, 3)
+    prox = PROX[term]
+    return SparsePCA(data, r, mu, term=term), lambda i, k, x: naive.pca_gradient(data[i], x), lambda y, t: prox(y, mu * t)
+
+
+@pytest.mark.parametrize("term", PROX)
+def test_terms_and_their_proximal_maps(term: Any) -> None:
+    """The map against its formula, w by the least objective near it, and the slopes against differences."""
+    rng, h = np.random.default_rng(1), REGULARIZERS[term](0.3)
+    y = rng.standard_normal((7, 3))
+    y[2] = 0.0
+    w = h.proximal(y, 2.0)
+    np.testing.assert_allclose(w, PROX[term](y, 0.6), atol=1e-15)
+    near = w + 1e-3 * rng.standard_normal((200, 7, 3))
+    objective = 0.5 * ((near - y) ** 2).sum((1, 2)) + 2.0 * h.value(near)
+    assert objective.min() >= 0.5 * ((w - y) ** 2).sum() + 2.0 * h.value(w[None])[0]
+    assert (h.value(near) >= h.value(w[None])[0] + ((near - w) * h.subgradient(w)).sum((1, 2)) - 1e-12).all()
+    v, eps = rng.standard_normal((7, 3)), 1e-7
+    moved = (h.proximal(y + eps * v, 2.0) - h.proximal(y - eps * v, 2.0)) / (2 * eps)
+    expected = np.einsum("ibc,ic->ib", h.slopes(y, 2.0), v)
+    smooth = np.abs(y).min(1) > 0
+    np.testing.assert_allclose(moved[smooth], expected[smooth], atol=1e-6)
+
+
+@pytest.mark.parametrize("term", PROX)
+@pytest.mark.parametrize("step", [0.05, 1.0, 20.0])
+def test_tangent_proximal_points_are_the_least_along_tangents(term: Any, step: float) -> None:
+    rng, h = np.random.default_rng(5), REGULARIZERS[term](0.4)
+    x = np.stack([naive.polar(rng.standard_normal((9, 3))) for _ in range(4)])
+    y = x - step * rng.standard_normal((4, 9, 3))
+    w, s = tangent_proximal.tangent_proximal(h, x, y, np.full(4, step), np.zeros((4, 3, 3)))
+    for agent in range(4):
+        expected = field.tangent_proximal(lambda y, t: PROX[term](y, 0.4 * t), x[agent], y[agent], step)
+        assert relative(w[agent], expected) < 1e-11
+        alone = slice(agent, agent + 1)
+        own = tangent_proximal.tangent_proximal(h, x[alone], y[alone], np.full(1, step), np.zeros((1, 3, 3)))
+        assert np.array_equal(own[0][0], w[agent])
+        assert np.array_equal(own[1][0], s[agent])
+        v = np.stack([naive.tangent_projection(x[agent], u) for u in 1e-3 * rng.standard_normal((99, 9, 3))])
+        near = 0.5 * ((w[agent] + v - y[agent]) ** 2).sum((1, 2)) + step * h.value(w[agent] + v)
+        assert near.min() >= 0.5 * ((w[agent] - y[agent]) ** 2).sum() + step * h.value(w[agent][None])[0]
+
+
+@pytest.mark.parametrize("term", PROX)
+def test_drproxgt_is_its_formulas(term: Any) -> None:
+    problem, gradients, prox = sparse(term)
+    W, x0 = GRAPHS["star"](N), point(problem)
+    expected = field.drproxgt(gradients, prox, W.toarray(), x0, 0.1, 12)
+    agree(final(problem, do.DRProxGT(step_size=0.1), W, x0, 12), expected, x0, True)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("term", PROX)
+def test_prextra_is_its_formulas(term: Any, plain: bool) -> None:
+    problem, gradients, prox = sparse(term)
+    W, x0 = GRAPHS["ring"](N), point(problem)
+    expected = field.prextra(gradients, prox, W.toarray(), x0, 0.05, 12, plain)
+    state = final(problem, do.PREXTRA(step_size=0.05, proximal="loopless" if plain else "tangent"), W, x0, 12)
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.dual, expected.tracker[-1]) < 1e-11
+    assert relative(state.x, np.array([x0] * N)) > 1e-2
+
+
+def generalized_gradient(problem: SparsePCA, prox: field.Prox, gradients: rivals.Gradients, x: Array) -> float:
+    """``||w - x||`` for the mean x of the agents and a step of 1: 0 where x is stationary for the mean of the objectives."""
+    mean = naive.polar(x.mean(0))
+    slope = naive.mean([gradients(i, 0, mean) for i in range(len(x))])
+    return naive.norm(field.tangent_proximal(prox, mean, mean - slope, 1.0) - mean)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [do.DRProxGT(step_size=0.2), do.PREXTRA(step_size=0.2)])
+@pytest.mark.parametrize("term", PROX)
+def test_constant_proximal_steps_are_exact(term: Any, method: Any) -> None:
+    """Agents with unlike data agree on a stationary point of the sum, and the metric says so."""
+    problem, gradients, prox = sparse(term, r=2)
+    result = do.solve(problem, method, GRAPHS["ring"](N), iterations=3000, rows=2)
+    assert np.abs(result.x - result.x[0]).max() < 1e-9
+    assert generalized_gradient(problem, prox, gradients, result.x) < 1e-9
+    assert result.row.values["stationarity"] < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("r", "exact"), [(1, True), (3, False)])
+def test_proximal_points_of_the_whole_space_are_exact_for_one_column_alone(r: int, exact: bool) -> None:
+    problem, gradients, prox = sparse("l1", r)
+    method = do.PREXTRA(step_size=0.1, proximal="loopless")
+    x = do.solve(problem, method, GRAPHS["ring"](N), iterations=3000, rows=2).x
+    found = generalized_gradient(problem, prox, gradients, x)
+    if exact:
+        assert found < 1e-10
+    else:
+        assert found > 1e-2
+
+
+def pooled(problem: SparsePCA, x: Array, step: float, iterations: int) -> Array:
+    """The proximal gradient method of one agent that has all data: ManPG with whole steps."""
+    n, s = problem.n_agents, np.zeros((1, x.shape[1], x.shape[1]))
+    for _ in range(iterations):
+        slope = problem.smooth.gradient(np.repeat(x[None], n, axis=0)).mean(0)
+        w, s = tangent_proximal.tangent_proximal(problem.regularizer, x[None], (x - step * slope)[None], np.full(1, step), s)
+        x = naive.polar(w[0])
+    return x
+
+
+@pytest.mark.slow
+def test_sparse_components_of_digits_as_good_as_pooled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten agents on a ring: stationarity below 1e-8 with constant steps, where the subgradient method stops above 1e-4.
+
+    An iteration takes two Newton steps in the median.
+    """
+    problem = prepared(built(do.problems.SparsePCASettings(rank=5, mu=0.5).problem(10, 0)))
+    steps: list[int] = []
+    newton = tangent_proximal._newton
+
+    def counted(*given: Any) -> Array:
+        steps[-1] += 1
+        return newton(*given)
+
+    def one(of: Any, *given: Any) -> Any:
+        steps.append(0)
+        return of(*given)
+
+    monkeypatch.setattr(tangent_proximal, "_newton", counted)
+    monkeypatch.setattr(tangent_proximal, "_of_one", partial(one, tangent_proximal._of_one))
+    x0 = problem.start(0)
+    best = pooled(problem, x0, 0.08, 3000)
+    least = float(problem.value(np.repeat(best[None], 10, axis=0)).mean())
+    for method in (do.DRProxGT(step_size=0.08), do.PREXTRA(step_size=0.06)):
+        steps.clear()
+        result = do.solve(problem, method, "ring", iterations=2800, rows=2, x0=x0)
+        assert result.row.values["stationarity"] < 1e-8
+        assert result.row.values["objective"] <= least + 1e-8
+        assert np.median(steps) <= 3
+    subgradients = do.solve(problem, do.DRSM(), "ring", iterations=2800, rows=2, x0=x0)
+    assert subgradients.row.values["stationarity"] > 1e-4
