@@ -20,12 +20,12 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 29_780,
+    "code lines": 29_793,
     "code lines above 100 characters, in 1,000": 56.0,
     "conditional expressions in 1,000 code lines": 17.9,
     "Any in 1,000 lines": 25.2,
     "getattr, hasattr, setattr": 98,
-    "isinstance": 312,
+    "isinstance": 313,
     "functions that import": 91,
     "functions above 45 code lines": 0,
     "modules above 300 code lines": 0,

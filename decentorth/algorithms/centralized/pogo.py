@@ -24,7 +24,7 @@ from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
 from ..common.automatic_steps import landing_scale, landing_share, start
 from ..common.curvature import curvature
 from ..common.method import Measuring
-from ..common.step_sizes import StepSize, following, schedule
+from ..common.step_sizes import StepSize, advanced, schedule
 from ..decentralized.destiny import Dissolvable
 
 
@@ -58,14 +58,16 @@ class POGO(Measuring):
     def init(self, problem: Problem[Normal], network: Network, streams: Streams, x0: Array) -> POGOState:
         def automatic() -> tuple[Array, int]:
             mean, spent = curvature(problem, network, streams, x0)
-            return 2.0 * landing_share(problem, 0.7, self.batch_size) / (landing_scale(problem.constraint) * mean), spent
+            share = landing_share(problem, 0.7, self.batch_size)
+            return 2.0 * share / (landing_scale(problem.constraint) * mean), spent
 
         base, spent = start(self.step_size, len(x0), automatic)
         field = _field(self.oracle(problem, streams, 0), x0)
-        return POGOState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+        step_size = base * schedule(self.step_size).scale(0)
+        return POGOState(x0.copy(), field, step_size, base, 0, spent + 1)
 
     def step(self, problem: Problem[Normal], network: Network, streams: Streams, state: POGOState) -> POGOState:
-        k = state.k + 1
-        x = problem.constraint.dissolve(state.x - state.step_size[:, None, None] * state.field)  # (1), (2)
-        field = _field(self.oracle(problem, streams, k), x)
-        return POGOState(x, field, following(self.step_size, state), state.base, k, state.gradients + 1)
+        moved = state.x - state.step_size[:, None, None] * state.field  # (1)
+        x = problem.constraint.dissolve(moved)  # (2)
+        field = _field(self.oracle(problem, streams, state.k + 1), x)
+        return advanced(self.step_size, state, x=x, field=field)

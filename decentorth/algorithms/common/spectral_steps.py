@@ -20,9 +20,9 @@ from ...settings import Share
 
 Length = Annotated[
     Literal["unit", "nuclear"],
-    "Steps along matrix signs alone, which must shrink; or times the nuclear norm of the direction, which may be constant.",
+    "Steps along matrix signs, which must shrink; or these times the nuclear norm of the direction.",
 ]
-Weight = Annotated[Share, "theta, the weight of the new gradient in its running mean; 1 is the gradient alone."]
+Weight = Annotated[Share, "theta, the weight of the new gradient in its running mean."]
 
 
 def spectral_step(constraint: Spectral, x: Array, v: Array, eta: Array, length: str) -> Array:

@@ -34,7 +34,7 @@ from ..common.fields import blockwise, riemannian
 from ..common.method import Decentralized
 from ..common.mixing import average
 from ..common.spectral_steps import Length, Weight, spectral_step
-from ..common.step_sizes import StepSize, following, schedule
+from ..common.step_sizes import StepSize, advanced, schedule
 from .tracking import TrackingState
 
 
@@ -54,7 +54,8 @@ class DeMuon(Decentralized):
         def automatic() -> tuple[Array, int]:
             c, gap = 0.7, 1.0
             if network.n_agents > 1:
-                c, gap = tracking_step(network.spectrum, "adapt-then-combine"), 1.0 - network.spectrum.lambda_2
+                c = tracking_step(network.spectrum, "adapt-then-combine")
+                gap = 1.0 - network.spectrum.lambda_2
             steep, spent = steepness(problem, network, streams, x0)
             step = curved_step(steep, c, gap) / problem.constraint.singular_values
             if self.length == "unit":
@@ -63,13 +64,17 @@ class DeMuon(Decentralized):
 
         base, spent = start(self.step_size, len(x0), automatic)
         (tracker,) = network.mix(field)
-        return TrackingState(x0.copy(), tracker, field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+        step_size = base * schedule(self.step_size).scale(0)
+        return TrackingState(x0.copy(), tracker, field, step_size, base, 0, spent + 1)
 
     def step(self, problem: Problem[Spectral], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
-        k, constraint = state.k + 1, problem.constraint
-        (mixed,) = network.mix(state.x - spectral_step(constraint, state.x, state.tracker, state.step_size, self.length))
+        constraint = problem.constraint
+        move = spectral_step(constraint, state.x, state.tracker, state.step_size, self.length)
+        (mixed,) = network.mix(state.x - move)
         x = constraint.project(mixed, "polar")  # (1)
-        new = blockwise(riemannian, self.oracle(problem, streams, k), x)
-        field = new if self.weight == 1.0 else state.field + self.weight * (new - state.field)  # (2)
+        new = blockwise(riemannian, self.oracle(problem, streams, state.k + 1), x)
+        field = new
+        if self.weight < 1.0:
+            field = state.field + self.weight * (new - state.field)  # (2)
         (v,) = network.mix(state.tracker + field - state.field)  # (3)
-        return TrackingState(x, v, field, following(self.step_size, state), state.base, k, state.gradients + 1)
+        return advanced(self.step_size, state, x=x, tracker=v, field=field)

@@ -29,7 +29,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ...settings import Probability
 from ..common.fields import blockwise, refresh, riemannian
-from ..common.step_sizes import following, schedule
+from ..common.step_sizes import advanced, schedule
 from .tracking import ManifoldTracking
 
 
@@ -69,13 +69,13 @@ class RMTracking(ManifoldTracking):
     def step(
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: MomentumState
     ) -> MomentumState:
-        k = state.k + 1
         mixed, s = self.mix(network, state.x, state.tracker)
 
         def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, m: Array, a: Array) -> Array:
-            return f.constraint.project(mixed - a[:, None, None] * f.constraint.tangent(x, m), "polar")  # (1)
+            ahead = mixed - a[:, None, None] * f.constraint.tangent(x, m)
+            return f.constraint.project(ahead, "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.average, state.step_size)
-        field = refresh(riemannian, self.oracle(problem, streams, k), x, s, state.field)  # (2)
+        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)
         m = self.momentum * state.average + s  # (3)
-        return MomentumState(x, s, field, m, following(self.step_size, state), state.base, k, state.gradients + 1)
+        return advanced(self.step_size, state, x=x, tracker=s, field=field, average=m)

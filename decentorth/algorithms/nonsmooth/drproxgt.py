@@ -33,7 +33,7 @@ from ..common.automatic_steps import start, tracking_step
 from ..common.curvature import curvature
 from ..common.fields import refresh
 from ..common.method import Decentralized
-from ..common.step_sizes import StepSize, following, schedule
+from ..common.step_sizes import StepSize, advanced, schedule
 
 
 class Orthonormal(OrthonormalLanding, Projection, Protocol):
@@ -77,22 +77,25 @@ class DRProxGT(Decentralized):
 
     def init(self, problem: CompositeProblem, network: Network, streams: Streams, x0: Array) -> ProximalState:
         def automatic() -> tuple[Array, int]:
-            c = tracking_step(network.spectrum, "adapt-then-combine") if network.n_agents > 1 else 0.7
+            c = 0.7
+            if network.n_agents > 1:
+                c = tracking_step(network.spectrum, "adapt-then-combine")
             mean, spent = curvature(problem.smooth, network, streams, x0)
             return c / mean, spent
 
         base, spent = start(self.step_size, len(x0), automatic)
         field = self.oracle(problem.smooth, streams, 0).gradient(x0)
-        step_size, none = base * schedule(self.step_size).scale(0), np.zeros((len(x0), x0.shape[2], x0.shape[2]))
+        step_size = base * schedule(self.step_size).scale(0)
+        none = np.zeros((len(x0), x0.shape[2], x0.shape[2]))
         return ProximalState(x0.copy(), field.copy(), field, none, step_size, base, 0, spent + 1)
 
     def step(self, problem: CompositeProblem, network: Network, streams: Streams, state: ProximalState) -> ProximalState:
-        k, t = state.k + 1, state.step_size
+        t = state.step_size
         ahead = state.x - t[:, None, None] * state.tracker
-        w, multiplier = tangent_proximal(problem.regularizer, state.x, ahead, t, state.multiplier)  # (1)
+        h = problem.regularizer
+        w, multiplier = tangent_proximal(h, state.x, ahead, t, state.multiplier)  # (1)
         mixed, s = network.mix(w, state.tracker)
         x = problem.constraint.project(mixed, "polar")  # (2)
-        oracle = self.oracle(problem.smooth, streams, k)
+        oracle = self.oracle(problem.smooth, streams, state.k + 1)
         field = refresh(_gradient, oracle, x, s, state.field)  # (3)
-        following_step = following(self.step_size, state)
-        return ProximalState(x, s, field, multiplier, following_step, state.base, k, state.gradients + 1)
+        return advanced(self.step_size, state, x=x, tracker=s, field=field, multiplier=multiplier)

@@ -69,9 +69,9 @@ class PREXTRA(Method):
     requires_set: ClassVar[tuple[type, ...]] = (OrthonormalLanding, Projection, Riemannian)
 
     step_size: ConstantStepSize = "auto"
-    proximal: Annotated[
-        Literal["tangent", "loopless"], "The proximal point along tangents, exact; or of the whole space, without an inner loop."
-    ] = "tangent"
+    proximal: Annotated[Literal["tangent", "loopless"], "The proximal point along tangents, exact; or of the whole space."] = (
+        "tangent"
+    )
 
     def init(self, problem: CompositeProblem, network: Network, streams: Streams, x0: Array) -> PREXTRAState:
         step, spent = step_along_gradients(self.step_size, problem.smooth, network, streams, x0)
@@ -86,7 +86,8 @@ class PREXTRA(Method):
             w, multiplier = tangent_proximal(h, x, y, alpha, multiplier)
         else:
             y = mixed + state.dual - alpha[:, None, None] * blockwise(riemannian, problem.smooth, x)
-            w = np.stack([h.proximal(own, step) for own, step in zip(y, alpha.tolist(), strict=True)])
+            own = zip(y, alpha.tolist(), strict=True)
+            w = np.stack([h.proximal(point, step) for point, step in own])
         dual = state.dual + 0.5 * (mixed - x)  # (2)
         moved = problem.constraint.project(w, "polar")  # (3)
         return PREXTRAState(moved, dual, multiplier, alpha, state.k + 1, state.gradients + 1)

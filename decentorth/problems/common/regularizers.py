@@ -56,7 +56,9 @@ class RowNorms(L1):
         share = step * self.mu / lengths[:, :, None]
         along = y / lengths
         identity = np.eye(y.shape[1])
-        slopes: Array = np.where(share < 1.0, (1.0 - share) * identity + share * along[:, :, None] * along[:, None, :], 0.0)
+        turned = (1.0 - share) * identity + share * along[:, :, None] * along[:, None, :]
+        turned[share[:, 0, 0] >= 1.0] = 0.0
+        slopes: Array = turned
         return slopes
 
 
