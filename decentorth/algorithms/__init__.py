@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .decentralized.dgd import DGD as DGD
     from .decentralized.dprgd import DPRGD as DPRGD
     from .decentralized.dprgt import DPRGT as DPRGT
+    from .decentralized.dprsrm import DPRSRM as DPRSRM
     from .decentralized.drfgt import DRFGT as DRFGT
     from .decentralized.drgta import DRGTA as DRGTA
     from .decentralized.drsgd import DRSGD as DRSGD
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .decentralized.rfextra import RFEXTRA as RFEXTRA
     from .decentralized.rmtracking import RMTracking as RMTracking
     from .decentralized.safe import Safe as Safe
+    from .decentralized.vr_drfgt import VRDRFGT as VRDRFGT
     from .features.lobpcg import LOBPCG as LOBPCG
     from .features.tracked_landing import TrackedLanding as TrackedLanding
     from .j_orthogonal.csdm import CSDM as CSDM

@@ -263,6 +263,8 @@ CASES: dict[str, Case] = {
     "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2)),
     "drgta-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True)),
     "rmtracking": Case(procrustes, UNEVEN, (50, 20), ring, do.RMTracking()),
+    "dprsrm": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRSRM(batch_size=3)),
+    "vr-drfgt": Case(procrustes, UNEVEN, (50, 20), ring, do.VRDRFGT(batch_size=3, period=7)),
     "demuon": Case(pca, UNEVEN, (50, 20), ring, do.DeMuon()),
     "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="diminishing")),
     "push-pull": Case(pca, UNEVEN, (50, 20), one_way_ring, do.PushPull(), stopping=LocalMaximum(1e-9, every=10)),

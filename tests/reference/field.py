@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import root
 
-from tests.reference.naive import Array, Gradient, canonical_gradient, polar, sym, tangent_projection
+from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, polar, sym, tangent_projection
 from tests.reference.rivals import Gradients, Steps, Trajectory, combine, starts, step_at
 
 
@@ -188,3 +188,49 @@ def prextra(
         points.append(x)
         duals.append(u)
     return Trajectory(np.array(points), np.array(duals))
+
+
+def dprsrm(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, decay: float) -> Trajectory:
+    """``d+ = g(x+; b+) + (1 - tau)(d - g(x; b+))``, ``s+ = W s + d+ - d``, ``x+ = polar(W x - a P_x s)``."""
+    n, x = len(W), starts(x0, W)
+
+    def slope(i: int, k: int, x: Array) -> Array:
+        return tangent_projection(x, gradients(i, k, x))
+
+    d = [slope(i, 0, x[i]) for i in range(n)]
+    s = list(d)
+    points, trackers = [x], [s]
+    for k in range(iterations):
+        tau = (k + 2) ** -decay
+        mixed = combine(W, x)
+        moved = [polar(mixed[i] - step_at(step_size, k) * tangent_projection(x[i], s[i])) for i in range(n)]
+        new = [slope(i, k + 1, moved[i]) + (1 - tau) * (d[i] - slope(i, k + 1, x[i])) for i in range(n)]
+        s = [c + new[i] - d[i] for i, c in enumerate(combine(W, s))]
+        x, d = moved, new
+        points.append(x)
+        trackers.append(s)
+    return Trajectory(np.array(points), np.array(trackers))
+
+
+def vr_drfgt(
+    gradients: Gradients, whole: Gradients, W: Array, x0: Array, step_size: float, penalty: float, iterations: int, period: int
+) -> Trajectory:
+    """DRFGT along ``v+ = v + g(x+; b+) - g(x; b+)``, the ``whole`` gradient at x+ where ``period`` divides the iteration."""
+    n, x = len(W), starts(x0, W)
+    v = [whole(i, 0, x[i]) for i in range(n)]
+    f = [landing_field(x[i], v[i], penalty) for i in range(n)]
+    y = list(f)
+    points, trackers = [x], [y]
+    for k in range(1, iterations + 1):
+        moved = [c - step_size * y[i] for i, c in enumerate(combine(W, x))]
+        for i in range(n):
+            if k % period == 0:
+                v[i] = whole(i, k, moved[i])
+            else:
+                v[i] = v[i] + gradients(i, k, moved[i]) - gradients(i, k, x[i])
+        new = [landing_field(moved[i], v[i], penalty) for i in range(n)]
+        y = [c + new[i] - f[i] for i, c in enumerate(combine(W, y))]
+        x, f = moved, new
+        points.append(x)
+        trackers.append(y)
+    return Trajectory(np.array(points), np.array(trackers))

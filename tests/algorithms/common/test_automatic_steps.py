@@ -30,6 +30,7 @@ from decentorth import (
     RFEXTRA,
     RGD,
     UMCM,
+    VRDRFGT,
     GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
@@ -79,6 +80,7 @@ OWN = (own_pencils, partial(own_views, seed=1))
 TRIALS: dict[str, Trial] = {
     "drfgt": Trial(DRFGT, NETWORKED),
     "drfgt-atc": Trial(partial(DRFGT, order="adapt-then-combine"), NETWORKED),
+    "vr_drfgt": Trial(VRDRFGT, NETWORKED),
     "destiny": Trial(DESTINY, NETWORKED),
     "destiny-dissolved": Trial(partial(DESTINY, variant="dissolved"), NETWORKED),
     "rfextra": Trial(RFEXTRA, NETWORKED),

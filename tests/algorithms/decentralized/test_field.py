@@ -11,10 +11,11 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth.numerics import tangent_proximal
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import SparsePCA
 from decentorth.problems.common.regularizers import REGULARIZERS
 from decentorth.protocols import Array
-from tests.algorithms.decentralized.test_rivals_reference import N, agree, final, step_for
+from tests.algorithms.decentralized.test_rivals_reference import SEED, N, agree, batch_gradient, data, final, step_for
 from tests.reference import field, naive, rivals
 from tests.support.building import built, prepared
 from tests.support.problems import CASES, GRAPHS, UNEVEN, point, relative, samples
@@ -338,3 +339,58 @@ def test_sparse_components_of_digits_as_good_as_pooled_ones(monkeypatch: pytest.
         assert np.median(steps) <= 3
     subgradients = do.solve(problem, do.DRSM(), "ring", iterations=2800, rows=2, x0=x0)
     assert subgradients.row.values["stationarity"] > 1e-4
+
+
+def batches(case: Any, size: int, iterations: int) -> rivals.Gradients:
+    """The gradients of the batches that the methods draw."""
+    counts = np.array([len(data(slope)[0]) for slope in case.gradients])
+    streams = CounterStreams(SEED, slice(0, N))
+    drawn = [streams.integers("batch", k, size, counts) for k in range(iterations + 1)]
+    return lambda i, k, x: batch_gradient(case.gradients[i], drawn[k][i], x)
+
+
+@pytest.mark.parametrize("decay", [0.0, 2 / 3])
+@pytest.mark.parametrize("name", CASES)
+def test_dprsrm_is_its_formulas(name: str, decay: float) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    expected = field.dprsrm(batches(case, 4, 15), W.toarray(), x0, a, 15, decay)
+    agree(final(case.problem, do.DPRSRM(step_size=a, batch_size=4, decay=decay), W, x0), expected, x0, True)
+
+
+def test_dprsrm_with_exact_gradients_is_dprgt() -> None:
+    case, W = CASES["pca"](), GRAPHS["star"](N)
+    x0, a = point(case.problem), step_for(case, 0.1)
+    found, plain = (final(case.problem, method(step_size=a), W, x0, 60) for method in (do.DPRSRM, do.DPRGT))
+    assert relative(found.x, plain.x) < 1e-12
+    assert relative(found.tracker, plain.tracker) < 1e-11
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_vr_drfgt_is_its_formulas(name: str) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    given = batches(case, 4, 15), rivals.full(case.gradients), W.toarray(), x0, a, 0.1 / a, 15, 4
+    expected = field.vr_drfgt(*given)
+    method = do.VRDRFGT(step_size=a, penalty=0.1 / a, batch_size=4, period=4)
+    agree(final(case.problem, method, W, x0), expected, x0, True)
+    same = final(case.problem, do.VRDRFGT(step_size=a, penalty=0.1 / a), W, x0)
+    drfgt = do.DRFGT(step_size=a, penalty=0.1 / a, order="combine-then-adapt")
+    assert relative(same.x, final(case.problem, drfgt, W, x0).x) < 1e-13
+
+
+@pytest.mark.slow
+def test_noise_of_batches_vanishes_with_recursive_estimates_and_stays_without() -> None:
+    """Unlike agents, batches of 5 of 200 samples, the same number of gradients of samples, and constant steps."""
+    problem = unlike(samples=200)
+
+    def left(method: Any, iterations: int) -> float:
+        return gradient(problem, do.solve(problem, method, RING, iterations=iterations, rows=2, seed=3).x)
+
+    noisy = left(do.DRFGT(step_size=0.2, batch_size=5), 4000)
+    assert noisy > 1e-3
+    assert left(do.VRDRFGT(step_size=0.2, batch_size=5), 2000) < 1e-10
+    falling = [left(do.DPRSRM(batch_size=5), k) for k in (200, 3200)]
+    assert falling[1] < 0.3 * falling[0]
+    recursive, plain = (left(do.DPRSRM(batch_size=5, step_size=0.2, decay=decay), 3200) for decay in (2 / 3, 0.0))
+    assert recursive < plain / 3
