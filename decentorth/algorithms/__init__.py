@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .decentralized.dprgd import DPRGD as DPRGD
     from .decentralized.dprgt import DPRGT as DPRGT
     from .decentralized.dprsrm import DPRSRM as DPRSRM
+    from .decentralized.drcgd import DRCGD as DRCGD
     from .decentralized.drfgt import DRFGT as DRFGT
     from .decentralized.drgta import DRGTA as DRGTA
     from .decentralized.drsgd import DRSGD as DRSGD

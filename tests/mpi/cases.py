@@ -265,6 +265,7 @@ CASES: dict[str, Case] = {
     "rmtracking": Case(procrustes, UNEVEN, (50, 20), ring, do.RMTracking()),
     "dprsrm": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRSRM(batch_size=3)),
     "vr-drfgt": Case(procrustes, UNEVEN, (50, 20), ring, do.VRDRFGT(batch_size=3, period=7)),
+    "drcgd": Case(pca, UNEVEN, (50, 20), ring, do.DRCGD(tracked=True)),
     "demuon": Case(pca, UNEVEN, (50, 20), ring, do.DeMuon()),
     "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="diminishing")),
     "push-pull": Case(pca, UNEVEN, (50, 20), one_way_ring, do.PushPull(), stopping=LocalMaximum(1e-9, every=10)),

@@ -234,3 +234,29 @@ def vr_drfgt(
         points.append(x)
         trackers.append(y)
     return Trajectory(np.array(points), np.array(trackers))
+
+
+def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, cap: float, tracked: bool) -> Trajectory:
+    """``x+ = polar(W x + a P(d))``, ``d+ = -p+ + b P(W d)``, ``b = min(cap, ||p+||^2 / ||p||^2)``, p = P(y).
+
+    y is the agent's own Riemannian gradient, or its tracker of them.
+    """
+    n, x = len(W), starts(x0, W)
+    g = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
+    y = list(g)
+    d = [-y[i] for i in range(n)]
+    points, trackers = [x], [y]
+    for k in range(iterations):
+        mixed, directions, sums = combine(W, x), combine(W, d), combine(W, y)
+        before = [tangent_projection(x[i], y[i]) for i in range(n)]
+        x = [polar(mixed[i] + step_at(step_size, k) * tangent_projection(x[i], d[i])) for i in range(n)]
+        new = [tangent_projection(x[i], gradients(i, k + 1, x[i])) for i in range(n)]
+        y = [sums[i] + new[i] - g[i] for i in range(n)] if tracked else list(new)
+        for i in range(n):
+            after = tangent_projection(x[i], y[i])
+            ratio = min(cap, float(np.sum(after * after) / np.sum(before[i] * before[i])))
+            d[i] = -after + ratio * tangent_projection(x[i], directions[i])
+        d, g = list(d), new
+        points.append(x)
+        trackers.append(y)
+    return Trajectory(np.array(points), np.array(trackers))

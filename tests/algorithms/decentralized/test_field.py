@@ -394,3 +394,22 @@ def test_noise_of_batches_vanishes_with_recursive_estimates_and_stays_without() 
     assert falling[1] < 0.3 * falling[0]
     recursive, plain = (left(do.DPRSRM(batch_size=5, step_size=0.2, decay=decay), 3200) for decay in (2 / 3, 0.0))
     assert recursive < plain / 3
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_drcgd_is_its_formulas(name: str, tracked: bool) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.03)
+    expected = field.drcgd(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.9, tracked)
+    agree(final(case.problem, do.DRCGD(step_size=a, tracked=tracked), W, x0), expected, x0, True)
+
+
+@pytest.mark.slow
+def test_conjugate_directions_are_exact_where_gradients_are_tracked_and_stall_where_they_are_not() -> None:
+    problem = unlike()
+    stalled = [gradient(problem, do.solve(problem, do.DRCGD(step_size=a), RING, iterations=4000).x) for a in (0.02, 0.01)]
+    assert stalled[1] > 1e-4
+    assert stalled[0] / stalled[1] == pytest.approx(2, rel=0.5)
+    exact = do.solve(problem, do.DRCGD(tracked=True), RING, iterations=3000, stopping=1e-11, record_every=50)
+    assert gradient(problem, exact.x) < 1e-11
