@@ -435,6 +435,15 @@ METHODS = [
     Method("dgd", partial(DGD, penalty=3.0), lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
     Method("rextra", REXTRA, lambda: procrustes().problem, GRAPHS["erdos-renyi"], sent=1, tracks=False),
     Method("rfextra", RFEXTRA, lambda: pca().problem, GRAPHS["star"], sent=1, tracks=False),
+    Method(
+        "rfextra-mapping",
+        partial(RFEXTRA, direction="mapping"),
+        lambda: procrustes().problem,
+        GRAPHS["erdos-renyi"],
+        sent=1,
+        tracks=False,
+        iterations=12000,
+    ),
     Method("deepca", DeEPCA, lambda: pca().problem, GRAPHS["complete"], sent=1, tracks=False, solves=("eigenspace",)),
     Method(
         "deepca-rounds",

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import root
 
 from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, polar, sym, tangent_projection
-from tests.reference.rivals import Gradients, Steps, Trajectory, combine, starts, step_at
+from tests.reference.rivals import Gradients, Steps, Trajectory, combine, extra, starts, step_at
 
 
 def rmtracking(
@@ -260,3 +260,13 @@ def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteration
         points.append(x)
         trackers.append(y)
     return Trajectory(np.array(points), np.array(trackers))
+
+
+def rfextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, penalty: float) -> Trajectory:
+    """EXTRA along ``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, without a projection."""
+
+    def mapping(i: int, k: int, x: Array) -> Array:
+        g, one = gradients(i, k, x), np.eye(x.shape[1])
+        return g @ (3 * one - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - one)
+
+    return extra(mapping, W, x0, step_size, iterations)

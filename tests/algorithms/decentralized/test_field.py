@@ -413,3 +413,14 @@ def test_conjugate_directions_are_exact_where_gradients_are_tracked_and_stall_wh
     assert stalled[0] / stalled[1] == pytest.approx(2, rel=0.5)
     exact = do.solve(problem, do.DRCGD(tracked=True), RING, iterations=3000, stopping=1e-11, record_every=50)
     assert gradient(problem, exact.x) < 1e-11
+
+
+@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("name", CASES)
+def test_rfextra_along_the_mapping_is_its_formulas(name: str, graph: str) -> None:
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    expected = field.rfextra(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.2 / a)
+    state = final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a, direction="mapping"), W, x0)
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.x, final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a), W, x0).x) > 1e-3
