@@ -424,3 +424,20 @@ def test_rfextra_along_the_mapping_is_its_formulas(name: str, graph: str) -> Non
     state = final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a, direction="mapping"), W, x0)
     assert relative(state.x, expected.x[-1]) < 1e-12
     assert relative(state.x, final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a), W, x0).x) > 1e-3
+
+
+@pytest.mark.slow
+def test_coded_differences_are_as_exact_as_whole_messages_and_quantized_ones_are_not() -> None:
+    """Error feedback, as in EF-Landing, between neighbours: as many iterations, less than a third of the bytes."""
+    problem, method = unlike(dimension=40, gap=0.5, samples=200), do.DRFGT(step_size=0.3)
+    there = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
+
+    def solved(channel: str | None) -> do.Result:
+        return do.solve(problem, method, RING, iterations=2500, stopping=there, record_every=20, channel=channel)
+
+    whole, coded, quantized = solved(None), solved("topk:share=0.3"), solved("quantize:bits=8")
+    assert whole.converged
+    assert coded.converged
+    assert coded.state.k <= 1.1 * whole.state.k
+    assert coded.row.bytes < whole.row.bytes / 3
+    assert quantized.row.values["gradient_norm"] > 1e-6
