@@ -86,7 +86,8 @@ def _lands(problem: Any) -> bool:
     return isinstance(problem.constraint, protocols.Landing)
 
 
-def _composite(problem: object) -> bool:
+def composite(problem: object) -> bool:
+    """True if the problem is a smooth one plus a term with a proximal map."""
     return isinstance(problem, protocols.Composite)
 
 
@@ -110,7 +111,7 @@ MEASURES = (
     Measure("objective", attrgetter("objective")),
     Measure("gradient_norm", attrgetter("gradient"), applies=_smooth),
     Measure("subgradient_norm", attrgetter("gradient"), applies=nonsmooth),
-    Measure("stationarity", Seen.stationarity, applies=_composite),
+    Measure("stationarity", Seen.stationarity, applies=composite),
     Measure("local_gradient_sum", lambda seen: seen.sums["scalars"][1]),
     Measure("consensus_error", lambda seen: seen.sums["scalars"][2]),
     Measure("consensus_rms", attrgetter("consensus_rms")),

@@ -24,7 +24,7 @@ from ...records.saved_runs import read_start
 from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, PendingSignals
 from ...running.metrics import AgentErrors
 from ...settings import values
-from ...stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
+from ...stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Stationarity, Time
 from ..line import wiring
 from ..line.config import Configuration
 from ..line.flags import InputError
@@ -230,6 +230,7 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     tolerances: dict[Callable[[float], Rule], float | None] = {
         GradientNorm: settings.gradient_tolerance,
         partial(GradientNorm, relative=True): settings.relative_gradient_tolerance,
+        Stationarity: settings.stationarity_tolerance,
         Consensus: settings.consensus_tolerance,
         Feasibility: settings.feasibility_tolerance,
     }

@@ -441,3 +441,12 @@ def test_coded_differences_are_as_exact_as_whole_messages_and_quantized_ones_are
     assert coded.state.k <= 1.1 * whole.state.k
     assert coded.row.bytes < whole.row.bytes / 3
     assert quantized.row.values["gradient_norm"] > 1e-6
+
+
+def test_a_run_ends_at_a_tolerance_of_stationarity() -> None:
+    problem = sparse("rows", 2, 1.0)[0]
+    result = do.solve(problem, "drproxgt", "ring", iterations=900, stopping=do.stopping.Stationarity(1e-4))
+    assert result.converged
+    assert result.row.values["stationarity"] <= 1e-4 < result.history["stationarity"][0]
+    with pytest.raises(ValueError, match="needs a smooth objective plus a term with a proximal map"):
+        do.solve(unlike(), "drfgt", RING, iterations=3, stopping=do.stopping.Stationarity(1e-4))
