@@ -232,6 +232,16 @@ class _Share(Rule):
         return [f"{words}, {self.share:g} times its start" for words in found]
 
 
+class Stationarity(_Below):
+    """Convergence when ``stationarity``, the generalized gradient of a composite problem, is at or below a tolerance."""
+
+    _metric = _name = "stationarity"
+    unmet = (
+        "a tolerance of stationarity needs a smooth objective plus a term with a proximal map, as sparse_pca "
+        "has: give a gradient tolerance"
+    )
+
+
 class Consensus(_Below):
     """Convergence when the consensus error ``consensus_rms`` is at or below a tolerance."""
 

@@ -14,8 +14,8 @@ import numpy as np
 from .. import protocols
 from ..protocols import Algorithm, Array, Declared, Landing, Problem, Projection, SplitFeatures
 from ..registry import algorithms
-from ..running.metrics import nonsmooth
-from ..stopping import GradientNorm, Rule, rules_of
+from ..running.metrics import composite, nonsmooth
+from ..stopping import GradientNorm, Rule, Stationarity, rules_of
 
 NAMED = 6
 """The most methods that a refusal names."""
@@ -95,10 +95,14 @@ def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
 
 
 def check_stopping(problem: Problem[object], stopping: Rule | None) -> None:
-    """Raise ValueError for a tolerance of the gradient norm of a problem that is not differentiable."""
-    rules = rules_of(GradientNorm, stopping)
-    if rules and nonsmooth(problem):
-        raise ValueError(rules[0].unmet)
+    """Raise ValueError for tolerances of the gradient norm, or of stationarity, that the problem does not have."""
+    unmet: list[GradientNorm | Stationarity] = []
+    if nonsmooth(problem):
+        unmet += rules_of(GradientNorm, stopping)
+    if not composite(problem):
+        unmet += rules_of(Stationarity, stopping)
+    if unmet:
+        raise ValueError(unmet[0].unmet)
 
 
 def _off(problem: Any, x0: Array) -> float:

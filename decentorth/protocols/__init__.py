@@ -14,6 +14,7 @@ from .network import PushPullSpectrum as PushPullSpectrum
 from .network import Spectrum as Spectrum
 from .network import Streams as Streams
 from .problems import ColumnOracle as ColumnOracle
+from .problems import Composite as Composite
 from .problems import Counted as Counted
 from .problems import Eigenproblem as Eigenproblem
 from .problems import Evaluated as Evaluated
@@ -27,6 +28,7 @@ from .problems import Oracle as Oracle
 from .problems import Problem as Problem
 from .problems import Quadratic as Quadratic
 from .problems import Recommends as Recommends
+from .problems import Regularizer as Regularizer
 from .problems import RowForm as RowForm
 from .problems import Sampled as Sampled
 from .problems import SampledMatrices as SampledMatrices
@@ -71,5 +73,6 @@ from .sets import Retraction as Retraction
 from .sets import Riemannian as Riemannian
 from .sets import Signature as Signature
 from .sets import Signatures as Signatures
+from .sets import Spectral as Spectral
 from .sets import TrackedProducts as TrackedProducts
 from .sets import WithMatrices as WithMatrices

@@ -164,6 +164,32 @@ class Nonsmooth(Protocol):
     """True if this problem is not differentiable (a user's function may be either)."""
 
 
+class Regularizer(Protocol):
+    """A convex function h of a point, with a proximal map that acts on each row alone."""
+
+    def value(self, x: Array) -> Array:
+        """The values h(x_i) of stacked points, ``(n_local,)``."""
+
+    def proximal(self, y: Array, step: float) -> Array:
+        """The least of ||w - y||^2 / 2 + step h(w) over w, for one point ``(d, r)``, fresh."""
+
+    def slopes(self, y: Array, step: float) -> Array:
+        """The derivative of each row of `proximal` by the same row of y, symmetric, ``(d, r, r)``."""
+
+
+@runtime_checkable
+class Composite(Protocol):
+    """A problem of differentiable functions plus one convex function, the same for all agents."""
+
+    @property
+    def smooth(self) -> Any:
+        """The problem without the convex function."""
+
+    @property
+    def regularizer(self) -> Regularizer:
+        """The convex function."""
+
+
 @runtime_checkable
 class WeaklyConvex(Protocol):
     """A problem whose f_i(x) + tau_i/2 ||x||_F^2 is convex around the constraint set."""

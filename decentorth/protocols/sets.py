@@ -67,6 +67,18 @@ class ProjectableManifold(Riemannian, Projection, Protocol):
 
 
 @runtime_checkable
+class Spectral(Riemannian, Projection, Protocol):
+    """A set of matrices, or several of them, with tangents, a projection and matrix signs."""
+
+    @property
+    def singular_values(self) -> int:
+        """The number of singular values of a point, of all its matrices together."""
+
+    def matrix_sign(self, v: Array) -> Array:
+        """The matrix U V^T of each matrix v = U S V^T, of the singular values that are not zero, fresh."""
+
+
+@runtime_checkable
 class Landing(Protocol):
     """A set that is approached without retraction, along a landing field."""
 

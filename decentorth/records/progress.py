@@ -20,7 +20,7 @@ from ..process.printing import say
 from ..protocols import SETUP, Collective, Recorder, Row
 
 SHOWN = (
-    *("objective", "gradient_norm", "subgradient_norm"),
+    *("objective", "gradient_norm", "subgradient_norm", "stationarity"),
     *("consensus_error", "feasibility", "error", "mrr"),
 )
 """The metrics that are shown, where a run has them."""
@@ -178,10 +178,10 @@ def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: 
     ``error_name`` is the meaning of the metric ``error``, if the answer is known.
     """
     facts = []
-    for name in ("gradient_norm", "consensus_error", "feasibility", "error", "mrr"):
+    for name in ("gradient_norm", "stationarity", "consensus_error", "feasibility", "error", "mrr"):
         if name in last.values:
             fact = f"{last.values[name]:.3g}"
-            if name in ("gradient_norm", "mrr") and name in first.values:
+            if name in ("gradient_norm", "stationarity", "mrr") and name in first.values:
                 fact = f"{first.values[name]:.3g} -> {fact}"
             words = {"error": error_name or name}.get(name, name)
             facts.append(f"{words.replace('_', ' ')} {fact}")

@@ -13,6 +13,7 @@ import numpy as np
 from .. import protocols
 from ..numerics.devices import numbers, on_host
 from ..numerics.ordered_sums import norms, power_of_two
+from ..numerics.tangent_proximal import stationarity
 from ..protocols import Array, Collective, Observed, Problem
 
 
@@ -41,6 +42,11 @@ class Seen:
         if not np.isfinite(self.hat).all():
             return otherwise
         return function(self.hat[0])
+
+    def stationarity(self) -> Any:
+        """The generalized gradient at xhat of a problem with a convex term."""
+        mean = self.sums["smooth"] / self.problem.n_agents
+        return self.at_hat(lambda x: stationarity(self.problem.regularizer, x, mean), math.nan)
 
     def relative_gap(self) -> Any:
         """The distance of the objective from its least value, relative to that."""
@@ -80,6 +86,11 @@ def _lands(problem: Any) -> bool:
     return isinstance(problem.constraint, protocols.Landing)
 
 
+def composite(problem: object) -> bool:
+    """True if the problem is a smooth one plus a term with a proximal map."""
+    return isinstance(problem, protocols.Composite)
+
+
 def _counted(problem: object) -> bool:
     return isinstance(problem, protocols.Counted)
 
@@ -100,6 +111,7 @@ MEASURES = (
     Measure("objective", attrgetter("objective")),
     Measure("gradient_norm", attrgetter("gradient"), applies=_smooth),
     Measure("subgradient_norm", attrgetter("gradient"), applies=nonsmooth),
+    Measure("stationarity", Seen.stationarity, applies=composite),
     Measure("local_gradient_sum", lambda seen: seen.sums["scalars"][1]),
     Measure("consensus_error", lambda seen: seen.sums["scalars"][2]),
     Measure("consensus_rms", attrgetter("consensus_rms")),
@@ -124,6 +136,7 @@ class StandardMetrics:
     =====================  =======================================================================================
     objective              f(xhat) = (1/n) sum_i f_i(xhat)
     gradient_norm          ||P_xhat((1/n) sum_i G_i(xhat))||_F, the Riemannian gradient at xhat
+    stationarity           ||w - xhat||_F / t with the tangent proximal point w of xhat, for composite problems
     local_gradient_sum     sum_i ||grad f_i(x_i)||_F, plotted by paper 004; does not vanish with heterogeneous data
     consensus_error        sum_i ||x_i - xbar||_F
     consensus_rms          sqrt((1/n) sum_i ||x_i - xhat||_F^2)
@@ -191,6 +204,8 @@ class StandardMetrics:
         terms, feasibility = {"at_hat": at_hat, "scalars": scalars}, np.empty_like(x, shape=len(x))
         if "landing_norm" in self.columns:
             terms["at_mean"] = np.empty_like(x)
+        if "stationarity" in self.columns:
+            terms["smooth"] = np.empty_like(x)
         if "flops" in self.columns:
             terms["flops"] = state.flops
         if "held_out_rmse" in self.columns:
@@ -199,6 +214,8 @@ class StandardMetrics:
             own, constraint = x[block], part.constraint
             point, gradient = np.repeat(hat, len(own), axis=0), part.gradient(own)
             at_hat[block] = gradient if alone else part.gradient(point)
+            if "smooth" in terms:
+                terms["smooth"][block] = part.smooth.gradient(point)
             scalars[block, 0] = part.value(point)
             along = constraint.relative_gradient if self._lands else constraint.tangent
             scalars[block, 1] = norms(along(own, gradient))

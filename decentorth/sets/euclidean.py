@@ -11,6 +11,7 @@ import numpy as np
 
 from ..protocols import Array, Retraction
 from ..settings import check
+from .retractions import matrix_sign
 
 
 class Euclidean:
@@ -50,6 +51,15 @@ class Euclidean:
     def project(self, y: Array, method: str = "polar-svd") -> Array:
         """A copy of ``y``."""
         return y.copy()
+
+    @property
+    def singular_values(self) -> int:
+        """The number of singular values of a point."""
+        return min(self.shape)
+
+    def matrix_sign(self, v: Array) -> Array:
+        """The matrix sign U V^T of v = U S V^T, of the singular values that are not zero."""
+        return matrix_sign(v)
 
     def random(self, rng: np.random.Generator) -> Array:
         """A Gaussian matrix ``(d, r)``."""

@@ -20,7 +20,7 @@ from .fields import safe_step
 POINTS = (
     *("project", "tangent", "retract", "product", "solve", "relative_gradient", "landing", "landing_from_products"),
     *("dissolve_with", "dissolved_with", "landing_image", "augmented_gradient", "column_tangent"),
-    *("penalised", "dissolve", "dissolved"),
+    *("penalised", "dissolve", "dissolved", "matrix_sign"),
 )
 """The methods that return a stacked point or field."""
 PAIRS = ("natural_gradient", "natural_projection", "natural_landing", "retract_with", "normalized")
@@ -78,6 +78,8 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         self.__dict__.update({name: method for name, method in methods if name in common})
         if "solvable" in common:
             self.solvable = all(part.solvable for part in parts)
+        if "singular_values" in common:
+            self.singular_values = sum(part.singular_values for part in parts)
         self.offered = frozenset(vars(self))
 
     def _methods(self) -> dict[str, Callable[..., Any]]:

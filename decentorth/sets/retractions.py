@@ -46,6 +46,8 @@ STEPS = ((1, 0.388), (2, 0.651), (3, 0.825))
 """The Newton-Schulz steps before the longest series, and the largest delta."""
 FACTOR_STEPS = (8.6e-9, 7.57e-5, 7.09e-3, 6.79e-2, 0.205, 0.349, 0.449)
 """The largest delta with which 1, 2, ... steps find the inverse Cholesky factor."""
+DIRECTIONLESS = 1e-12
+"""The share of the largest singular value at or below which rounding errors decide the singular vectors."""
 CONDITION = 128.0
 """The largest cond(y^T y) for a polar factor from eigenvalues: it errs by a few times 2^-52 CONDITION = 3e-14."""
 
@@ -211,6 +213,17 @@ def sym(a: Array) -> Array:
 def _by_svd(y: Array) -> Array:
     u, _, vt = np.linalg.svd(y, full_matrices=False)
     return u @ vt
+
+
+@_quiet
+def matrix_sign(y: Array) -> Array:
+    """The part U V^T of y = U S V^T over the singular values above `DIRECTIONLESS` times the largest; zero for y = 0."""
+    return _where_finite(_signs, y)
+
+
+def _signs(y: Array) -> Array:
+    u, s, vt = np.linalg.svd(y, full_matrices=False)
+    return (u * (s > DIRECTIONLESS * s[:, :1])[:, None, :]) @ vt
 
 
 def _alone(function: Callable[[Array], Array]) -> Callable[..., Array]:

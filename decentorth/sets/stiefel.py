@@ -15,7 +15,7 @@ from ..numerics.ordered_sums import norms, subtract_scaled
 from ..protocols import Array, Index, Retraction
 from ..settings import check
 from .fields import ClosedMultiplier
-from .retractions import Polar, factor, gap, gram, in_blocks, named, plus, qr, sym
+from .retractions import Polar, factor, gap, gram, in_blocks, matrix_sign, named, plus, qr, sym
 
 LONG = 0.5
 """The norm ||Y||_F above which a step of some columns is long; see `move_columns`."""
@@ -67,6 +67,15 @@ class Stiefel(ClosedMultiplier):
         NaN for agents where ``y`` is not finite; a ValueError for an unknown method.
         """
         return in_blocks(named("method", method, get_args(Polar)), y)
+
+    @property
+    def singular_values(self) -> int:
+        """The number of singular values of a point."""
+        return self.shape[1]
+
+    def matrix_sign(self, v: Array) -> Array:
+        """The matrix sign U V^T of v = U S V^T, of the singular values that are not zero."""
+        return matrix_sign(v)
 
     def random(self, rng: np.random.Generator) -> Array:
         """A uniformly distributed point ``(d, r)`` (QR of a Gaussian matrix, signs fixed)."""

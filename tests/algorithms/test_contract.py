@@ -23,6 +23,8 @@ from decentorth import (
     DGD,
     DPRGD,
     DPRGT,
+    DPRSRM,
+    DRCGD,
     DRFGT,
     DRGTA,
     DRSGD,
@@ -33,22 +35,29 @@ from decentorth import (
     LBFGS,
     PCAL,
     PLAM,
+    POGO,
+    PREXTRA,
     REXTRA,
     RFEXTRA,
     RGD,
     RSM,
     RSSM,
+    SPEL,
     UMCM,
+    VRDRFGT,
     VRJJOBCD,
     Checkpoints,
     ConjugateGradients,
     DeEPCA,
+    DeMuon,
+    DRProxGT,
     GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
     HyperbolicJacobi,
     Landing,
     PushPull,
+    RMTracking,
     solve,
 )
 from decentorth.algorithms.centralized.line_search import MOST
@@ -57,7 +66,7 @@ from decentorth.api.capabilities import check_capabilities
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings
+from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings, SparsePCA
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
 from decentorth.running.checkpoint.states import copied, put_together, taken_apart
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
@@ -102,6 +111,15 @@ def rsr() -> Any:
     """Robust subspace recovery with five unlike agents."""
     settings = RSRSettings(dimension=9, rank=3, inliers=60, outliers=40, partition="dirichlet")
     return prepared(built(settings.problem(5, 0)))
+
+
+def sparse_pca(rows: Any = UNEVEN[:5], d: int = 12, r: int = 3, term: Any = "l1") -> SparsePCA:
+    return SparsePCA(samples(rows, d, 0), r, 0.1, term=term)
+
+
+def smooth_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
+    """Of sparse PCA without its l1 norm."""
+    return gradient(x) - 0.1 * np.sign(x)
 
 
 def tracked_gradient(gradient: naive.Gradient, x: Array, state: Any, parts: tuple[slice, ...] = ()) -> Array:
@@ -237,6 +255,37 @@ METHODS = [
         exact=False,
         tracks=False,
     ),
+    Method(
+        "drproxgt",
+        DRProxGT,
+        sparse_pca,
+        GRAPHS["ring"],
+        feasibility=1e-12,
+        field=smooth_gradient,
+        solves=(),
+        wide=partial(sparse_pca, WIDE, 90, 12),
+    ),
+    Method(
+        "prextra",
+        PREXTRA,
+        sparse_pca,
+        GRAPHS["star"],
+        sent=1,
+        feasibility=1e-12,
+        tracks=False,
+        solves=(),
+        wide=partial(sparse_pca, WIDE, 90, 12),
+    ),
+    Method(
+        "prextra-loopless",
+        partial(PREXTRA, proximal="loopless"),
+        partial(sparse_pca, term="rows"),
+        GRAPHS["path"],
+        sent=1,
+        exact=False,
+        tracks=False,
+        wide=partial(sparse_pca, WIDE, 90, 12),
+    ),
     Method("dprgd", partial(DPRGD, batch_size=1), lambda: pca().problem, GRAPHS["path"], sent=1, exact=False, tracks=False),
     Method(
         "destiny",
@@ -284,6 +333,77 @@ METHODS = [
         feasibility=1e-12,
         field=riemannian_gradient,
     ),
+    Method(
+        "demuon",
+        DeMuon,
+        lambda: pca().problem,
+        GRAPHS["path"],
+        exchanges=2,
+        feasibility=1e-12,
+        exact=False,
+        field=riemannian_gradient,
+    ),
+    Method(
+        "demuon-nuclear",
+        partial(DeMuon, step_size="auto", length="nuclear"),
+        lambda: procrustes().problem,
+        GRAPHS["ring"],
+        exchanges=2,
+        feasibility=1e-12,
+        field=riemannian_gradient,
+    ),
+    Method(
+        "dprsrm",
+        DPRSRM,
+        lambda: pca().problem,
+        GRAPHS["star"],
+        feasibility=1e-12,
+        exact=False,
+        field=riemannian_gradient,
+        spends=(1, 2),
+    ),
+    Method(
+        "dprsrm-batches",
+        partial(DPRSRM, batch_size=2, rounds=2, chebyshev=True),
+        lambda: procrustes().problem,
+        GRAPHS["path"],
+        exchanges=2,
+        sent=4,
+        exact=False,
+        tracks=False,
+        spends=(1, 2),
+    ),
+    Method(
+        "drcgd",
+        DRCGD,
+        lambda: pca().problem,
+        GRAPHS["path"],
+        feasibility=1e-12,
+        exact=False,
+        field=riemannian_gradient,
+        tracks=False,
+    ),
+    Method(
+        "drcgd-tracked",
+        partial(DRCGD, tracked=True, rounds=2, chebyshev=True),
+        lambda: procrustes().problem,
+        GRAPHS["ring"],
+        exchanges=2,
+        sent=6,
+        feasibility=1e-12,
+        field=riemannian_gradient,
+    ),
+    Method("vr_drfgt", VRDRFGT, lambda: pca().problem, GRAPHS["erdos-renyi"]),
+    Method(
+        "vr_drfgt-batches",
+        partial(VRDRFGT, batch_size=4, period=3),
+        lambda: procrustes().problem,
+        GRAPHS["ring"],
+        tracks=False,
+        solves=("eigenspace",),
+        spends=(1, 2),
+    ),
+    Method("rmtracking", RMTracking, lambda: procrustes().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
     Method("drgta", DRGTA, lambda: pca().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
     Method(
         "drgta-rounds",
@@ -315,6 +435,15 @@ METHODS = [
     Method("dgd", partial(DGD, penalty=3.0), lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
     Method("rextra", REXTRA, lambda: procrustes().problem, GRAPHS["erdos-renyi"], sent=1, tracks=False),
     Method("rfextra", RFEXTRA, lambda: pca().problem, GRAPHS["star"], sent=1, tracks=False),
+    Method(
+        "rfextra-mapping",
+        partial(RFEXTRA, direction="mapping"),
+        lambda: procrustes().problem,
+        GRAPHS["erdos-renyi"],
+        sent=1,
+        tracks=False,
+        iterations=12000,
+    ),
     Method("deepca", DeEPCA, lambda: pca().problem, GRAPHS["complete"], sent=1, tracks=False, solves=("eigenspace",)),
     Method(
         "deepca-rounds",
@@ -377,6 +506,15 @@ METHODS = [
         lambda n: np.ones((n, n)),
         exact=False,
     ),
+    Method("spel", SPEL, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n)), exact=False),
+    Method(
+        "spel-nuclear",
+        partial(SPEL, step_size="auto", length="nuclear"),
+        lambda: procrustes(rows=(20,)).problem,
+        lambda n: np.ones((n, n)),
+        feasibility=1e-12,
+    ),
+    Method("pogo", POGO, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n)), feasibility=1e-12),
     Method("plam", PLAM, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
     Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n))),
     searching("conjugate_gradients", ConjugateGradients, lambda: gevp(9, 3)),

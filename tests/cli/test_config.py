@@ -243,7 +243,8 @@ FLAG_ERRORS = [
     ("--require-converged", "require_converged needs a tolerance"),
     (
         "--algorithm asynchronous_drfgt --require-converged",
-        "give one of gradient_tolerance, relative_gradient_tolerance, consensus_tolerance, feasibility_tolerance, end_tolerance",
+        "give one of gradient_tolerance, relative_gradient_tolerance, stationarity_tolerance, consensus_tolerance, "
+        "feasibility_tolerance, end_tolerance",
     ),
     (
         "--problem pca --split features --agents 4 --local-tolerance 0.1",

@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     ("problem", "agents", "algorithm", "first"),
     [
         ("pca", 1, "generalized_landing", ["rgd", "landing", "pcal", "plam"]),
-        ("pca", 4, "j_jobcd", ["deepca", "destiny"]),
+        ("pca", 4, "j_jobcd", ["deepca", "demuon"]),
         ("gevp", 4, "destiny", ["drfgt", "dprgt", "drgta"]),
         ("gevp", 1, "deepca", ["conjugate_gradients", "generalized_landing", "landing"]),
         ("rsr", 1, "gs_jobcd", ["rsm", "rssm", "drsm"]),

@@ -69,6 +69,19 @@ def extra_limit(network: Network) -> float:
     return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0
 
 
+def step_along_gradients(
+    step_size: StepSize,
+    problem: Problem[object],
+    network: Network,
+    streams: Streams,
+    x0: Array,
+    share: float = 0.5,
+) -> tuple[Array, int]:
+    """The step along Riemannian gradients ``(n_local,)``, given or automatic (a share of the limit), and the gradients spent."""
+    largest = share * extra_limit(network)
+    return start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest, 1.6))
+
+
 def step_along_landing(
     step_size: StepSize, penalty: float | Auto, problem: Problem[object], network: Network, streams: Streams, x0: Array
 ) -> tuple[Array, int]:

@@ -1,26 +1,31 @@
 """RF-EXTRA: EXTRA without retractions, along the landing field; only points are sent.
 
-"A retraction-free EXTRA method for decentralized optimization on the Stiefel manifold", 2026 (arXiv 2604.23754), here with the
-landing field Lambda_i of paper 004 as the direction. From a common start and u_i = 0, every agent repeats
+Li, Hu, "A retraction-free EXTRA method for decentralized optimization on the Stiefel manifold", 2026 (arXiv 2604.23754).
+From a common start and u_i = 0, every agent repeats
 
-    x_i <- sum_j W_ij x_j + u_i - alpha Lambda_i(x_i)                                  (1)
+    x_i <- sum_j W_ij x_j + u_i - alpha F_i(x_i)                                       (1)
     u_i <- u_i + (sum_j W_ij x_j - x_i)/2                                              (2)
 
-with the old points on the right: REXTRA without its projection (`extra`). Where the points agree and stand still,
-sum_i Lambda_i = 0: a critical point on the manifold, since the two parts of Lambda are orthogonal.
+with the old points on the right: REXTRA without its projection (`extra`). The field F_i is
+
+- ``direction="landing"``, the default and our own: the landing field Lambda_i of paper 004. Where the points agree and
+  stand still, sum_i Lambda_i = 0: a critical point on the manifold, since the two parts of Lambda are orthogonal;
+- ``direction="mapping"``: an approximate gradient mapping, as the paper's abstract has it. Which one is not known; here
+  it is H_i of `destiny`, G_i (3I - x^T x)/2 - x sym(x^T G_i) + lambda x (x^T x - I), and lambda must be large enough.
 
     W_ij    network.mix             alpha   step_size  (n_local,), equal on all agents
     x_i     state.x                 lambda  penalty    (n_local,)
-    u_i     state.dual              Lambda  constraint.landing(x, gradient, penalty)
+    u_i     state.dual              F_i     constraint.landing or dissolved (x, gradient, penalty)
 
 The paper's text was not at hand; fixed points, exchanges and the linear rate are tested (``test_theorems.py``).
+Automatic steps of the mapping are 0.8/7 of the limit over M, and lambda is then 2 M, as in `destiny`.
 An iteration sends half the bytes of DRFGT, which sends its trackers too. With one agent it is the landing algorithm.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -28,7 +33,11 @@ from ...protocols import Array, Landing, Network, Problem, Streams
 from ..common.automatic_steps import given_or, landing_scale
 from ..common.fields import blockwise, landing
 from ..common.schedules import LandingPenalty
-from .extra import Extra, step_along_landing
+from .destiny import Dissolvable
+from .extra import Extra, extra_limit, step_along_gradients, step_along_landing
+
+_MAPPED = 0.8 / 7.0
+"""The share of EXTRA's limit for steps times M along the mapping, whose curvature is up to 7 M."""
 
 
 class RFEXTRAState(NamedTuple):
@@ -48,10 +57,17 @@ class RFEXTRAState(NamedTuple):
 class RFEXTRA(Extra):
     """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT."""
 
-    requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     on_devices: ClassVar[bool] = True
 
     penalty: LandingPenalty = "auto"
+    direction: Annotated[
+        Literal["landing", "mapping"], "Along the landing field, or the approximate gradient mapping of the paper."
+    ] = "landing"
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The field that the set must have."""
+        return (Landing,) if self.direction == "landing" else (Dissolvable,)
 
     @property
     def follows(self) -> bool:
@@ -59,15 +75,25 @@ class RFEXTRA(Extra):
         return self.penalty == "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
-        step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
-        penalty = given_or(self.penalty, 0.1 / (landing_scale(problem.constraint) * step))
+        if self.direction == "landing":
+            step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
+            share = 0.1 / landing_scale(problem.constraint)
+        else:
+            share = 2.0 * _MAPPED * extra_limit(network)
+            step, spent = step_along_gradients(self.step_size, problem, network, streams, x0, _MAPPED)
+        penalty = given_or(self.penalty, share / step)
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:
         (mixed,) = network.mix(state.x)
 
         def moved(part: Problem[Landing], x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
-            point = mixed - alpha[:, None, None] * landing(part, x, penalty) + u  # (1)
+            if self.direction == "landing":
+                field = landing(part, x, penalty)
+            else:
+                dissolvable = cast(Dissolvable, part.constraint)
+                field = dissolvable.dissolved(x, part.gradient(x), penalty)
+            point = mixed - alpha[:, None, None] * field + u  # (1)
             u += 0.5 * (mixed - x)  # (2)
             return point
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TOLERANCES = (
     "gradient_tolerance",
     "relative_gradient_tolerance",
+    "stationarity_tolerance",
     "consensus_tolerance",
     "feasibility_tolerance",
     "local_tolerance",
@@ -133,6 +134,8 @@ class RunSettings(CaseSettings, Place, Limits):
         Converged when gradient_norm is at most this; tolerances that are given must all hold.
     relative_gradient_tolerance : float
         Converged when gradient_norm is at most this share of that at the start, whatever the units of the data.
+    stationarity_tolerance : float
+        Converged when stationarity is at most this, of problems with a term that has a proximal map.
     consensus_tolerance : float
         Converged when consensus_rms is at most this.
     feasibility_tolerance : float
@@ -193,6 +196,7 @@ class RunSettings(CaseSettings, Place, Limits):
     start: str | None = None
     gradient_tolerance: Positive | None = None
     relative_gradient_tolerance: Positive | None = None
+    stationarity_tolerance: Positive | None = None
     consensus_tolerance: Positive | None = None
     feasibility_tolerance: Positive | None = None
     local_tolerance: Positive | None = None

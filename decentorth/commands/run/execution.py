@@ -25,7 +25,7 @@ from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints,
 from ...running.metrics import AgentErrors
 from ...running.options import Limits, Place
 from ...settings import Settings, settings, values
-from ...stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
+from ...stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Stationarity, Time
 from ..line import wiring
 from ..line.config import Configuration
 from ..line.flags import InputError
@@ -232,6 +232,7 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     tolerances: dict[Callable[[float], Rule], float | None] = {
         GradientNorm: settings.gradient_tolerance,
         partial(GradientNorm, relative=True): settings.relative_gradient_tolerance,
+        Stationarity: settings.stationarity_tolerance,
         Consensus: settings.consensus_tolerance,
         Feasibility: settings.feasibility_tolerance,
     }

@@ -4,6 +4,8 @@ Over St(d, r), with C_i = A_i^T A_i / m_i of an agent's samples A_i,
 
     f_i(x) = -1/2 tr(x^T C_i x) + mu ||x||_1             G_i(x) = -C_i x + mu sign(x)
 
+or another term in the place of the l1 norm (`common.regularizers`): the norms of rows, or the negative parts.
+
 A form of Jolliffe, Trendafilov, Uddin, "A modified principal component technique based on the LASSO", JCGS 2003; weakly convex,
 with constant lambda_max(C_i).
 """
@@ -13,17 +15,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import NotNegative, check
 from ..base import AgentProblem, Selection, SeparateColumns
 from ..common.checks import samples
-from ..common.squares import SumsOfSquares, gram_numbers
+from ..common.regularizers import REGULARIZERS
+from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
 from .l1_pca import L1PCASettings
+
+Term = Literal["l1", "rows", "negative"]
 
 
 class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
@@ -37,12 +42,21 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         The number r of components.
     mu
         Weight of the l1 norm, not negative: a larger weight makes more entries 0.
+    term
+        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
     """
 
     nonsmooth = True
 
     def __init__(
-        self, A: Sequence[Array] | Array, rank: int, mu: float, *, n_agents: int | None = None, first_agent: int = 0
+        self,
+        A: Sequence[Array] | Array,
+        rank: int,
+        mu: float,
+        *,
+        term: Term = "l1",
+        n_agents: int | None = None,
+        first_agent: int = 0,
     ) -> None:
         rows, d = samples("A", A, first_agent)
         mu = check("mu", NotNegative, mu)
@@ -51,6 +65,12 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         self._steepest = 0.0
         self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
         self._mu = mu
+        self.regularizer = REGULARIZERS[check("term", Term, term)](mu)
+
+    @cached_property
+    def smooth(self) -> SquaresProblem[Stiefel]:
+        """The problem without the l1 norm."""
+        return SquaresProblem(self.n_agents, self.agents, self.constraint, self._sums)
 
     def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)
@@ -61,15 +81,15 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         return self._sums.n_samples
 
     def value(self, x: Array) -> Array:
-        return self._sums.value(x) + self._mu * sums(np.abs(x))
+        return self._sums.value(x) + self.regularizer.value(x)
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``: -C_i x_i + mu sign(x_i), at points with any number r of columns; the sign of 0 is 0."""
-        return self._sums.gradient(x) + self._mu * np.sign(x)
+        """``(n_local, d, r)``: -C_i x_i + mu sign(x_i), the sign of 0 being 0, at points with any number r of columns."""
+        return self._sums.gradient(x) + self.regularizer.subgradient(x)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, d, r)``: the subgradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
-        return self._sums.gradient_on(x, batch) + self._mu * np.sign(x)
+        return self._sums.gradient_on(x, batch) + self.regularizer.subgradient(x)
 
     @cached_property
     def weak_convexity(self) -> Array:
@@ -109,12 +129,15 @@ class SparsePCASettings(L1PCASettings):
     ----------
     mu
         Weight of the components' l1 norm.
+    term
+        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
     """
 
     mu: NotNegative = 0.5
+    term: Term = "l1"
 
     def _beside(self, counts: Sequence[int], d: int) -> int:
         return gram_numbers(counts, d)
 
     def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
-        return SparsePCA(rows, self.rank, self.mu, n_agents=n_agents, first_agent=first_agent)
+        return SparsePCA(rows, self.rank, self.mu, term=self.term, n_agents=n_agents, first_agent=first_agent)

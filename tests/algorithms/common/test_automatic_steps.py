@@ -30,10 +30,12 @@ from decentorth import (
     RFEXTRA,
     RGD,
     UMCM,
+    VRDRFGT,
     GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
     Landing,
+    RMTracking,
     problems,
     solve,
 )
@@ -78,6 +80,7 @@ OWN = (own_pencils, partial(own_views, seed=1))
 TRIALS: dict[str, Trial] = {
     "drfgt": Trial(DRFGT, NETWORKED),
     "drfgt-atc": Trial(partial(DRFGT, order="adapt-then-combine"), NETWORKED),
+    "vr_drfgt": Trial(VRDRFGT, NETWORKED),
     "destiny": Trial(DESTINY, NETWORKED),
     "destiny-dissolved": Trial(partial(DESTINY, variant="dissolved"), NETWORKED),
     "rfextra": Trial(RFEXTRA, NETWORKED),
@@ -172,6 +175,7 @@ PAIRS: list[tuple[str, Any, tuple[str, ...]]] = [
             "dgd": DGD(),
             "dprgd": DPRGD(),
             "dprgt": DPRGT(),
+            "rmtracking": RMTracking(),
             "drgta": DRGTA(),
             "drsgd": DRSGD(),
             "drsm": DRSM(step_size="geometric"),

@@ -1,0 +1,73 @@
+"""POGO: a gradient step and one normal step to the Stiefel manifold, for one agent, by products alone.
+
+Javaloy, Vergari, "POGO", PMLR 306, 2026 (arXiv 2602.14656); the update was at hand, with plain gradients in the place of those of a
+base optimizer:
+
+    M <- x - eta R(x),    R(x) = skew(G x^T) x                                         (1)
+    x <- M + (M - M M^T M) / 2                                                         (2)
+
+    x   state.x      eta  step_size      R  constraint.relative_gradient, state.field      (2)  constraint.dissolve
+
+(1) is the step of `landing` without a penalty, and (2) one Newton-Schulz step towards the nearest point: from a feasible x the
+distance to the manifold after it is of the order of eta^4 ||R||^4, so there is no penalty to choose. Where ||M||_2 >= sqrt(3), (2)
+does not lead to the nearest point: steps must be short against the gradient.
+
+Beyond the paper: automatic steps, those of `landing`. Barzilai-Borwein steps are refused, since some are too long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
+from ..common.automatic_steps import landing_scale, landing_share, start
+from ..common.curvature import curvature
+from ..common.method import Measuring
+from ..common.step_sizes import StepSize, advanced, schedule
+from ..decentralized.destiny import Dissolvable
+
+
+class POGOState(NamedTuple):
+    """The changing arrays x and field (R at x), each ``(1, d, r)``, and step_size ``(1,)``; the constant base."""
+
+    x: Array
+    field: Array
+    step_size: Array
+    base: Array
+    k: int
+    gradients: int
+
+
+class Normal(Landing, Dissolvable, Protocol):
+    """A set with a landing field and a normal step."""
+
+
+def _field(problem: Oracle[Normal], x: Array) -> Array:
+    return problem.constraint.relative_gradient(x, problem.gradient(x))
+
+
+@dataclass(frozen=True, kw_only=True)
+class POGO(Measuring):
+    """A gradient step and a normal step, for a single agent (Javaloy, Vergari 2026)."""
+
+    requires_set: ClassVar[tuple[type, ...]] = (Landing, Dissolvable)
+
+    step_size: StepSize = "auto"
+
+    def init(self, problem: Problem[Normal], network: Network, streams: Streams, x0: Array) -> POGOState:
+        def automatic() -> tuple[Array, int]:
+            mean, spent = curvature(problem, network, streams, x0)
+            share = landing_share(problem, 0.7, self.batch_size)
+            return 2.0 * share / (landing_scale(problem.constraint) * mean), spent
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        field = _field(self.oracle(problem, streams, 0), x0)
+        step_size = base * schedule(self.step_size).scale(0)
+        return POGOState(x0.copy(), field, step_size, base, 0, spent + 1)
+
+    def step(self, problem: Problem[Normal], network: Network, streams: Streams, state: POGOState) -> POGOState:
+        moved = state.x - state.step_size[:, None, None] * state.field  # (1)
+        x = problem.constraint.dissolve(moved)  # (2)
+        field = _field(self.oracle(problem, streams, state.k + 1), x)
+        return advanced(self.step_size, state, x=x, field=field)

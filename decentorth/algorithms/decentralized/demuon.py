@@ -1,0 +1,80 @@
+"""DeMuon: decentralized steps along the matrix sign of tracked gradients.
+
+He, Ren, Mao, Larsson, "DeMuon: a decentralized Muon for matrix optimization over graphs", 2025 (arXiv 2510.01377), whose update is
+for the space of matrices; here for any set with tangents and a projection, which in that space are the identity. From a common
+start, M_i(0) = g_i(x_0) and V(0) = W M(0), every agent repeats
+
+    X_i <- P_M(sum_j W_ij (X_j - eta_k msgn(P_{X_j}(V_j))))                            (1)
+    M_i <- (1 - theta) M_i + theta g_i(new X_i),    g_i = P_{X_i}(G_i)                  (2)
+    V_i <- sum_j W_ij (V_j + new M_j - old M_j)                                        (3)
+
+The gradients are tracked first, and the sign is taken of the tracker: where it is zero, the mean gradient is. SUDA-Muon (arXiv
+2604.23980, its abstract) proves that the other order, tracking of signs, rests at points that are not stationary; a test has such
+a point. With one agent on a Stiefel manifold it is `spel`.
+
+    W_ij    network.mix             eta    step_size  (n_local,)     P_M, P_X  constraint.project, tangent
+    X_i     state.x                 theta  weight                    msgn      spectral_steps, times the nuclear norm
+    V_i     state.tracker           M_i    state.field                         with ``length="nuclear"``
+
+Beyond the paper: the projections, ``length="nuclear"``, exact with a constant step, and automatic steps: those of `drgta` (for two
+exchanges) over the number of singular values; for unit lengths that times the agents' mean nuclear norm at the
+start, as the first of diminishing steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Network, Problem, Spectral, Streams
+from ..common.automatic_steps import curved_step, start, tracking_step
+from ..common.curvature import steepness
+from ..common.fields import blockwise, riemannian
+from ..common.method import Decentralized
+from ..common.mixing import average
+from ..common.spectral_steps import Length, Weight, spectral_step
+from ..common.step_sizes import StepSize, advanced, schedule
+from .tracking import TrackingState
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeMuon(Decentralized):
+    """Decentralized Muon: steps along matrix signs of tracked gradients (He, Ren, Mao, Larsson 2025)."""
+
+    requires_set: ClassVar[tuple[type, ...]] = (Spectral,)
+
+    step_size: StepSize = "diminishing"
+    length: Length = "unit"
+    weight: Weight = 1.0
+
+    def init(self, problem: Problem[Spectral], network: Network, streams: Streams, x0: Array) -> TrackingState:
+        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
+
+        def automatic() -> tuple[Array, int]:
+            c, gap = 0.7, 1.0
+            if network.n_agents > 1:
+                c = tracking_step(network.spectrum, "adapt-then-combine")
+                gap = 1.0 - network.spectrum.lambda_2
+            steep, spent = steepness(problem, network, streams, x0)
+            step = curved_step(steep, c, gap) / problem.constraint.singular_values
+            if self.length == "unit":
+                step = step * average(network, sums(problem.constraint.matrix_sign(field) * field))
+            return step, spent
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        (tracker,) = network.mix(field)
+        step_size = base * schedule(self.step_size).scale(0)
+        return TrackingState(x0.copy(), tracker, field, step_size, base, 0, spent + 1)
+
+    def step(self, problem: Problem[Spectral], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+        constraint = problem.constraint
+        move = spectral_step(constraint, state.x, state.tracker, state.step_size, self.length)
+        (mixed,) = network.mix(state.x - move)
+        x = constraint.project(mixed, "polar")  # (1)
+        new = blockwise(riemannian, self.oracle(problem, streams, state.k + 1), x)
+        field = new
+        if self.weight < 1.0:
+            field = state.field + self.weight * (new - state.field)  # (2)
+        (v,) = network.mix(state.tracker + field - state.field)  # (3)
+        return advanced(self.step_size, state, x=x, tracker=v, field=field)

@@ -1,0 +1,77 @@
+"""DPRSRM: tracking of recursive-momentum estimates from mini-batches, with a projection.
+
+Deng, Hu, "Decentralized projected Riemannian stochastic recursive momentum method for nonconvex optimization", AAAI
+2025 (arXiv 2412.02382). The text was not at hand: the abstract has hybrid estimators, tracking and projection, and (1)
+to (3) are derived from it. From a common feasible start, d_i(0) and s_i(0) being the gradient of a batch, agents repeat
+
+    x_i <- P_M(sum_j [W^t]_ij x_j - a_k P_{x_i}(s_i))                                   (1)
+    d_i <- g_i(new x_i) + (1 - tau_k) (d_i - g_i(old x_i))                              (2)
+    s_i <- sum_j [W^t]_ij s_j + new d_i - old d_i                                       (3)
+
+with both Riemannian gradients g_i of (2) from one batch, drawn in this iteration: their difference is small where the
+points are close, so that the noise of d_i falls while tau_k does. Exact gradients make d_i = g_i(x_i), and this `dprgt`.
+
+    [W^t]_ij   network.mix, rounds t     a_k    step_size  (n_local,), from base
+    x_i        state.x                   tau_k  (k + 1)^-decay
+    s_i        state.tracker             g_i    constraint.tangent(x, gradient)
+    d_i        state.field               P_M    constraint.project
+
+The defaults a_k ~ k^(-1/3) and tau_k = k^(-2/3) are those with which estimates of this kind (STORM) have their rate;
+decay 0 forgets at once: then it tracks plain batch gradients. An iteration takes two gradients of ``batch_size`` samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...settings import NotNegative
+from ..common.automatic_steps import curved_step, start, tracking_step
+from ..common.curvature import steepness
+from ..common.fields import blockwise, riemannian
+from ..common.method import Mixing
+from ..common.step_sizes import StepSize, advanced, schedule
+from .tracking import TrackingState
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPRSRM(Mixing):
+    """Decentralized projected Riemannian stochastic recursive momentum (after the abstract of Deng, Hu 2025)."""
+
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
+
+    step_size: StepSize = "diminishing:power=0.3333333333333333"
+    decay: Annotated[NotNegative, "The power with which the weight of new gradients falls."] = 2 / 3
+
+    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
+        def automatic() -> tuple[Array, int]:
+            c, gap = 0.7, 1.0
+            if network.n_agents > 1:
+                mixing = self.mixing(network)
+                c, gap = tracking_step(mixing, "combine-then-adapt"), 1.0 - mixing.lambda_2
+            steep, spent = steepness(problem, network, streams, x0)
+            return curved_step(steep, c, gap), spent
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
+        step_size = base * schedule(self.step_size).scale(0)
+        return TrackingState(x0.copy(), field.copy(), field, step_size, base, 0, spent + 1)
+
+    def step(
+        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
+    ) -> TrackingState:
+        mixed, s = self.mix(network, state.x, state.tracker)
+
+        def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, s: Array, a: Array) -> Array:
+            ahead = mixed - a[:, None, None] * f.constraint.tangent(x, s)
+            return f.constraint.project(ahead, "polar")  # (1)
+
+        x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
+        oracle, kept = self.oracle(problem, streams, state.k + 1), 1.0 - (state.k + 2) ** -self.decay
+        d = blockwise(riemannian, oracle, x)
+        if kept > 0.0:
+            d += kept * (state.field - blockwise(riemannian, oracle, state.x))  # (2)
+        s += d - state.field  # (3)
+        after = advanced(self.step_size, state, x=x, tracker=s, field=d)
+        return after._replace(gradients=after.gradients + int(kept > 0.0))

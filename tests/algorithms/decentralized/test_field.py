@@ -1,0 +1,452 @@
+"""The methods of the field since 2024: their formulas, agent by agent, and what each of them promises."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import decentorth as do
+import topologies as tp
+from decentorth.numerics import tangent_proximal
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import SparsePCA
+from decentorth.problems.common.regularizers import REGULARIZERS
+from decentorth.protocols import Array
+from tests.algorithms.decentralized.test_rivals_reference import SEED, N, agree, batch_gradient, data, final, step_for
+from tests.reference import field, naive, rivals
+from tests.support.building import built, prepared
+from tests.support.problems import CASES, GRAPHS, UNEVEN, point, relative, samples
+
+RING = tp.metropolis_weights(tp.ring(8))
+
+
+def unlike(**settings: Any) -> Any:
+    """PCA of eight agents with unlike data."""
+    given = {"data": "synthetic", "dimension": 8, "rank": 2, "gap": 0.3, "heterogeneity": 0.5, **settings}
+    return prepared(built(do.problems.PCASettings(**given).problem(8, 0)))
+
+
+def gradient(problem: Any, x: Array) -> float:
+    """The norm of the mean Riemannian gradient at the polar factor of the mean point."""
+    mean = naive.polar(x.mean(0))
+    slopes = problem.gradient(np.repeat(mean[None], len(x), axis=0))
+    return naive.norm(naive.tangent_projection(mean, slopes.mean(0)))
+
+
+@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("name", CASES)
+def test_rmtracking_is_its_formulas(name: str, graph: str) -> None:
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    expected = field.rmtracking(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.7)
+    agree(final(case.problem, do.RMTracking(step_size=a, momentum=0.7), W, x0), expected, x0, True)
+    plain = final(case.problem, do.DPRGT(step_size=a), W, x0)
+    assert np.array_equal(final(case.problem, do.RMTracking(step_size=a, momentum=0.0), W, x0).x, plain.x)
+
+
+def test_momenta_of_trackers_and_trackers_of_momenta_lead_to_the_same_points() -> None:
+    """Both filters are linear; the projection to the tangent space comes behind them."""
+    case, W, x0 = CASES["procrustes"](), GRAPHS["ring"](N).toarray(), point(CASES["procrustes"]().problem)
+    own, tracked = (field.rmtracking(rivals.full(case.gradients), W, x0, 1e-3, 60, 0.8, first).x[-1] for first in (True, False))
+    assert relative(own, tracked) < 1e-12
+    assert relative(own, field.rmtracking(rivals.full(case.gradients), W, x0, 1e-3, 60, 0.0).x[-1]) > 1e-3
+
+
+@pytest.mark.slow
+def test_with_short_steps_momentum_is_as_much_faster_as_its_paper_says() -> None:
+    """Iterations to a gradient of 1e-6 with one short step: 1 / (1 - beta) = 5 times fewer, within a tenth."""
+    problem = unlike()
+
+    def iterations(momentum: float) -> int:
+        method = do.RMTracking(step_size=0.05, momentum=momentum)
+        result = do.solve(problem, method, RING, iterations=6000, stopping=1e-6, record_every=5)
+        assert result.converged
+        return int(result.state.k)
+
+    assert iterations(0.0) / iterations(0.8) == pytest.approx(5.0, rel=0.1)
+
+
+@pytest.mark.parametrize("method", [do.RMTracking(), do.RMTracking(step_size="constant", momentum=0.9)])
+def test_a_constant_step_leads_to_the_exact_answer_of_unlike_agents(method: Any) -> None:
+    problem = unlike()
+    result = do.solve(problem, method, RING, iterations=3000, stopping=1e-11, record_every=50)
+    assert gradient(problem, result.x) < 1e-11
+    assert np.abs(result.x - result.x[0]).max() < 1e-10
+
+
+def alone(name: str) -> tuple[Any, Any, Array]:
+    """A problem of one agent, its gradient, and a start."""
+    case = CASES[name](rows=(30,))
+    return case.problem, case.gradients[0], point(case.problem)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+@pytest.mark.parametrize("name", CASES)
+def test_demuon_is_its_formulas(name: str, weight: float, scaled: bool) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.03) if scaled else 0.02
+    expected = field.demuon(rivals.full(case.gradients), W.toarray(), x0, a, 15, weight, scaled)
+    method = do.DeMuon(step_size=a, weight=weight, length="nuclear" if scaled else "unit")
+    agree(final(case.problem, method, W, x0), expected, x0, True)
+
+
+def test_demuon_in_the_space_of_matrices_is_the_papers() -> None:
+    """Least squares of unlike agents, without a constraint: nothing is projected."""
+    rng = np.random.default_rng(2)
+    H, c = rng.standard_normal((N, 6, 4)), rng.standard_normal((N, 6, 3))
+    problem = do.problems.FunctionProblem(
+        lambda i, x: 0.5 * naive.norm(H[i] @ x - c[i]) ** 2, lambda i, x: H[i].T @ (H[i] @ x - c[i]), do.sets.Euclidean(4, 3), N
+    )
+    x0, W = rng.standard_normal((4, 3)), GRAPHS["star"](N)
+    expected = field.demuon(lambda i, k, x: H[i].T @ (H[i] @ x - c[i]), W.toarray(), x0, 0.05, 30, 0.5, False, free=True)
+    result = do.solve(problem, do.DeMuon(step_size=0.05, weight=0.5), W, x0=x0, iterations=30)
+    assert relative(result.x, expected.x[-1]) < 1e-12
+    assert relative(result.state.tracker, expected.tracker[-1]) < 1e-12
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_spel_is_demuon_alone(name: str, scaled: bool) -> None:
+    problem, slope, x0 = alone(name)
+    eta = 1e-3 if scaled else 0.03
+    x = x0
+    for _ in range(15):
+        along = naive.tangent_projection(x, slope(x))
+        x = naive.polar(x - eta * (field.nuclear_norm(along) if scaled else 1.0) * field.matrix_sign(along))
+    result = do.solve(problem, do.SPEL(step_size=eta, length="nuclear" if scaled else "unit"), x0=x0, iterations=15)
+    assert relative(result.x[0], x) < 1e-12
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pogo_is_its_formulas(name: str) -> None:
+    problem, slope, x0 = alone(name)
+    result = do.solve(problem, do.POGO(step_size=2e-3), x0=x0, iterations=50)
+    assert relative(result.x[0], field.pogo(slope, x0, 2e-3, 50)) < 1e-12
+
+
+def test_pogo_leaves_the_set_by_the_fourth_power_of_its_step() -> None:
+    _, slope, x0 = alone("procrustes")
+    off = [naive.infeasibility(field.pogo(slope, x0, eta, 1)) for eta in (1e-3, 5e-4)]
+    assert off[0] / off[1] == pytest.approx(16, rel=0.05)
+
+
+@pytest.mark.slow
+def test_unit_steps_stop_at_a_distance_of_their_length_and_nuclear_steps_do_not() -> None:
+    problem = unlike()
+    far = [gradient(problem, do.solve(problem, do.DeMuon(step_size=eta), RING, iterations=1500).x) for eta in (4e-3, 1e-3)]
+    assert 2 < far[0] / far[1] < 8
+    exact = do.solve(problem, do.DeMuon(step_size="auto", length="nuclear"), RING, iterations=4000, stopping=1e-11)
+    assert gradient(problem, exact.x) < 1e-11
+
+
+@pytest.mark.slow
+def test_signs_that_are_tracked_rest_at_points_that_are_not_stationary() -> None:
+    """f_i(x) = (x - c_i)^2 / 2 on the line: between the middle c_i the signs add up to 0, and the gradients do not.
+
+    Tracking of the gradients first leads to the mean of the c_i, with the same W and the same shrinking steps.
+    """
+    c, W, x0 = np.array([0.0, 0.0, 0.0, 10.0]), tp.metropolis_weights(tp.ring(4)), np.array([[0.0]])
+
+    def steps(k: int) -> float:
+        return 0.5 / float(np.sqrt(k + 1))
+
+    x = np.zeros((4, 1, 1))
+    sign = np.sign(x - c[:, None, None])
+    y = sign.copy()
+    for k in range(4000):
+        x = np.einsum("ij,jab->iab", W.toarray(), x - steps(k) * y)
+        new = np.sign(x - c[:, None, None])
+        y = np.einsum("ij,jab->iab", W.toarray(), y + new - sign)
+        sign = new
+    assert np.abs(x - c.mean()).min() > 2.0
+    problem = do.problems.FunctionProblem(
+        lambda i, x: 0.5 * float((x[0, 0] - c[i]) ** 2), lambda i, x: x - c[i], do.sets.Euclidean(1, 1), 4
+    )
+    tracked = do.solve(problem, do.DeMuon(step_size="diminishing:initial=0.5"), W, x0=x0, iterations=4000)
+    assert np.abs(tracked.x - c.mean()).max() < 0.02
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+@pytest.mark.parametrize("length", ["unit", "nuclear"])
+def test_automatic_spectral_steps_do_not_depend_on_the_unit(length: Any, scale: float) -> None:
+    """Data times s have gradients times s^2, and the same points."""
+    rows = [np.random.default_rng(i).standard_normal((9, 6)) for i in range(8)]
+    method = do.DeMuon(length=length, step_size="diminishing" if length == "unit" else "auto")
+    points = [
+        do.solve(do.problems.PCA([s * a for a in rows], 2), method, RING, x0=np.eye(6, 2), iterations=20).x for s in (1.0, scale)
+    ]
+    assert relative(points[1], points[0]) < 1e-9
+
+
+def test_points_of_several_matrices_have_the_signs_of_each() -> None:
+    """As for the layers of a module: the blocks of a point move as they do alone, scaled by the sum of all nuclear norms."""
+    rng = np.random.default_rng(4)
+    parts = do.sets.Flat(do.sets.Stiefel(5, 2), do.sets.Euclidean(3, 3), do.sets.Euclidean(4, 1))
+    assert parts.singular_values == 6
+    v = rng.standard_normal((2, 23, 1))
+    signs = parts.matrix_sign(v)
+    for own, found in zip(parts.split(v), parts.split(signs), strict=True):
+        for agent in range(2):
+            np.testing.assert_allclose(found[agent], field.matrix_sign(own[agent]), atol=1e-14)
+    assert not parts.matrix_sign(0 * v).any()
+    singular = np.outer(v[0, :5, 0], v[0, 5:7, 0])[None]
+    np.testing.assert_allclose(do.sets.Stiefel(5, 2).matrix_sign(singular), singular / np.linalg.norm(singular), atol=1e-14)
+
+
+PROX: dict[Any, field.Prox] = {"l1": field.soft_threshold, "rows": field.row_threshold, "negative": field.negative_threshold}
+"""The terms of sparse PCA, and their proximal maps with mu = 1."""
+
+
+def sparse(term: Any = "l1", r: int = 3, mu: float = 0.05) -> tuple[SparsePCA, rivals.Gradients, field.Prox]:
+    """A small problem, the gradients of its smooth part, and the proximal map of its term."""
+    data = samples(UNEVEN[:N], 12, 3)
+    prox = PROX[term]
+    return SparsePCA(data, r, mu, term=term), lambda i, k, x: naive.pca_gradient(data[i], x), lambda y, t: prox(y, mu * t)
+
+
+@pytest.mark.parametrize("term", PROX)
+def test_terms_and_their_proximal_maps(term: Any) -> None:
+    """The map against its formula, w by the least objective near it, and the slopes against differences."""
+    rng, h = np.random.default_rng(1), REGULARIZERS[term](0.3)
+    y = rng.standard_normal((7, 3))
+    y[2] = 0.0
+    w = h.proximal(y, 2.0)
+    np.testing.assert_allclose(w, PROX[term](y, 0.6), atol=1e-15)
+    near = w + 1e-3 * rng.standard_normal((200, 7, 3))
+    objective = 0.5 * ((near - y) ** 2).sum((1, 2)) + 2.0 * h.value(near)
+    assert objective.min() >= 0.5 * ((w - y) ** 2).sum() + 2.0 * h.value(w[None])[0]
+    assert (h.value(near) >= h.value(w[None])[0] + ((near - w) * h.subgradient(w)).sum((1, 2)) - 1e-12).all()
+    v, eps = rng.standard_normal((7, 3)), 1e-7
+    moved = (h.proximal(y + eps * v, 2.0) - h.proximal(y - eps * v, 2.0)) / (2 * eps)
+    expected = np.einsum("ibc,ic->ib", h.slopes(y, 2.0), v)
+    smooth = np.abs(y).min(1) > 0
+    np.testing.assert_allclose(moved[smooth], expected[smooth], atol=1e-6)
+
+
+@pytest.mark.parametrize("term", PROX)
+@pytest.mark.parametrize("step", [0.05, 1.0, 20.0])
+def test_tangent_proximal_points_are_the_least_along_tangents(term: Any, step: float) -> None:
+    rng, h = np.random.default_rng(5), REGULARIZERS[term](0.4)
+    x = np.stack([naive.polar(rng.standard_normal((9, 3))) for _ in range(4)])
+    y = x - step * rng.standard_normal((4, 9, 3))
+    w, s = tangent_proximal.tangent_proximal(h, x, y, np.full(4, step), np.zeros((4, 3, 3)))
+    for agent in range(4):
+        expected = field.tangent_proximal(lambda y, t: PROX[term](y, 0.4 * t), x[agent], y[agent], step)
+        assert relative(w[agent], expected) < 1e-11
+        alone = slice(agent, agent + 1)
+        own = tangent_proximal.tangent_proximal(h, x[alone], y[alone], np.full(1, step), np.zeros((1, 3, 3)))
+        assert np.array_equal(own[0][0], w[agent])
+        assert np.array_equal(own[1][0], s[agent])
+        v = np.stack([naive.tangent_projection(x[agent], u) for u in 1e-3 * rng.standard_normal((99, 9, 3))])
+        near = 0.5 * ((w[agent] + v - y[agent]) ** 2).sum((1, 2)) + step * h.value(w[agent] + v)
+        assert near.min() >= 0.5 * ((w[agent] - y[agent]) ** 2).sum() + step * h.value(w[agent][None])[0]
+
+
+@pytest.mark.parametrize("term", PROX)
+def test_drproxgt_is_its_formulas(term: Any) -> None:
+    problem, gradients, prox = sparse(term)
+    W, x0 = GRAPHS["star"](N), point(problem)
+    expected = field.drproxgt(gradients, prox, W.toarray(), x0, 0.1, 12)
+    agree(final(problem, do.DRProxGT(step_size=0.1), W, x0, 12), expected, x0, True)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("term", PROX)
+def test_prextra_is_its_formulas(term: Any, plain: bool) -> None:
+    problem, gradients, prox = sparse(term)
+    W, x0 = GRAPHS["ring"](N), point(problem)
+    expected = field.prextra(gradients, prox, W.toarray(), x0, 0.05, 12, plain)
+    state = final(problem, do.PREXTRA(step_size=0.05, proximal="loopless" if plain else "tangent"), W, x0, 12)
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.dual, expected.tracker[-1]) < 1e-11
+    assert relative(state.x, np.array([x0] * N)) > 1e-2
+
+
+def generalized_gradient(problem: SparsePCA, prox: field.Prox, gradients: rivals.Gradients, x: Array) -> float:
+    """``||w - x||`` for the mean x of the agents and a step of 1: 0 where x is stationary for the mean of the objectives."""
+    mean = naive.polar(x.mean(0))
+    slope = naive.mean([gradients(i, 0, mean) for i in range(len(x))])
+    return naive.norm(field.tangent_proximal(prox, mean, mean - slope, 1.0) - mean)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [do.DRProxGT(step_size=0.2), do.PREXTRA(step_size=0.2)])
+@pytest.mark.parametrize("term", PROX)
+def test_constant_proximal_steps_are_exact(term: Any, method: Any) -> None:
+    """Agents with unlike data agree on a stationary point of the sum, and the metric says so."""
+    problem, gradients, prox = sparse(term, r=2)
+    result = do.solve(problem, method, GRAPHS["ring"](N), iterations=3000, rows=2)
+    assert np.abs(result.x - result.x[0]).max() < 1e-9
+    assert generalized_gradient(problem, prox, gradients, result.x) < 1e-9
+    assert result.row.values["stationarity"] < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("r", "exact"), [(1, True), (3, False)])
+def test_proximal_points_of_the_whole_space_are_exact_for_one_column_alone(r: int, exact: bool) -> None:
+    problem, gradients, prox = sparse("l1", r)
+    method = do.PREXTRA(step_size=0.1, proximal="loopless")
+    x = do.solve(problem, method, GRAPHS["ring"](N), iterations=3000, rows=2).x
+    found = generalized_gradient(problem, prox, gradients, x)
+    if exact:
+        assert found < 1e-10
+    else:
+        assert found > 1e-2
+
+
+def pooled(problem: SparsePCA, x: Array, step: float, iterations: int) -> Array:
+    """The proximal gradient method of one agent that has all data: ManPG with whole steps."""
+    n, s = problem.n_agents, np.zeros((1, x.shape[1], x.shape[1]))
+    for _ in range(iterations):
+        slope = problem.smooth.gradient(np.repeat(x[None], n, axis=0)).mean(0)
+        w, s = tangent_proximal.tangent_proximal(problem.regularizer, x[None], (x - step * slope)[None], np.full(1, step), s)
+        x = naive.polar(w[0])
+    return x
+
+
+@pytest.mark.slow
+def test_sparse_components_of_digits_as_good_as_pooled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten agents on a ring: stationarity below 1e-8 with constant steps, where the subgradient method stops above 1e-4.
+
+    An iteration takes two Newton steps in the median.
+    """
+    problem = prepared(built(do.problems.SparsePCASettings(rank=5, mu=0.5).problem(10, 0)))
+    steps: list[int] = []
+    newton = tangent_proximal._newton
+
+    def counted(*given: Any) -> Array:
+        steps[-1] += 1
+        return newton(*given)
+
+    def one(of: Any, *given: Any) -> Any:
+        steps.append(0)
+        return of(*given)
+
+    monkeypatch.setattr(tangent_proximal, "_newton", counted)
+    monkeypatch.setattr(tangent_proximal, "_of_one", partial(one, tangent_proximal._of_one))
+    x0 = problem.start(0)
+    best = pooled(problem, x0, 0.08, 3000)
+    least = float(problem.value(np.repeat(best[None], 10, axis=0)).mean())
+    for method in (do.DRProxGT(step_size=0.08), do.PREXTRA(step_size=0.06)):
+        steps.clear()
+        result = do.solve(problem, method, "ring", iterations=2800, rows=2, x0=x0)
+        assert result.row.values["stationarity"] < 1e-8
+        assert result.row.values["objective"] <= least + 1e-8
+        assert np.median(steps) <= 3
+    subgradients = do.solve(problem, do.DRSM(), "ring", iterations=2800, rows=2, x0=x0)
+    assert subgradients.row.values["stationarity"] > 1e-4
+
+
+def batches(case: Any, size: int, iterations: int) -> rivals.Gradients:
+    """The gradients of the batches that the methods draw."""
+    counts = np.array([len(data(slope)[0]) for slope in case.gradients])
+    streams = CounterStreams(SEED, slice(0, N))
+    drawn = [streams.integers("batch", k, size, counts) for k in range(iterations + 1)]
+    return lambda i, k, x: batch_gradient(case.gradients[i], drawn[k][i], x)
+
+
+@pytest.mark.parametrize("decay", [0.0, 2 / 3])
+@pytest.mark.parametrize("name", CASES)
+def test_dprsrm_is_its_formulas(name: str, decay: float) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    expected = field.dprsrm(batches(case, 4, 15), W.toarray(), x0, a, 15, decay)
+    agree(final(case.problem, do.DPRSRM(step_size=a, batch_size=4, decay=decay), W, x0), expected, x0, True)
+
+
+def test_dprsrm_with_exact_gradients_is_dprgt() -> None:
+    case, W = CASES["pca"](), GRAPHS["star"](N)
+    x0, a = point(case.problem), step_for(case, 0.1)
+    found, plain = (final(case.problem, method(step_size=a), W, x0, 60) for method in (do.DPRSRM, do.DPRGT))
+    assert relative(found.x, plain.x) < 1e-12
+    assert relative(found.tracker, plain.tracker) < 1e-11
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_vr_drfgt_is_its_formulas(name: str) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    given = batches(case, 4, 15), rivals.full(case.gradients), W.toarray(), x0, a, 0.1 / a, 15, 4
+    expected = field.vr_drfgt(*given)
+    method = do.VRDRFGT(step_size=a, penalty=0.1 / a, batch_size=4, period=4)
+    agree(final(case.problem, method, W, x0), expected, x0, True)
+    same = final(case.problem, do.VRDRFGT(step_size=a, penalty=0.1 / a), W, x0)
+    drfgt = do.DRFGT(step_size=a, penalty=0.1 / a, order="combine-then-adapt")
+    assert relative(same.x, final(case.problem, drfgt, W, x0).x) < 1e-13
+
+
+@pytest.mark.slow
+def test_noise_of_batches_vanishes_with_recursive_estimates_and_stays_without() -> None:
+    """Unlike agents, batches of 5 of 200 samples, the same number of gradients of samples, and constant steps."""
+    problem = unlike(samples=200)
+
+    def left(method: Any, iterations: int) -> float:
+        return gradient(problem, do.solve(problem, method, RING, iterations=iterations, rows=2, seed=3).x)
+
+    noisy = left(do.DRFGT(step_size=0.2, batch_size=5), 4000)
+    assert noisy > 1e-3
+    assert left(do.VRDRFGT(step_size=0.2, batch_size=5), 2000) < 1e-10
+    falling = [left(do.DPRSRM(batch_size=5), k) for k in (200, 3200)]
+    assert falling[1] < 0.3 * falling[0]
+    recursive, plain = (left(do.DPRSRM(batch_size=5, step_size=0.2, decay=decay), 3200) for decay in (2 / 3, 0.0))
+    assert recursive < plain / 3
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_drcgd_is_its_formulas(name: str, tracked: bool) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.03)
+    expected = field.drcgd(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.9, tracked)
+    agree(final(case.problem, do.DRCGD(step_size=a, tracked=tracked), W, x0), expected, x0, True)
+
+
+@pytest.mark.slow
+def test_conjugate_directions_are_exact_where_gradients_are_tracked_and_stall_where_they_are_not() -> None:
+    problem = unlike()
+    stalled = [gradient(problem, do.solve(problem, do.DRCGD(step_size=a), RING, iterations=4000).x) for a in (0.02, 0.01)]
+    assert stalled[1] > 1e-4
+    assert stalled[0] / stalled[1] == pytest.approx(2, rel=0.5)
+    exact = do.solve(problem, do.DRCGD(tracked=True), RING, iterations=3000, stopping=1e-11, record_every=50)
+    assert gradient(problem, exact.x) < 1e-11
+
+
+@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("name", CASES)
+def test_rfextra_along_the_mapping_is_its_formulas(name: str, graph: str) -> None:
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    expected = field.rfextra(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.2 / a)
+    state = final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a, direction="mapping"), W, x0)
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.x, final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a), W, x0).x) > 1e-3
+
+
+@pytest.mark.slow
+def test_coded_differences_are_as_exact_as_whole_messages_and_quantized_ones_are_not() -> None:
+    """Error feedback, as in EF-Landing, between neighbours: as many iterations, less than a third of the bytes."""
+    problem, method = unlike(dimension=40, gap=0.5, samples=200), do.DRFGT(step_size=0.3)
+    there = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
+
+    def solved(channel: str | None) -> do.Result:
+        return do.solve(problem, method, RING, iterations=2500, stopping=there, record_every=20, channel=channel)
+
+    whole, coded, quantized = solved(None), solved("topk:share=0.3"), solved("quantize:bits=8")
+    assert whole.converged
+    assert coded.converged
+    assert coded.state.k <= 1.1 * whole.state.k
+    assert coded.row.bytes < whole.row.bytes / 3
+    assert quantized.row.values["gradient_norm"] > 1e-6
+
+
+def test_a_run_ends_at_a_tolerance_of_stationarity() -> None:
+    problem = sparse("rows", 2, 1.0)[0]
+    result = do.solve(problem, "drproxgt", "ring", iterations=900, stopping=do.stopping.Stationarity(1e-4))
+    assert result.converged
+    assert result.row.values["stationarity"] <= 1e-4 < result.history["stationarity"][0]
+    with pytest.raises(ValueError, match="needs a smooth objective plus a term with a proximal map"):
+        do.solve(unlike(), "drfgt", RING, iterations=3, stopping=do.stopping.Stationarity(1e-4))
