@@ -31,7 +31,8 @@ except ModuleNotFoundError as error:
 from .cca import CCA
 from .ica import ICA
 from .lda import LDA
+from .multiview import MultiviewCCA
 from .pca import PCA
 from .subgradient import OrthogonalDictionary, RobustSubspace
 
-__all__ = ["CCA", "ICA", "LDA", "PCA", "OrthogonalDictionary", "RobustSubspace"]
+__all__ = ["CCA", "ICA", "LDA", "PCA", "MultiviewCCA", "OrthogonalDictionary", "RobustSubspace"]

@@ -7,8 +7,8 @@ import json
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -28,7 +28,7 @@ from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
-from ..problems.common.checks import matrices, same_columns, same_names
+from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
 from ..problems.common.pooled import Missing, Units, Wanted, in_units
 from ..problems.features.split import SplitPencil
 from ..protocols import Array, Collective, Metric
@@ -61,6 +61,34 @@ class RunningCovariance(NamedTuple):
         return RunningCovariance(count, self.mean + share * gap, covariance)
 
 
+class Entries(NamedTuple):
+    """The samples, or the pair of arrays, of each agent of a fit."""
+
+    given: list[Any]
+    """The entry of each agent; None for those of other ranks."""
+    own: slice
+    """The agents whose entries are here: all, or those of this rank."""
+    collective: AgentCollective
+    sites: tuple[str, ...]
+    """The names of the agents, if they have names."""
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make an error inside that of all ranks, and name sites in place of agents."""
+        with self.collective.together(), naming(self.sites) if self.sites else nullcontext():
+            yield
+
+    def part(self, number: int) -> Entries:
+        """The first or the second array of each pair."""
+        return self._replace(given=[None if one is None else one[number] for one in self.given])
+
+    def joined(self, found: list[Any]) -> list[Any]:
+        """Numbers or texts found from the agents here, and after them those of the agents of other ranks."""
+        if self.own.stop - self.own.start == len(self.given):
+            return found
+        return [one for part in self.collective.everyone(json.dumps(found).encode()) for one in json.loads(part)]
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The parameters of all estimators, and the run of the method.
@@ -74,8 +102,6 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     """The metric to which ``tol`` applies."""
     _metrics: ClassVar[tuple[Metric, ...]] = ()
     """The metrics beside the standard ones."""
-    _own_samples: ClassVar[bool] = False
-    """True if a rank may give None for the samples of other ranks' agents."""
     _wanted: ClassVar[Any] = Wanted()
     """The units in which a method has the samples."""
 
@@ -134,18 +160,19 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         W: Any,
         features: bool = False,
         start: Array | None = None,
+        method: Any = None,
     ) -> tuple[Array, Result]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
-        ``build`` gives the problem of a rank's agents, once. Returns the feasible point nearest to the agents' mean, the same on
-        every rank, and the result. Sets ``history_`` and ``communication_`` too.
+        ``build`` gives the problem of a rank's agents, once; ``method`` replaces the algorithm. Returns the feasible point nearest
+        to the agents' mean, the same on every rank, and the result. Sets ``history_`` and ``communication_`` too.
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
         stopping = self._rule()
         result = solve(
             Deferred(n_agents, build),
-            self._method(n_agents, features),
+            method or self._method(n_agents, features),
             W,
             x0=start,
             iterations=self.max_iter,
@@ -182,28 +209,42 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         split: Any = result.problem
         return split.joined(result.x, result.collective), self.certificate_
 
-    def _agents(self, name: str, agents: Any) -> list[Any]:
+    def _entries(self, agents: Any, pairs: bool = False) -> Entries:
+        """The entry of each agent, which may be None for the agents of other ranks; sets ``sites_``.
+
+        A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each of several ranks has one agent.
+        """
+        communicator, first = connect(), agents
+        if pairs and type(agents) is tuple:
+            first = agents[0]
+        if communicator.size > 1 and is_matrix(first):
+            agents = [agents if rank == communicator.rank else None for rank in range(communicator.size)]
+        named, self.sites_ = sites_of(agents)
+        given = [entry for _, entry in named]
+        collective = AgentCollective(communicator, even_bounds(len(given), communicator.size))
+        own, partial = slice(0, len(given)), b"1" if any(entry is None for entry in given) else b"0"
+        if b"1" in collective.everyone(partial):
+            own = collective.own
+        entries = Entries(given, own, collective, self.sites_)
+        with entries.together():
+            for agent, entry in enumerate(given[own], own.start):
+                if entry is None:
+                    raise ValueError(f"the entry of agent {agent} is None on rank {collective.rank}, which holds it: give it there")
+                if pairs and len(entry) != 2:
+                    raise ValueError(f"an agent holds a pair (X_i, y_i), got {len(entry)} arrays of agent {agent}")
+        return entries
+
+    def _agents(self, name: str, entries: Entries) -> list[Any]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``.
 
         Where a rank gives None for the agents of others, all are checked by their ranks, and None stays in the list. Also sets
-        ``_counts``, the number of samples of each agent, and ``sites_``, the names of the sites, for a dictionary.
+        ``_counts``, the number of samples of each agent.
         """
-        given, self.sites_ = sites_of(agents)
-        every, samples = [site for site, _ in given], [one for _, one in given]
-        communicator = connect()
-        collective = AgentCollective(communicator, even_bounds(len(given), communicator.size))
-        own, partial = slice(0, len(given)), any(one is None for one in samples)
-        if any(flag == b"1" for flag in collective.everyone(b"1" if partial else b"0")):
-            if not self._own_samples:
-                name_of = type(self).__name__
-                raise TypeError(f"{name_of} needs the samples of every agent, and some are None: PCA and ICA take a rank's own")
-            own = collective.own
-        mine = samples[own]
-        checked: list[Any] = [None] * len(given)
-        with collective.together(), naming(every) if self.sites_ else nullcontext():
+        own = entries.own
+        mine = entries.given[own]
+        checked: list[Any] = [None] * len(entries.given)
+        with entries.together():
             for agent, one in enumerate(mine, own.start):
-                if one is None:
-                    raise ValueError(f"{name} of agent {agent} is None on rank {collective.rank}, which holds it: give it there")
                 if issparse(one):
                     raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
             checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill)
@@ -211,12 +252,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
         names = [*map(str, getattr(self, "feature_names_in_", ()))]
-        collective.same(f"the columns of {name}", repr((self.n_features_in_, names)).encode())
-        counts = [len(one) for one in checked[own]]
-        if len(counts) < len(given):
-            every_part = collective.everyone(json.dumps(counts).encode())
-            counts = [count for part in every_part for count in json.loads(part)]
-        self._counts: list[int] = counts
+        entries.collective.same(f"the columns of {name}", repr((self.n_features_in_, names)).encode())
+        self._counts: list[int] = entries.joined([len(one) for one in checked[own]])
         return checked
 
     def _coordinates(self, X: Any) -> Array:
@@ -258,13 +295,13 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         """Find the components of all agents' samples together, by exchanges between neighbours; every sample has the same weight
         (`PCA`: unless its ``weights`` says otherwise).
 
-        Under ``mpirun`` every rank calls it with the same arguments and gets the same components.
+        Under ``mpirun`` every rank calls it, and gets the same components.
 
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent: a list, or a dictionary from the names of sites (then ``sites_``). PCA and ICA also
-            take None for the agents of other ranks.
+            X_i, ``(m_i, d)``, of each agent: a list, or a dictionary from the names of sites (then ``sites_``). Under ``mpirun``
+            None may stand for the agents of other ranks; where each rank has one agent, its own X_i alone is enough.
         W
             ``(n, n)``: mixing matrix, symmetric and doubly stochastic, a networkx graph, or the name of one: as for `solve`.
 
@@ -273,7 +310,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         ValueError
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
-        return self._fit(self._agents("X", agents), W)
+        return self._fit(self._agents("X", self._entries(agents)), W)
 
     @abstractmethod
     def _fit(self, agents: list[Array], W: Any) -> Self:
@@ -369,6 +406,14 @@ class ScaledEstimator(ComponentEstimator):
         """Raise ValueError where samples, which batches do not keep, would have to change with each batch."""
         if self._wanted.any:
             raise ValueError("partial_fit keeps no samples, whose units change: leave scale and missing out, or fit to all")
+
+
+def pencil_images(point: Array, result: Result) -> tuple[Array, Array]:
+    """The products A x and B x of a run's point with the means over all agents of their A_i and B_i."""
+    problem = result.problem
+    points = np.repeat(point[None], problem.n_local, axis=0)
+    minus, own = result.collective.sum(problem.gradient(points), problem.local_product(points))
+    return -minus / problem.n_agents, own / problem.n_agents
 
 
 def check_components(n_components: Any, most: int, what: str) -> int:

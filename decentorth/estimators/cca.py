@@ -20,19 +20,18 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import problems
-from ..data.sites import sites_of
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
 from ..problems.common.pooled import HERE, Missing, Units, Wanted
-from ..protocols import Array, Collective, Index
+from ..protocols import Array, Collective
 from ..sets.retractions import plus
 from .base import AgentEstimator, RunningCovariance, by_features, check_components, signs
 
 FORMED = 2000
 """The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
-RANK, DEPENDENT, ILL = 1e-11, 1e-7, 1e6
-"""The shares of a column's length beside earlier columns that are nothing and too little, and the condition for an advice."""
+ILL = 1e6
+"""The condition from which a ridge is advised."""
 
 
 class Products(NamedTuple):
@@ -151,6 +150,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
         first, second = self._views(X, y, reset=True)
+        self._counts = [len(first)]
         return self._fit([first], [second], None)
 
     def fit_agents(self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
@@ -158,23 +158,23 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
         ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent; with ``split="features"``
         each agent's features of both views, ``(m, a_i)`` and ``(m, b_i)``, of the same samples: one of the two may have no column.
+        Under ``mpirun`` None may stand for the pairs of other ranks; where each rank has one agent, its own pair alone is enough.
         """
-        given, names = sites_of(agents)
-        agents = [pair for _, pair in given]
-        for i, pair in enumerate(agents):
-            if pair is None:
-                raise TypeError(f"CCA needs the pair of every agent, got None of agent {i}: problems.CCA.from_sites takes own ones")
-            if len(pair) != 2:
-                raise ValueError(f"each agent holds a pair (X_i, y_i) of views, got {len(pair)} arrays of agent {i}")
+        entries = self._entries(agents, pairs=True)
+        first, second = entries.part(0), entries.part(1)
         if by_features(split):
-            return self._fit_features([np.asarray(x) for x, _ in agents], [np.asarray(y) for _, y in agents], W)
-        firsts = self._agents("X", [first for first, _ in agents])
-        self.sites_ = names
-        targets = [np.asarray(second) for _, second in agents]
-        self._predict_1d = all(second.ndim == 1 for second in targets)
-        columns = [second[:, None] if second.ndim == 1 else second for second in targets]
-        seconds = matrices("y", columns, missing=self._wanted.fill)
-        same_columns("y", seconds)
+            if any(pair is None for pair in entries.given):
+                raise ValueError("agents that hold features need all features on every rank, got None: give all")
+            return self._fit_features([np.asarray(x) for x in first.given], [np.asarray(y) for y in second.given], W)
+        firsts, own = self._agents("X", first), entries.own
+        seconds: list[Any] = [None] * len(firsts)
+        with entries.together():
+            targets = [np.asarray(one) for one in second.given[own]]
+            self._predict_1d = all(one.ndim == 1 for one in targets)
+            columns = [one[:, None] if one.ndim == 1 else one for one in targets]
+            seconds[own] = matrices("y", columns, own.start, missing=self._wanted.fill)
+            width = same_columns("y", seconds[own], own.start)
+        entries.collective.same("the columns of y", repr((width, self._predict_1d)).encode())
         return self._fit(firsts, seconds, W)
 
     def _views(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
@@ -206,29 +206,32 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return found._replace(scale=np.where(scale > 0.0, scale, 1.0))
 
     def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
-        n, count = len(firsts), sum([len(first) for first in firsts])
-        rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
+        n, count = len(firsts), sum(self._counts)
+        (n2,) = {second.shape[1] for second in seconds if second is not None}
+        rank = self._rank(count, self.n_features_in_, n2)
 
         def build(own: slice, collective: Collective) -> Pairs:
             given = ("X", firsts[own]), ("y", seconds[own])
             x, y = (self._scaled(name, pooled.units(view, collective), count) for name, view in given)
             views = [[x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]]
             self._columns: tuple[Units, ...] = x, y
-            with one_thread():  # the bits of factors depend on the number of BLAS threads
-                self._bases = self._bases_of(views, count, collective)
-                if self._bases:
+            labels = vars(self).get("feature_names_in_", range(views[0][0].shape[1]))
+            named = {"X": labels, "y": range(n2)}
+            more = {"n_agents": n, "first_agent": own.start, "collective": collective, "names": named}
+            problem = Pairs(views[0], views[1], rank, ridge=self.ridge, **more)
+            if problem.bases:
+                with one_thread():  # the bits of products depend on the number of BLAS threads
                     both = [np.concatenate(rows, axis=1) for rows in zip(*views, strict=True)]
                     self._whole = pooled.gram(both, collective) / count
-                    views = [[a @ basis for a in view] for view, basis in zip(views, self._bases, strict=True)]
-                    check_components(rank, min(basis.shape[1] for basis in self._bases), "the rank of the smaller view")
-            return Pairs(views[0], views[1], rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
+            return problem
 
         point, result = self._solve(n, build, W)
         self.n_samples_seen_, self._ridges = count, result.problem.ridges
         with one_thread():
-            if self._bases:
+            if result.problem.bases:
                 covariance: Array | None = self._whole
-                point, products = self._returned(point)
+                point = np.concatenate([*result.problem.unpack(point).values()])
+                products = self._products_of(point)
             else:
                 covariance, products = result.problem.covariance(), _products(point, result)
         x, y = self._columns
@@ -240,52 +243,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.n_iter_ = [self.n_iter_] * rank
         return self
 
-    def _returned(self, point: Array) -> tuple[Array, Products]:
-        """The point of the bases of both views as one of their columns, and its products."""
-        first, second = self._bases
-        n1 = len(first)
-        x, y = first @ point[: first.shape[1]], second @ point[first.shape[1] :]
+    def _products_of(self, point: Array) -> Products:
+        """The products of a point from the covariance of both views."""
+        n1 = self.n_features_in_
+        x, y = point[:n1], point[n1:]
         c11, c12, c22 = self._whole[:n1, :n1], self._whole[:n1, n1:], self._whole[n1:, n1:]
-        return np.concatenate((x, y)), Products(c11 @ x, c22 @ y, c12.T @ x)
-
-    def _bases_of(self, views: list[list[Array]], count: int, collective: Collective) -> list[Array]:
-        """Bases of the spans of both views' rows, where a view has dependent columns and there is no ridge; otherwise none.
-
-        For a basis T, ``(d, r)``, the r columns of ``view @ T`` have variance 1 and are uncorrelated. A ValueError names columns
-        that nearly depend on each other.
-        """
-        if self.ridge != 0.0 or max(view[0].shape[1] for view in views) > FORMED:
-            return []
-        bases = []
-        for name, view in zip(("X", "y"), views, strict=True):
-            R = pooled.triangle(view, collective.fold)
-            lengths = np.sqrt((R * R).sum(-2))
-            _, values, turns = np.linalg.svd(R / lengths)
-            r = int(np.count_nonzero(values > RANK * values[0]))
-            if len(R) > r >= count - 1:
-                self._refuse_few(count, views[0][0].shape[1], views[1][0].shape[1])
-            if values[r - 1] <= DEPENDENT * values[0]:
-                turn = np.abs(turns[r - 1])
-                self._refuse(name, np.flatnonzero(turn > 0.3 * turn.max(-1)))
-            bases.append(np.ascontiguousarray(turns[:r].T / lengths[:, None] / values[:r] * np.sqrt(count)))
-        return bases if any(len(basis) > basis.shape[1] for basis in bases) else []
-
-    @staticmethod
-    def _refuse_few(samples: int, n1: int, n2: int) -> None:
-        """Raise the ValueError of views in which all correlations are 1."""
-        raise ValueError(
-            f"{samples} samples of views with {n1} and {n2} columns determine no correlations: give more at first, or ridge=1e-2"
-        )
-
-    def _refuse(self, name: str, columns: Index) -> None:
-        """Raise the ValueError of columns of a view that nearly depend on each other."""
-        labels = range(columns.max() + 1)
-        if name == "X":
-            labels = vars(self).get("feature_names_in_", labels)
-        shown = ", ".join(str(labels[i]) for i in columns[:5]) + (", ..." if len(columns) > 5 else "")
-        raise ValueError(
-            f"{len(columns)} columns of {name} nearly depend on each other ({shown}): give ridge=1e-2, or drop one of them"
-        )
+        return Products(c11 @ x, c22 @ y, c12.T @ x)
 
     def _advice(self, problem: Any) -> str:
         condition = problem.condition()
@@ -317,7 +280,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             x, y = point[: both[0].shape[1]], point[both[0].shape[1] :]
             image = rows[0] @ x
             products = Products(rows[0].T @ image / m, rows[1].T @ (rows[1] @ y) / m, rows[1].T @ image / m)
-        self.n_features_in_, self.n_samples_seen_, self._predict_1d = both[0].shape[1], m, False
+        self.n_features_in_: int = both[0].shape[1]
+        self.n_samples_seen_, self._predict_1d = m, False
         self._seen = None
         if max(view.shape[1] for view in both) <= FORMED:
             completed = [columns.completed(view) for columns, view in zip(self._columns, both, strict=True)]
@@ -345,7 +309,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
-            self._refuse_few(seen.samples, n1, n2)
+            raise ValueError(
+                f"{seen.samples} samples of views with {n1} and {n2} columns "
+                "determine no correlations: give more at first, or ridge=1e-2"
+            )
         deviations = np.sqrt(np.diagonal(seen.covariance))
         each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(deviations, [n1]), strict=True)
         running = [(name, Units(mean, np.zeros(len(mean)), scale, ())) for name, mean, scale in each]

@@ -94,8 +94,6 @@ class ICA(ScaledEstimator):
         The number of samples of all batches.
     """
 
-    _own_samples = True
-
     n_components: int | None = None
 
     def _fit(self, agents: list[Array], W: Any) -> Self:

@@ -3,6 +3,8 @@
 With S_b and S_w the scatters between and within classes, a method of the package finds the leading eigenvectors of
 S_b v = w (S_b + S_w) v (`problems.PooledGEVP`). They are those of S_b v = w' S_w v, w' = w / (1 - w), and of
 ``sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen")``; w <= 1 keeps steps long where classes are far apart.
+The samples are in units in which the least eigenvalue of S_b + S_w is 1, so that the error of the directions is about ``tol`` over
+the gap of the w, whatever the units and the condition.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from sklearn.utils import check_scalar
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data.sites import sites_of
 from ..numerics.threads import one_thread
 from ..problems import PooledGEVP
-from ..problems.common.pooled import root_inverse
+from ..problems.common.pooled import root_inverse, total
 from ..problems.generalized.lda import agent_scatters, class_means
 from ..protocols import Array, Collective
-from .base import ScaledEstimator, check_components, signs
+from .base import ScaledEstimator, check_components, pencil_images, signs
+
+SINGULAR = 1e-14
+"""The share of its largest eigenvalue up to which the least one of a scatter may be rounding."""
 
 
 @dataclass(eq=False, repr=False)
@@ -67,54 +71,55 @@ class LDA(ScaledEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the directions of the samples X, ``(m, d)``, of the classes y, ``(m,)`` numbers or texts."""
         samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=self._finite, ensure_min_samples=2)
+        check_classification_targets(labels)
+        self.classes_, self._counts = np.unique(labels), [len(samples)]
         return self._fit([samples], None, [labels])
 
     def fit_agents(self, agents: Iterable[Any], W: Any) -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
-        ``agents`` has the pair (X_i, y_i), ``(m_i, d)`` samples and ``(m_i,)`` classes, of each agent.
+        ``agents`` has the pair (X_i, y_i), ``(m_i, d)`` samples and ``(m_i,)`` classes, of each agent. Under ``mpirun`` None may
+        stand for the pairs of other ranks; where each rank has one agent, its own pair alone is enough.
         """
-        given, names = sites_of(agents)
-        kind = "agent"
-        if names:
-            kind = "site"
-        for site, pair in given:
-            if pair is None or len(pair) != 2:
-                raise ValueError(f"LDA needs the pair (X_i, y_i) of every agent, samples and classes: give that of {kind} {site}")
-        checked = self._agents("X", [samples for _, (samples, _) in given])
-        self.sites_ = names
-        labels = [np.asarray(classes) for _, (_, classes) in given]
-        for (site, _), a, own in zip(given, checked, labels, strict=True):
-            if own.shape != (len(a),):
-                raise ValueError(f"y of {kind} {site} has shape {own.shape}, and X has {len(a)} rows: give a class for each row")
+        entries = self._entries(agents, pairs=True)
+        checked, own = self._agents("X", entries.part(0)), entries.own
+        labels: list[Any] = [None] * len(checked)
+        with entries.together():
+            labels[own] = [np.asarray(classes) for classes in entries.part(1).given[own]]
+            for agent in range(own.start, own.stop):
+                shape, m = labels[agent].shape, len(checked[agent])
+                if shape != (m,):
+                    raise ValueError(f"y of agent {agent} has shape {shape}, and X has {m} rows: give a class for each row")
+            every = np.concatenate(labels[own])
+            check_classification_targets(every)
+        self.classes_ = np.unique(entries.joined(np.unique(every).tolist()))
         return self._fit(checked, W, labels)
 
     def _fit(self, agents: list[Array], W: Any, labels: Sequence[Any] = ()) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
-        every = np.concatenate(labels)
-        check_classification_targets(every)
-        self.classes_ = np.unique(every)
-        n, k, d = len(agents), len(self.classes_), agents[0].shape[1]
+        n, k, d = len(agents), len(self.classes_), self.n_features_in_
         if k < 2:
             raise ValueError(f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}")
         rank = check_components(self.n_components, min(k - 1, d), "one less than classes, and the number of features")
-        numbers = [np.searchsorted(self.classes_, own) for own in labels]
 
         def build(own: slice, collective: Collective) -> PooledGEVP:
             mine = self._in_units(agents[own], collective)
-            moments = class_means(mine, numbers[own], k, collective)
+            numbers = [np.searchsorted(self.classes_, one) for one in labels[own]]
+            moments = class_means(mine, numbers, k, collective)
             self.priors_, self.means_ = moments[0] / moments[0].sum(-1), moments[1]
-            between, within = agent_scatters(mine, numbers[own], moments, self.ridge, n, collective)
+            between, within = agent_scatters(mine, numbers, moments, self.ridge, n, collective)
             whole = [b + w for b, w in zip(between, within, strict=True)]
-            share = {"n_agents": n, "first_agent": own.start}
-            return PooledGEVP(between, whole, rank, **share, collective=collective)
+            with one_thread():
+                values = np.linalg.eigvalsh(total(whole, d * d, np.ravel, collective.fold).reshape(d, d) / n)
+            self._unit = 1.0
+            if values[0] > SINGULAR * values[-1]:
+                self._unit = values[0]
+            between, whole = [[one / self._unit for one in part] for part in (between, whole)]
+            return PooledGEVP(between, whole, rank, n_agents=n, first_agent=own.start, collective=collective)
 
         point, result = self._solve(n, build, W)
-        problem = result.problem
         with one_thread():
-            points = np.repeat(point[None], problem.n_local, axis=0)
-            sums = result.collective.sum(problem.local_product(points), -problem.gradient(points))
-            whole, between = (one / n for one in sums)
+            between, whole = pencil_images(point, result)
             within = whole - between
             root = root_inverse(point.T @ within, rank)
             values, turn = np.linalg.eigh(root.T @ point.T @ between @ root)
@@ -122,8 +127,8 @@ class LDA(ScaledEstimator):
             self.mean_, self.eigenvalues_ = self._pooled(self.priors_ @ self.means_), values[::-1].copy()
             if self.scale:
                 self.means_ = self._moved(self.means_)
-            self._across = (within @ turn * signs((point @ turn).T)).T
-            self._set_components((point @ turn).T)
+            self._across = (within @ turn * signs((point @ turn).T)).T * np.sqrt(self._unit)
+            self._set_components((point @ turn).T / np.sqrt(self._unit))
         return self
 
     @property

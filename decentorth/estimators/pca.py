@@ -2,8 +2,8 @@
 
 The components are the leading eigenvectors of the covariance of all samples. A method of the package finds their span, as the
 minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components. For data in
-one place with at most `DIRECT` samples or features scikit-learn's eigenvalues are faster, and are taken unless a method is named.
-They are also taken for sparse samples, which are never made dense.
+one place scikit-learn's exact solvers are faster, and are taken unless a method is named: LAPACK, or ARPACK for a few components
+of more than `DIRECT` samples and features. Sparse samples are never made dense.
 
 Batches need no method. The estimator keeps the number n of samples seen, their mean, and their k = 2 r + 10 leading directions V
 with singular values S; a batch of m samples, centred to A, whose mean lies at a distance g from the other, makes the singular value
@@ -15,8 +15,8 @@ t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -31,10 +31,12 @@ from ..problems.common.pooled import HERE
 from ..problems.features.split import same_samples
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
-from .base import FLOATS, ScaledEstimator, by_features, check_components
+from .base import FLOATS, RunningCovariance, ScaledEstimator, by_features, check_components
 
 DIRECT = 1000
-"""The least number of samples or features above which a method of the package takes the place of LAPACK's."""
+"""The least number of samples or features above which ARPACK finds a few components faster than LAPACK finds all."""
+FEW = 10
+"""The ratio of all components to a few."""
 TALL = 10
 """The ratio of samples to features from which the covariance is formed."""
 
@@ -81,8 +83,8 @@ class PCA(ScaledEstimator):
         The gradient norm, and for agents their distance from one another too, to be reached, where the samples have a total
         variance of 1: the angle to the answer is about tol over the gap of the explained variance ratios.
     algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is LAPACK's eigenvalues for data in one place with at most 1000
-        samples or features, to rounding whatever tol, RGD for more, DeEPCA for agents.
+        As in all of `decentorth.estimators`; the default is LAPACK for data in one place, or ARPACK for a few components of more
+        than 1000 samples and features, both to rounding whatever tol, and DeEPCA for agents.
 
     Attributes
     ----------
@@ -99,7 +101,6 @@ class PCA(ScaledEstimator):
     """
 
     _together = "deepca"
-    _own_samples = True
 
     n_components: int | float | None = None
     _: KW_ONLY
@@ -126,7 +127,7 @@ class PCA(ScaledEstimator):
         if issparse(X) and self._wanted.any:
             raise ValueError("sparse samples are neither scaled nor filled: leave scale and missing out, or give X.toarray()")
         X = X.astype(np.float64, copy=False)
-        if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT):
+        if self.algorithm == "auto":
             return self._fit_directly(X)
         self._counts = [len(X)]
         return self._fit([X], None)
@@ -152,7 +153,8 @@ class PCA(ScaledEstimator):
             What is divided over the agents. For features the method is LOBPCG, and ``certificate_`` says how good the answer is
             (`decentorth.Certificate`).
         warm_start
-            Start from the components of the last fit, for samples that have changed little; with samples divided.
+            Start from the components of the last fit, for samples that have changed little; with samples divided. DeEPCA then
+            has the momentum that suits the convergence of the last fit from a random start.
 
         Raises
         ------
@@ -160,8 +162,8 @@ class PCA(ScaledEstimator):
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
         if not by_features(split):
-            checked = self._agents("X", agents)
-            return self._fit(checked, W, self._last(checked[0].shape[1]) if warm_start else None)
+            checked = self._agents("X", self._entries(agents))
+            return self._fit(checked, W, self._last(self.n_features_in_) if warm_start else None)
         if warm_start:
             raise ValueError("warm_start is for agents that hold samples, but split is 'features': leave it out")
         if self.weights != "samples":
@@ -184,8 +186,38 @@ class PCA(ScaledEstimator):
         squares = sum([float((part * part).sum()) for part in centred])
         with one_thread():
             whole, certificate = self._solve_features(SplitParts([a * np.sqrt(m / (squares or 1.0)) for a in centred], rank), W)
-        self.n_features_in_ = d
+        self.n_features_in_: int = d
         self._keep(Variation(np.concatenate(means), m, squares), whole.T, np.sqrt(np.maximum(certificate.values, 0.0) * squares))
+        return self
+
+    def partial_fit_agents(self, agents: Iterable[object], W: Any) -> Self:
+        """Update the fit with a batch of each agent's samples: the answer is that for all samples seen.
+
+        Each agent keeps the number, the mean and the covariance of its own samples, O(d^2) numbers. The run starts from the last
+        components, as with ``warm_start``. The first call, and a call after another fit, starts a stream.
+
+        Parameters
+        ----------
+        agents, W
+            As for `fit_agents`; the agents are those of the last call.
+        """
+        self._no_batches()
+        entries = self._entries(agents)
+        batches, before, d = self._agents("X", entries), vars(self).get("_streams"), self.n_features_in_
+        streams = before or [RunningCovariance.empty(d)] * len(batches)
+        own = entries.collective.own
+        known = len(streams), len(streams[own][0].mean)
+        if known != (len(batches), d):
+            raise ValueError(
+                f"the stream has {known[0]} agents with {known[1]} features, got {len(batches)} with {d}: "
+                "give the same, or start again with fit_agents"
+            )
+        joined: list[Any] = [None] * len(batches)
+        with one_thread():  # the bits of products depend on the number of BLAS threads
+            joined[own] = [seen.joined(rows) for seen, rows in zip(streams[own], batches[own], strict=True)]
+        self._counts = entries._replace(own=own).joined([seen.samples for seen in joined[own]])
+        self._fit(joined, W, self._last(d) if before else None, streams=True)
+        self._streams: object = joined
         return self
 
     def _last(self, features: int) -> Array:
@@ -202,8 +234,9 @@ class PCA(ScaledEstimator):
         return np.ascontiguousarray(self.components_.T)
 
     def _fit_directly(self, X: Any) -> Self:
-        """Fit to the samples, dense or sparse, by scikit-learn's eigenvalues of the covariance or singular values."""
-        (m, d), most, rank = X.shape, min(X.shape), self.n_components
+        """Fit to the samples, dense or sparse, by one of scikit-learn's exact solvers."""
+        (m, d), most = X.shape, min(X.shape)
+        rank: Any = self.n_components
         if not self._share:
             rank = check_components(rank, most, "the fewer of samples and features")
         self._units = None
@@ -214,6 +247,8 @@ class PCA(ScaledEstimator):
         if issparse(X) and d > DIRECT:
             if self._share or rank == most:
                 raise ValueError(f"sparse samples of more than {DIRECT} features need a number of components below {most}")
+            solver = "arpack"
+        elif most > DIRECT and not self._share and FEW * rank <= most:
             solver = "arpack"
         with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
             found = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=self.random_state).fit(X)
@@ -228,7 +263,7 @@ class PCA(ScaledEstimator):
         """True if n_components is a share of the variance."""
         return isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
 
-    def _fit(self, agents: list[Array], W: Any, start: Array | None = None) -> Self:
+    def _fit(self, agents: list[Any], W: Any, start: Array | None = None, streams: bool = False) -> Self:
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
         n, count = len(agents), sum(self._counts)
@@ -237,12 +272,16 @@ class PCA(ScaledEstimator):
         fixed = None if share else check_components(self.n_components, most, "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> Components:
-            mine = self._in_units(agents[own], collective)
-            mean = pooled.mean(mine, collective)
-            mine = [x - mean for x in mine]
+            if streams:
+                self._units = None
+                mean, mine = _of_streams(agents[own], count, collective)
+            else:
+                mine = self._in_units(agents[own], collective)
+                mean = pooled.mean(mine, collective)
+                mine = [x - mean for x in mine]
             if self.weights == "agents":
-                for x in mine:
-                    x *= np.sqrt(count / (n * len(x)))
+                for x, m in zip(mine, self._counts[own], strict=True):
+                    x *= np.sqrt(count / (n * m))
             squares = pooled.squares(mine, collective)
             for x in mine:
                 x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that they weigh the same, and have the total variance 1
@@ -250,7 +289,12 @@ class PCA(ScaledEstimator):
             rank = _explaining(share, mine, most, collective) if fixed is None else fixed
             return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start)
 
-        point, result = self._solve(n, build, W, start=start)
+        method = self._method(n)
+        if start is not None and self.algorithm == "auto":
+            method = replace(method, momentum=vars(self).get("_ratio", 0.0))
+        point, result = self._solve(n, build, W, start=start, method=method)
+        if start is None:
+            self._ratio = _contraction(self.history_)
         with one_thread():
             (gradient,) = result.collective.sum(result.problem.gradient(np.repeat(point[None], result.problem.n_local, axis=0)))
             values, vectors = np.linalg.eigh(-point.T @ gradient / n)
@@ -290,6 +334,7 @@ class PCA(ScaledEstimator):
     def _keep(self, moments: Variation, components: Array, singular: Array) -> None:
         self._set_components(components)
         self._moments = moments
+        self._streams = None
         self.mean_, self.n_samples_seen_ = self._pooled(moments.mean), moments.samples
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
@@ -329,6 +374,26 @@ class PCA(ScaledEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of `score_samples`; y is ignored."""
         return float(self.score_samples(X).mean())
+
+
+def _of_streams(agents: Sequence[RunningCovariance], count: int, collective: Collective) -> tuple[Array, list[Array]]:
+    """The mean of all ``count`` samples, and for each agent here rows with the products of its samples minus that mean."""
+    mean = pooled.total(agents, len(agents[0].mean), lambda seen: seen.samples * seen.mean, collective.fold) / count
+    mine = []
+    for samples, own, covariance in agents:
+        values, vectors = np.linalg.eigh(covariance)
+        rows = np.vstack((np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, own - mean))
+        mine.append(rows * np.sqrt(samples))
+    return mean, mine
+
+
+def _contraction(history: Mapping[str, Array]) -> float:
+    """The factor by which the gradient norm fell in an iteration, over the second half of a run; 0 for fewer than 4 rows."""
+    norms, iterations = history["gradient_norm"], history["iteration"]
+    half = len(norms) // 2
+    if half < 2 or not 0.0 < norms[-1] < norms[half]:
+        return 0.0
+    return float((norms[-1] / norms[half]) ** (1.0 / (iterations[-1] - iterations[half])))
 
 
 def _explaining(share: float, scaled: Sequence[Array], most: int, collective: Collective) -> int:

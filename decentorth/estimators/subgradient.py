@@ -102,8 +102,8 @@ class RobustSubspace(SubgradientEstimator):
     center: bool = True
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
-        n, d = len(agents), agents[0].shape[1]
-        counts = np.array([len(x) for x in agents], dtype=np.float64)
+        n, d = len(agents), self.n_features_in_
+        counts = np.array(self._counts, dtype=np.float64)
         if self.n_components is None and d < 2:
             raise ValueError("a subspace needs samples with at least 2 features, got 1")
         rank = d - 1 if self.n_components is None else check_components(self.n_components, d - 1, "one less than the features")
@@ -164,7 +164,7 @@ class OrthogonalDictionary(SubgradientEstimator):
     """
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
-        n, samples = len(agents), sum([len(x) for x in agents])
+        n, samples = len(agents), sum(self._counts)
 
         def build(own: slice, collective: Collective) -> problems.OrthogonalDictionaryLearning:
             rows = pooled.normalized(agents[own], collective)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .generalized.gevp import pencil as pencil
     from .generalized.lda import LDASettings as LDASettings
     from .generalized.lda import scatters as scatters
+    from .generalized.maxvar import MAXVAR as MAXVAR
+    from .generalized.maxvar import MAXVARSettings as MAXVARSettings
     from .j_orthogonal.hevp import HEVP as HEVP
     from .j_orthogonal.hevp import HEVPSettings as HEVPSettings
     from .j_orthogonal.hspp import HSPP as HSPP

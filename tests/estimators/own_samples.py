@@ -2,25 +2,69 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from mpi4py import MPI
 
-from decentorth.estimators import ICA, PCA, RobustSubspace
+import decentorth as do
+from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA, OrthogonalDictionary, RobustSubspace
+from decentorth.protocols import Array
+
+FOUND = {CCA: "x_weights_", ICA: "components_", LDA: "components_"}
+
+
+def matrices(rng: np.random.Generator) -> tuple[Array, Array]:
+    """A pair of a site, of which only the sums over sites make an eigenvalue problem with a positive definite B."""
+    a, b = rng.standard_normal((2, 2, 4))
+    return a.T @ a, b.T @ b
+
+
+def same_bits(estimator: Any, sites: dict[str, Any], rank: int) -> None:
+    """A fit to all sites has the components of those to a rank's own, alone or in a list."""
+    name = FOUND.get(type(estimator), "components_")
+    whole = getattr(estimator.fit_agents(sites, "ring"), name)
+    assert estimator.sites_ == ("a", "b", "c")
+    mine = list(sites.values())[rank]
+    for given in ([mine if i == rank else None for i in range(3)], mine):
+        np.testing.assert_array_equal(getattr(estimator.fit_agents(given, "ring"), name), whole)
+
 
 if __name__ == "__main__":
-    sites = {name: np.random.default_rng(i).laplace(size=(400 + i, 3)) * (1, 2, 3) for i, name in enumerate("abc")}
+    warnings.simplefilter("ignore")  # few iterations are enough here
     rank = MPI.COMM_WORLD.rank
-    own: list[Any] = [None, None, None]
-    own[rank] = sites["abc"[rank]]
-    for estimator in (PCA(2, tol=1e-10, random_state=0), ICA(3, tol=1e-4, random_state=0)):
-        whole = estimator.fit_agents(sites, "ring").components_
-        assert estimator.sites_ == ("a", "b", "c")
-        np.testing.assert_array_equal(estimator.fit_agents(own, "ring").components_, whole)
-    with pytest.raises(TypeError, match="RobustSubspace needs the samples of every agent"):
-        RobustSubspace(1, random_state=0).fit_agents(own, "ring")
-    for wrong in (None, own[rank][:, :2], own[rank] * np.nan):
+    sites: dict[str, Any] = {name: np.random.default_rng(i).laplace(size=(400 + i, 3)) * (1, 2, 3) for i, name in enumerate("abc")}
+    brief: dict[str, Any] = {"random_state": 0, "max_iter": 60}
+    mine = sites["abc"[rank]]
+    for estimator in (PCA(2, **brief), ICA(3, **brief), MultiviewCCA(1, views=(2, 1), **brief)):
+        same_bits(estimator, sites, rank)
+    for estimator in (RobustSubspace(1, **brief), OrthogonalDictionary(**brief)):
+        same_bits(estimator, sites, rank)
+    streams = [PCA(2, **brief).partial_fit_agents(sites, "ring").partial_fit_agents(given, "ring") for given in (sites, mine)]
+    np.testing.assert_array_equal(streams[0].components_, streams[1].components_)
+    again = [stream.partial_fit_agents(sites, "ring") for stream in streams]
+    np.testing.assert_array_equal(again[0].components_, again[1].components_)
+    assert again[0].n_samples_seen_ == again[1].n_samples_seen_ == 3 * 1203
+    same_bits(CCA(1, **brief), {name: (x[:, :2], x[:, 2] + x[:, 0]) for name, x in sites.items()}, rank)
+    kinds = np.array(["low", "middle", "high"])
+    classes = {"a": np.arange(400) % 2, "b": np.arange(401) % 3, "c": np.full(402, 2)}
+    pairs = {name: (x + classes[name][:, None], kinds[classes[name]]) for name, x in sites.items()}
+    same_bits(LDA(**brief), pairs, rank)
+
+    stacks = [matrices(np.random.default_rng(i)) for i in range(3)]
+    A, B = zip(*stacks, strict=True)
+    whole = do.solve(do.problems.GEVP(A, B, 2), "cdadt", "ring", iterations=20).x
+    given = [pair if i == rank else None for i, pair in enumerate(stacks)]
+    np.testing.assert_array_equal(do.solve(do.problems.PooledGEVP.from_sites(given, 2), "cdadt", "ring", iterations=20).x, whole)
+
+    own = [mine if i == rank else None for i in range(3)]
+    for wrong in (None, mine[:, :2], mine * np.nan):
         with pytest.raises(ValueError):  # noqa: PT011  # the others' message names the rank
             PCA(2, random_state=0).fit_agents([wrong if i == rank == 1 else one for i, one in enumerate(own)], "ring")
+    x, y = pairs["abc"[rank]]
+    with pytest.raises(ValueError):  # noqa: PT011
+        LDA().fit_agents((x, y[: 300 + 100 * rank]), "ring")
+    with pytest.raises(ValueError):  # noqa: PT011
+        CCA(1).fit_agents((x, x[:, : 1 + rank // 2]), "ring")

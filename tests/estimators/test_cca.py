@@ -168,7 +168,7 @@ def test_a_first_batch_of_too_few_samples_is_refused_without_a_ridge() -> None:
     X, y = related(6)
     with pytest.raises(ValueError, match=r"6 samples of views with 6 and 4 columns .*: give more at first, or ridge=1e-2"):
         CCA(2).partial_fit(X, y)
-    with pytest.raises(ValueError, match="5 samples of views with 6 and 4 columns determine no correlations"):
+    with pytest.raises(ValueError, match="5 samples of X with 6 columns determine no correlations: give more, or ridge=1e-2"):
         CCA(2).fit(X[:5], y[:5])
     assert CCA(2, ridge=0.1).partial_fit(X, y).n_iter_ == [1, 1]
 
@@ -180,7 +180,7 @@ def test_bad_input_is_refused_with_where_and_what() -> None:
         ValueError, match="n_components must be between 1 and 4, the fewest of samples, features and targets, got 5"
     ):
         CCA(5).fit(X, y)
-    with pytest.raises(ValueError, match=re.escape("each agent holds a pair (X_i, y_i) of views, got 3 arrays of agent 1")):
+    with pytest.raises(ValueError, match=re.escape("an agent holds a pair (X_i, y_i), got 3 arrays of agent 1")):
         CCA().fit_agents([(X, y), (X, y, y)], half)
     with pytest.raises(ValueError, match="those of agent 1 have 50 and 49 rows: row k of both is the same sample"):
         CCA().fit_agents([(X, y), (X, y[1:])], half)
@@ -216,7 +216,7 @@ def test_dependent_columns_have_the_correlations_of_the_column_spaces(scale: boo
     whole.partial_fit(X[:50], y[:50])
     again = CCA(3, scale=scale).partial_fit(np.vstack((X, X[:50])), np.vstack((y, y[:50])))
     np.testing.assert_allclose(whole.correlations_, again.correlations_, atol=1e-9)
-    with pytest.raises(ValueError, match="n_components must be between 1 and 3, the rank of the smaller view, got 4"):
+    with pytest.raises(ValueError, match="the smaller view has rank 3, so there are no 4 canonical correlations: ask for 3"):
         CCA(4, scale=scale).fit(X, y)
 
 

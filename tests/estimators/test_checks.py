@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from decentorth.estimators import CCA, ICA, LDA, PCA, OrthogonalDictionary, RobustSubspace
+from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA, OrthogonalDictionary, RobustSubspace
 
-ESTIMATORS = [CCA(n_components=1), ICA(), LDA(ridge=1e-2), PCA(), OrthogonalDictionary(), RobustSubspace()]
+ESTIMATORS = [
+    CCA(n_components=1),
+    ICA(),
+    LDA(ridge=1e-2),
+    MultiviewCCA(ridge=1e-2),
+    PCA(),
+    OrthogonalDictionary(),
+    RobustSubspace(),
+]
 """CCA has one component, as scikit-learn checks its own: the checks have one target."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from decentorth.estimators import LDA
@@ -40,6 +40,18 @@ def test_the_directions_are_scikit_learns(algorithm: str) -> None:
     scores, other = found.transform(X), judge.transform(X)
     np.testing.assert_allclose(np.abs(scores - scores.mean(0)), np.abs(other - other.mean(0)), atol=1e-7)
     np.testing.assert_allclose(found.transform(found.inverse_transform(scores)), scores, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["generalized_drfgt", "cdadt"])
+@pytest.mark.parametrize("unit", [1.0, 1e-3])
+def test_correlated_features_in_any_unit(algorithm: str, unit: float) -> None:
+    """The iris, whose covariance has the condition 177, over agents."""
+    X, y = load_iris(return_X_y=True)
+    expected = LinearDiscriminantAnalysis(solver="eigen").fit(X, y).scalings_[:, :2].T
+    parts = [(X[i::4] * unit, y[i::4]) for i in range(4)]
+    found = LDA(algorithm=algorithm, tol=1e-10, random_state=0).fit_agents(parts, "ring").components_ * unit
+    np.testing.assert_allclose(found * np.sign((found * expected).sum(1))[:, None], expected, atol=1e-8)
 
 
 def test_bad_input_is_refused_with_where_and_what() -> None:

@@ -20,6 +20,16 @@ def is_masked(value: object) -> bool:
     return "numpy.ma" in sys.modules and np.ma.is_masked(value)
 
 
+def _shape(value: object) -> tuple[int, ...]:
+    """The shape of an array or a frame; () for others."""
+    return tuple(getattr(value, "shape", ()))
+
+
+def is_matrix(value: object) -> bool:
+    """True for an array or a frame of two dimensions."""
+    return len(_shape(value)) == 2
+
+
 def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
     """A list or stack of 2-D real matrices as float64, C-contiguous, finite (or NaN, where entries may be ``missing``).
 
@@ -27,7 +37,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     (with the first bad row and column).
     """
     result = []
-    shape = tuple(getattr(values, "shape", ()))
+    shape = _shape(values)
     if shape and len(shape) != 3:
         split = f": np.array_split(np.asarray({name}), n) gives each of n agents its rows" if len(shape) == 2 else ""
         raise ValueError(

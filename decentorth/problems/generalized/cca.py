@@ -35,7 +35,7 @@ from ..common.checks import samples
 from ..common.pooled import HERE, Fold, here, root_inverse
 from ..common.rows import Runs
 from ..stiefel.pca import subspace_distance
-from .covariances import Canonical, Form, Samples, SecondMoments, canonical_correlations, second_moments
+from .covariances import Canonical, Form, Samples, SecondMoments, canonical_correlations, column_basis, second_moments, suspect
 from .whitened import Whitened, from_both_sides
 
 _LARGEST_FORMED = 2000
@@ -56,9 +56,14 @@ class CCA(AgentProblem[Any], Loadable):
         r1 and r2 are this share of the mean eigenvalues of C11 and C22.
     collective
         Pools the agents' samples over all processes, each of which must then make the problem. Without it all agents are here.
+    names
+        The names of the two views, with those of their columns, for errors; by default A and B, with numbers.
 
     Attributes
     ----------
+    bases
+        Empty, or without a ridge, where columns of a view depend on others, ``(n1, r1)`` and ``(n2, r2)``: X and Y are then
+        coordinates in these bases of the views' column spaces, and `unpack` gives the directions of the columns.
     ridges
         r1 and r2.
     constraint
@@ -68,7 +73,7 @@ class CCA(AgentProblem[Any], Loadable):
     Raises
     ------
     ValueError
-        When shapes do not fit, an entry is not finite, ``rank`` exceeds n1 or n2, or a covariance with its ridge is singular.
+        When shapes do not fit, an entry is not finite, ``rank`` exceeds the rank of a view, or columns nearly depend on others.
     """
 
     _arrays = 2
@@ -83,10 +88,13 @@ class CCA(AgentProblem[Any], Loadable):
         n_agents: int | None = None,
         first_agent: int = 0,
         collective: Collective | None = None,
+        names: Mapping[str, Sequence[object]] | None = None,
     ) -> None:
         pool = collective or HERE
         with pool.together():
             rows = _views(A, B, ridge, n_agents, first_agent, collective)
+        self.bases: list[Array] = []
+        self._names = names or {"A": range(rows[0][0].shape[1]), "B": range(rows[0][1].shape[1])}
         self._build(rows, rank, ridge, n_agents or len(rows), first_agent, pool.fold)
 
     def _build(self, rows: list[tuple[Array, Array]], rank: int, ridge: float, n: int, first_agent: int, fold: Fold) -> None:
@@ -113,9 +121,22 @@ class CCA(AgentProblem[Any], Loadable):
                     plus(c[None], r)
                 if max(n1, n2) <= _LARGEST_FORMED:
                     self._pooled = (covariances[0], c12.reshape(n1, n2), covariances[1])
+                    if ridge == 0.0 and not self.bases and any(map(suspect, covariances)):
+                        rows = self._in_bases(rank, int(total), fold)
+                        return self._build(rows, rank, ridge, n, first_agent, fold)
             constraint = Product(*[GeneralizedStiefel(c, rank) for c in covariances])
         self.error_name = "" if self._pooled is None else "correlation_gap"
         super().__init__(n, slice(first_agent, first_agent + len(rows)), constraint)
+
+    def _in_bases(self, rank: int, count: int, fold: Fold) -> list[tuple[Array, Array]]:
+        """The views of each agent in bases of the column spaces; sets ``bases``."""
+        views = zip(zip(*self._rows, strict=True), self._names.items(), strict=True)
+        self.bases = [column_basis(view, count, fold, *name) for view, name in views]
+        most = min(basis.shape[1] for basis in self.bases)
+        if rank > most:
+            raise ValueError(f"the smaller view has rank {most}, so there are no {rank} canonical correlations: ask for {most}")
+        first, second = self.bases
+        return [(a @ first, b @ second) for a, b in self._rows]
 
     @classmethod
     def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
@@ -228,14 +249,17 @@ class CCA(AgentProblem[Any], Loadable):
         return out
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
-        """X and Y, as views."""
+        """X and Y, the directions of the columns."""
         first, second = self.constraint.split(x)
+        if self.bases:
+            first, second = self.bases[0] @ first, self.bases[1] @ second
         return {"x": first, "y": second}
 
     def pooled(self) -> CCA:
         """The mean of the agents' objectives as the objective of a single agent that has all samples; all agents must be here."""
         self._check_whole()
         pooled = object.__new__(CCA)
+        pooled.bases, pooled._names = self.bases, self._names
         first, second = (np.concatenate(views) for views in zip(*self._rows, strict=True))
         pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, here)
         return pooled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Literal
@@ -104,9 +104,10 @@ class CCASettings(Divided):
 
         def build(agents: slice, collective: Collective) -> CCA:
             views = self._views(source, agents, collective)
-            first, second = [self._prepared(name, view, collective) for name, view in views.items()]
+            (a, one), (b, two) = [self._prepared(name, view, collective) for name, view in views.items()]
+            names = {"the first view": one, "the second view": two}
             return CCA(
-                first, second, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
+                a, b, self.rank, ridge=self.ridge, names=names, n_agents=n_agents, first_agent=agents.start, collective=collective
             )
 
         return source.deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0))
@@ -116,7 +117,7 @@ class CCASettings(Divided):
         source = self._source(1, seed)
 
         def build() -> SplitCCA:
-            whole = [self._prepared(name, view, HERE)[0] for name, view in self._views(source, slice(0, 1), HERE).items()]
+            whole = [self._prepared(name, view, HERE)[0][0] for name, view in self._views(source, slice(0, 1), HERE).items()]
             first, second = [self.ridge * float((view * view).mean()) for view in whole]
             left, right = [by_features(view, n_agents) for view in whole]
             return SplitCCA(left, right, self.rank, (first, second)).with_units(source.units)
@@ -141,8 +142,8 @@ class CCASettings(Divided):
                 views = _halves(views[0], self.width)
         return dict(zip(("first", "second"), views, strict=True))
 
-    def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:
-        """A view centred, scaled and without constant columns."""
+    def _prepared(self, name: str, view: list[Array], collective: Collective) -> tuple[list[Array], list[object]]:
+        """A view centred, scaled and without constant columns, and the names or numbers of its columns."""
         around = centered(view, collective)
         variances = mean_squares(around, collective)
         mean = float(sums(variances[None])[0]) / len(variances)
@@ -151,7 +152,11 @@ class CCASettings(Divided):
             raise ValueError(f"the {name} view is constant: all its {len(kept)} columns are the same in all samples")
         whole, none = np.full(len(kept), mean), np.ones(len(kept))
         scales = {"view": whole, "none": none, False: none}.get(self.scale, variances)
-        return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)]
+        labels: Sequence[object] = range(len(kept))
+        if self.columns_y:
+            labels = {"first": self.columns, "second": self.columns_y}[name]
+        used = [label for label, keep in zip(labels, kept.tolist(), strict=True) if keep]
+        return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)], used
 
     def _drawing(self, seed: int) -> Callable[[int], list[Array]]:
         """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,16 @@ import numpy as np
 from ...protocols import Array
 from ...sets.operators import LinearOperator
 from ...sets.retractions import diagonals_of
-from ..common.pooled import root_inverse
+from ..common.pooled import Fold, root_inverse, triangle
 
 _SHORT = 200
 """The number of samples up to which agents that keep them compute Lipschitz constants from triangular factors."""
+
+
+RANK, DEPENDENT = 1e-11, 1e-7
+"""The shares of a column's length beside other columns that are nothing and too little."""
+_SUSPECT = 1e-11
+"""The ratio of the least eigenvalue to the largest from which rounding may hide dependent columns in a correlation matrix."""
 
 
 class Canonical(NamedTuple):
@@ -37,6 +43,38 @@ def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
     left, right = root_inverse(c11, None), root_inverse(c22, None)
     u, values, vt = np.linalg.svd(left.T @ c12 @ right, full_matrices=False)
     return Canonical(values, np.ascontiguousarray(left @ u), np.ascontiguousarray(right @ vt.T))
+
+
+def suspect(covariance: Array) -> bool:
+    """True if columns may depend on each other, or nearly so."""
+    variances = np.diagonal(covariance)
+    lengths = np.sqrt(np.where(variances > 0.0, variances, 1.0))
+    values = np.linalg.eigvalsh(covariance / lengths / lengths[:, None])
+    return bool(values[0] <= _SUSPECT * values[-1])
+
+
+def column_basis(view: Sequence[Array], count: int, fold: Fold, name: str, labels: Sequence[object]) -> Array:
+    """``(d, r)``: the T for which the r columns of ``view @ T`` span those of a view, with second moments I over all samples.
+
+    Columns that depend on others exactly leave r < d. A ValueError names, by their labels, columns that nearly do.
+    """
+    R = triangle(view, fold)
+    lengths = np.sqrt((R * R).sum(-2))
+    lengths = np.where(lengths > 0.0, lengths, 1.0)
+    _, values, turns = np.linalg.svd(R / lengths)
+    r = int((values > RANK * values[0]).sum(-1))
+    if r == 0:
+        raise ValueError(f"all columns of {name} are 0: give samples that differ")
+    if len(R) > r >= count - 1:
+        raise ValueError(f"{count} samples of {name} with {len(R)} columns determine no correlations: give more, or ridge=1e-2")
+    if values[r - 1] <= DEPENDENT * values[0]:
+        turn = np.abs(turns[r - 1])
+        named = [str(label) for label, part in zip(labels, turn, strict=True) if part > 0.3 * turn.max(-1)]
+        shown = ", ".join(named[:5]) + ", ..." * (len(named) > 5)
+        raise ValueError(
+            f"{len(named)} columns of {name} nearly depend on each other ({shown}): give ridge=1e-2, or drop one of them"
+        )
+    return np.ascontiguousarray(turns[:r].T / lengths[:, None] / values[:r] * np.sqrt(count))
 
 
 class Samples(NamedTuple):

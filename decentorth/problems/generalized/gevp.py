@@ -24,7 +24,7 @@ from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
 from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
 from ...settings import Condition, Count, Settings
-from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected, stream
+from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, selected, stream
 from ..common.division import idle_data
 from ..common.pooled import HERE, total
 from ..stiefel.pca import subspace_distance
@@ -157,7 +157,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return subspace_distance(root @ xhat, basis)
 
 
-class PooledGEVP(GEVP):
+class PooledGEVP(GEVP, Loadable):
     """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B = (1/n) sum_i B_i and agent i knows only its own A_i and B_i.
 
     Parameters
@@ -168,7 +168,14 @@ class PooledGEVP(GEVP):
         The number p of eigenvectors.
     collective
         Pools the agents' B_i over all processes, each of which must then make the problem. Without it all agents are here.
+        `from_sites` and `from_loader` give it.
     """
+
+    _arrays = 2
+
+    @classmethod
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+        return {"collective": collective}
 
     def __init__(
         self,

@@ -1,0 +1,99 @@
+"""Canonical correlation analysis of several views, of data in one place or held by agents that exchange only points and products.
+
+With C the covariance of all columns, centred and divided by their standard deviations, and D its blocks of the views alone, a
+method of the package finds the leading eigenvectors of C v = w D v (`problems.MAXVAR`): Kettenring's MAXVAR, of which the canonical
+correlations of two views are the case w = 1 + correlation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_scalar
+
+from .. import problems
+from ..numerics.threads import one_thread
+from ..problems.common import pooled
+from ..problems.generalized.maxvar import view_ends
+from ..protocols import Array, Collective
+from .base import ComponentEstimator, check_components, pencil_images, signs
+
+
+@dataclass(eq=False, repr=False)
+class MultiviewCCA(ComponentEstimator):
+    """Canonical correlation analysis of several views of the same samples: the variables on which all views agree best.
+
+    The columns of X are those of all views side by side, as ``np.hstack((first, second, third))`` makes them.
+
+    Parameters
+    ----------
+    n_components
+        The number of common variables; by default as many as the smallest view has columns.
+    views
+        The number of columns of each view, in the order of the columns; by default each column is a view, and the answer is the
+        principal components of the correlation matrix.
+    ridge
+        Added to the covariance of each view, as a share of its mean eigenvalue; needed where columns of a view depend on others.
+    algorithm, step_size, tol, max_iter, random_state
+        As in all of `decentorth.estimators`. The default is RGD for data in one place, GeneralizedDRFGT for agents.
+
+    Attributes
+    ----------
+    components_
+        ``(n_components, d)``: the coefficients of all columns; ``np.split(components_.T, np.cumsum(views)[:-1])`` has those of
+        each view. The variances of the views' shares in a component add up to 1 (with the ridge). The largest entry is positive.
+    eigenvalues_
+        ``(n_components,)``: the variance of the sum of the views' shares, largest first: the number of views where all views have
+        the variable, 1 where they have nothing in common.
+    mean_, scale_
+        ``(d,)``: the means of the columns, and their standard deviations.
+    """
+
+    _together = "generalized_drfgt"
+
+    n_components: int | None = None
+    _: KW_ONLY
+    views: Sequence[int] | None = None
+    ridge: float = 0.0
+
+    def _fit(self, agents: list[Array], W: Any) -> Self:
+        check_scalar(self.ridge, "ridge", Real, min_val=0.0)
+        n, d = len(agents), self.n_features_in_
+        views = [1] * d if self.views is None else [*self.views]
+        view_ends(views, d)
+        names = [*map(str, vars(self).get("feature_names_in_", ()))]
+        rank = min(views)
+        if self.n_components is not None:
+            rank = check_components(self.n_components, d, "the number of columns")
+
+        def build(own: slice, collective: Collective) -> problems.MAXVAR:
+            units = pooled.units(agents[own], collective, names=names)
+            self.mean_, self.scale_ = units.mean, units.scale
+            given = [units.standard(x) for x in agents[own]]
+            return problems.MAXVAR(given, views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
+
+        point, result = self._solve(n, build, W)
+        with one_thread():
+            whole, blocks = pencil_images(point, result)
+            root = pooled.root_inverse(point.T @ blocks, rank)
+            values, turn = np.linalg.eigh(root.T @ point.T @ whole @ root)
+            turn = root @ turn[:, ::-1]
+            self.eigenvalues_ = values[::-1].copy()
+            across = (point @ turn).T
+            flip = signs(across / self.scale_)[:, None]
+            self._across = flip * (whole @ turn).T * self.scale_ / self.eigenvalues_[:, None]
+            self._set_components(across / self.scale_)
+        return self
+
+    @property
+    def _lengths(self) -> Array:
+        lengths: Array = np.sqrt(self.eigenvalues_)
+        return lengths
+
+    @property
+    def _axes(self) -> Array:
+        return self._across

@@ -1,0 +1,129 @@
+"""Canonical correlations of several views over agents (MAXVAR), as a generalized eigenvalue problem.
+
+Kettenring, "Canonical analysis of several sets of variables", Biometrika 1971. With C the covariance of all views side by side, N
+samples, and D its blocks of the views alone, the answer is the leading eigenvectors of
+
+    C v = w D v,    C = (1/N) X^T X,    D = blockdiag(C_1 + r_1 I, C_2 + r_2 I, ...),    r_k = ridge tr(C_k) / d_k
+
+Without a ridge w is at most the number of views, K, which it reaches where all views have a variable in common. Two views have
+w = 1 + their canonical correlation. Both matrices are means over the agents of (n/N) X_i^T X_i and its blocks: a `PooledGEVP`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...numerics.ordered_sums import sums
+from ...numerics.threads import one_thread
+from ...protocols import Array, Collective
+from ...settings import Count, NotNegative
+from ..base import Deferred, Outline
+from ..common.checks import samples
+from ..common.division import Centering, Divided, Division, SampleFile
+from ..common.pooled import HERE, centered, mean_squares
+from ..common.pooled import rows as number_of_rows
+from .gevp import PooledGEVP
+
+
+class MAXVAR(PooledGEVP):
+    """f_i(x) = -1/2 tr(x^T C_i x) over {x : x^T D x = I}, C the covariance of several views and D its blocks on the diagonal.
+
+    Parameters
+    ----------
+    X
+        List or stack of samples ``(N_i, d)``, one matrix per agent, whose columns are all views side by side. Nothing is centred.
+    views
+        The number of columns of each view, in their order; the sum is d.
+    rank
+        The number of directions.
+    ridge
+        Added to the blocks, as a share of the mean eigenvalue of each.
+    collective
+        Pools the agents' samples over all processes, each of which must then make the problem. Without it all agents are here.
+
+    Raises
+    ------
+    ValueError
+        When the columns do not fit, an entry is not finite, or a block with its ridge is singular.
+    """
+
+    _arrays = 1
+
+    def __init__(
+        self,
+        X: Sequence[Array] | Array,
+        views: Sequence[int],
+        rank: int,
+        *,
+        ridge: float = 0.0,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+        collective: Collective | None = None,
+    ) -> None:
+        pool = collective or HERE
+        with pool.together():
+            rows, d = samples("X", X, first_agent)
+            ends = view_ends(views, d)
+        self._ends = ends[:-1]
+        weight = (n_agents or len(rows)) / number_of_rows(rows, pool)
+        with one_thread():  # the bits of products depend on the number of BLAS threads
+            variances = np.split(mean_squares(rows, pool), self._ends)
+            ridges = np.concatenate([np.full(len(own), ridge * sums(own[None])[0] / len(own)) for own in variances])
+            view = np.searchsorted(ends, np.arange(d), side="right")
+            whole = [weight * (a.T @ a) for a in rows]
+            blocks = [np.where(view == view[:, None], one, 0.0) + np.diag(ridges) for one in whole]
+        super().__init__(whole, blocks, rank, n_agents=n_agents, first_agent=first_agent, collective=collective)
+
+    def unpack(self, x: Array) -> Mapping[str, Array]:
+        """The directions of each view, as views of the array."""
+        return {f"view{k}": part for k, part in enumerate(np.split(x, self._ends, axis=-2))}
+
+
+def view_ends(views: Sequence[int], d: int) -> list[int]:
+    """The number of columns up to the end of each view; a ValueError if ``views`` is not one of d columns."""
+    if not views or min(views) < 1 or sum(views) != d:
+        given = ", ".join(map(str, views)) or "none"
+        raise ValueError(f"views must be the number of columns of each view, {d} in all, got {given}")
+    return [int(end) for end in np.cumsum(views)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MAXVARSettings(Divided):
+    """Canonical correlations of several views of the same samples: the directions in which all views agree best.
+
+    Parameters
+    ----------
+    views
+        The number of columns of each view, in the order of the columns: 3,5,2. The digits' are four bands of two rows of pixels.
+    rank
+        How many directions.
+    ridge
+        Added to the covariance of each view, as a share of its mean eigenvalue.
+    """
+
+    data: SampleFile = "digits"
+    views: tuple[Count, ...] = (16, 16, 16, 16)
+    rank: Count = 3
+    ridge: NotNegative = 1e-2
+    center: Centering = True
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples."""
+        source = Division([self.data], self, n_agents, seed)
+
+        def build(agents: slice, collective: Collective) -> MAXVAR:
+            (rows,) = source.read(agents, collective)
+            if self.center:
+                rows = centered(rows, collective)
+            return MAXVAR(
+                rows, self.views, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
+            )
+
+        def outline() -> Outline:
+            d = source.width
+            return Outline(source.counts, d, 1.0 + self.center, lambda own: 2 * d * d * len(own))
+
+        return source.deferred(n_agents, build, outline)

@@ -1,0 +1,62 @@
+"""Canonical correlations of several views: against SciPy's, in one place and held by agents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from decentorth.estimators import CCA, PCA, MultiviewCCA
+from decentorth.protocols import Array
+from tests.support.marks import first_is_quick
+
+VIEWS = (3, 4, 2)
+
+
+def columns() -> Array:
+    """Three views with two common factors, in units from 0.01 to 100, not centred."""
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal((600, 2))
+    views = [
+        common @ rng.standard_normal((2, d)) + s * rng.standard_normal((600, d))
+        for d, s in zip(VIEWS, (0.5, 0.8, 0.6), strict=True)
+    ]
+    return np.hstack(views) * np.geomspace(1e-2, 1e2, 9) + 5.0
+
+
+@pytest.mark.parametrize("algorithm", first_is_quick(["alone", "generalized_drfgt", "cdadt"]))
+def test_the_directions_are_those_of_the_pooled_pencil(algorithm: str) -> None:
+    X = columns()
+    C = np.cov(X.T, bias=True)
+    values, vectors = scipy.linalg.eigh(C, scipy.linalg.block_diag(C[:3, :3], C[3:7, 3:7], C[7:, 7:]))
+    if algorithm == "alone":
+        found = MultiviewCCA(2, views=VIEWS, tol=1e-10).fit(X)
+    else:
+        sites = {"north": X[:100], "south": X[100:350], "west": X[350:]}
+        found = MultiviewCCA(2, views=VIEWS, algorithm=algorithm, tol=1e-10).fit_agents(sites, "ring")
+    expected = vectors[:, :-3:-1].T * X.std(0)
+    ours = found.components_ * X.std(0)
+    np.testing.assert_allclose(ours * np.sign((ours * expected).sum(1))[:, None], expected, atol=1e-8)
+    np.testing.assert_allclose(found.eigenvalues_, values[:-3:-1], rtol=1e-10)
+    scores = found.transform(X)
+    np.testing.assert_allclose(np.cov(scores.T, bias=True), np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(found.transform(found.inverse_transform(scores)), scores, atol=1e-10)
+    regression = np.linalg.lstsq(np.column_stack((scores, np.ones(600))), X, rcond=None)[0]
+    np.testing.assert_allclose(found.inverse_transform(np.eye(2)), regression[:2] + regression[2], rtol=1e-7)
+
+
+def test_two_views_are_canonical_correlation_analysis_and_single_columns_are_correlations() -> None:
+    X = columns()
+    two = MultiviewCCA(views=(3, 4), tol=1e-10).fit(X[:, :7])
+    np.testing.assert_allclose(two.eigenvalues_, 1.0 + CCA(3).fit(X[:, :3], X[:, 3:7]).correlations_, atol=1e-12)
+    each = MultiviewCCA(3, tol=1e-10).fit(X)
+    principal = PCA(3).fit((X - X.mean(0)) / X.std(0))
+    np.testing.assert_allclose(each.eigenvalues_, principal.explained_variance_ * 599 / 600, rtol=1e-10)
+
+
+def test_bad_input_is_refused_with_where_and_what() -> None:
+    X = columns()
+    with pytest.raises(ValueError, match="views must be the number of columns of each view, 9 in all, got 3, 4"):
+        MultiviewCCA(views=(3, 4)).fit(X)
+    with pytest.raises(ValueError, match=r"B must be positive definite; .* add a ridge"):
+        MultiviewCCA(views=(3, 1)).fit(X[:, [0, 1, 0, 2]])
