@@ -212,7 +212,7 @@ def _refuse(wrong: Any, what: str, names: Sequence[str]) -> None:
     first = columns[0]
     name, cure = f"column {first} (counted from 0)", "leave it out"
     if names:
-        name, cure = f"column {names[first]!r}", f"leave it out (exclude {','.join(names[k] for k in columns[:20])})"
+        name, cure = f"column {names[first]!r}", f"leave it out, exclude={tuple(names[k] for k in columns[:20])!r}"
     more = f", and so {'is one' if len(columns) == 2 else f'are {len(columns) - 1}'} more" if len(columns) > 1 else ""
     raise ValueError(f"{name} {what}{more}: {cure}")
 
