@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from numpy.lib import format as npy
 
 import decentorth as do
@@ -20,6 +21,7 @@ from tests.support.mpi import run_ranks
 
 NAMES = ("age", "pulse", "weight", "glucose")
 ORDERS = {"north": (0, 1, 2, 3), "south": (3, 1, 0, 2), "west": (0, 2, 1, 3)}
+GROUPS = ("Ann", "Bo", "Cy")
 FILES = "north.csv,south.csv,west.csv"
 CHOSEN = ("--exclude", "id,name", "--drop-missing")
 Sites = dict[str, Any]
@@ -35,7 +37,7 @@ def rows(site: str) -> Any:
 def text(site: str) -> str:
     """The table of a site, with an identifier, a name, its columns in an order of its own, and in the west a missing cell."""
     header, order = ["id", "name"], list(ORDERS[site])
-    lines = [[f"{site}-{i}", "Ann", *map(repr, row[order].tolist())] for i, row in enumerate(rows(site))]
+    lines = [[f"{site}-{i}", GROUPS[i % 3], *map(repr, row[order].tolist())] for i, row in enumerate(rows(site))]
     if site == "west":
         lines.insert(7, ["west-x", "Ann", "1.5", "", "2.5", "0.5"])
     return "\n".join(map(",".join, [header + [NAMES[j] for j in order], *lines])) + "\n"
@@ -71,6 +73,19 @@ def test_components_are_those_of_all_rows(folder: Path, data: str) -> None:
     assert do.load(folder / "out").sites == tuple(ORDERS)
 
 
+def test_discriminant_directions_are_those_of_all_rows(folder: Path) -> None:
+    """A column of text has the classes."""
+    words = ("--exclude", "id", "--label-column", "name", "--drop-missing", "--ridge", "0", "--algorithm", "cdadt")
+    assert run("--data", FILES, *words, "--gradient-tolerance", "1e-10", "--out", "out", problem="lda") == 0
+    X = np.concatenate([rows(site) for site in ORDERS])
+    classes = np.concatenate([np.arange(len(rows(site))) % 3 for site in ORDERS])
+    X = X - X.mean(axis=0)
+    means = np.stack([X[classes == number].mean(axis=0) for number in classes])
+    answer = scipy.linalg.eigh(means.T @ means, (X - means).T @ (X - means))[1][:, -2:]
+    for x in np.load(folder / "out" / "final.npz")["x"]:
+        assert scipy.linalg.subspace_angles(x, answer).max() < 1e-8
+
+
 def test_correlations_are_those_of_all_rows(folder: Path) -> None:
     views = ("--columns", "age,pulse", "--columns-y", "weight,glucose", "--drop-missing", "--ridge", "0")
     words = ("--algorithm", "cdadt", "--rank", "1", "--gradient-tolerance", "1e-9", "--out", "out")
@@ -82,16 +97,26 @@ def test_correlations_are_those_of_all_rows(folder: Path) -> None:
     assert summary(folder / "out")["metrics"]["objective"] == pytest.approx(expected, abs=1e-8)
 
 
+OWN = {
+    "pca": "--exclude id,name --drop-missing",
+    "ica": "--exclude id,name --drop-missing",
+    "cca": "--columns age,pulse --columns-y weight,glucose --drop-missing --ridge 0 --algorithm cdadt --rank 1",
+    "lda": "--exclude id --label-column name --drop-missing --ridge 0 --algorithm cdadt",
+}
+"""The flags of each problem of sites."""
+
+
 @pytest.mark.slow
 @pytest.mark.ranks
-@pytest.mark.parametrize("problem", ["pca", "ica"])
+@pytest.mark.parametrize("problem", OWN)
 def test_a_rank_opens_only_its_own_file(folder: Path, problem: str) -> None:
-    assert run("--data", FILES, *CHOSEN, "--out", "alone", problem=problem) == 0
+    chosen = OWN[problem].split()
+    assert run("--data", FILES, *chosen, "--out", "alone", problem=problem) == 0
     for rank, site in enumerate(ORDERS):
         (folder / str(rank)).mkdir()
         (folder / f"{site}.csv").rename(folder / str(rank) / f"{site}.csv")
     rank_of = ["--rank", "2"] if problem == "pca" else []
-    words = ["--problem", problem, *rank_of, "--iterations", "2000", *CHOSEN, "--out", str(folder / "out"), "--data"]
+    words = ["--problem", problem, *rank_of, "--iterations", "2000", *chosen, "--out", str(folder / "out"), "--data"]
     job = run_ranks(3, ["-m", "tests.mpi.own_files", str(folder), *words, FILES])
     assert job.returncode == 0, job.report()
     assert summary(folder / "out")["iterates_sha256"] == summary(folder / "alone")["iterates_sha256"]
