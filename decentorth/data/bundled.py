@@ -90,7 +90,8 @@ def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  #
     """
     if spec in BUNDLED:
         if columns.by_name:
-            raise ValueError(f"the bundled {spec} has no columns by name: leave out {columns.given()}, which is for tables")
+            given = columns.given()
+            raise ValueError(f"the bundled {spec} is no table: leave out {given}, which is for tables")
         return Bundled(spec)
     path = Path(spec)
     looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower() or ".mat:" in spec.lower()

@@ -64,7 +64,8 @@ def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
     """``(m_i, d)``: the samples of a site in the columns of a frame; a ValueError or TypeError names site, row label and column."""
     names = {str(name): name for name in frame.columns}
     try:
-        values = _numbers(frame, [names[name] for name in columns.samples], "leave it out, exclude=({!r},)")
+        chosen = [names[name] for name in columns.samples]
+        values = _numbers(frame, chosen, "leave it out, exclude=({!r},)")
     except TypeError as error:
         raise TypeError(f"{site}: {error}") from None
     labels = list(frame.index) if hasattr(frame, "index") else list(range(len(values)))
@@ -88,7 +89,8 @@ def _numbers(frame: Any, names: Sequence[Any], cure: str = "choose the columns o
     for place, name in enumerate(names):
         column = frame[name].to_numpy()
         if column.dtype.kind not in "fiubO":
-            raise TypeError(f"column {name!r} must hold real numbers, got dtype {column.dtype}: {cure.format(name)}")
+            wrong = f"column {name!r} must hold real numbers, got dtype {column.dtype}"
+            raise TypeError(f"{wrong}: {cure.format(name)}")
         try:
             values[:, place] = np.where(_missing(column), np.nan, column) if column.dtype.kind == "O" else column
         except (TypeError, ValueError):

@@ -121,12 +121,13 @@ class SiteTable(NamedTuple):
             def opened(columns: Columns) -> MatrixFile:
                 return MatrixFile(file, columns)
 
-            site = f"site {name} ({file})"
-            return cls(site, known, width, lambda columns: opened(columns).matrix(), lambda columns: opened(columns).extent())
+            site, read = f"site {name} ({file})", lambda columns: opened(columns).matrix()
+            return cls(site, known, width, read, lambda columns: opened(columns).extent())
         if hasattr(samples, "columns"):
             names = tuple(map(str, samples.columns))
             frame = Extent(len(samples), len(names))
-            return cls(f"site {name}", names, 0, lambda columns: frame_rows(f"site {name}", samples, columns), lambda _: frame)
+            site = f"site {name}"
+            return cls(site, names, 0, lambda columns: frame_rows(site, samples, columns), lambda _: frame)
         width = 0
         if np.ndim(samples) == 2:  # others are refused by the problem
             width = np.shape(samples)[1]
@@ -238,7 +239,8 @@ class Sites:
         with collective.together():
             extents = [[one.extent(columns) for one in tables] for tables, columns in self._views]
         rows = json.dumps([extent.rows for extent in extents[0]])
-        self.counts = [count for part in collective.everyone(rows.encode()) for count in json.loads(part)]
+        every = collective.everyone(rows.encode())
+        self.counts = [count for part in every for count in json.loads(part)]
         self.width = sum(view[0].columns for view in extents)
         self.beside = max(extent.beside for view in extents for extent in view)
         self._agents = agents
@@ -265,7 +267,8 @@ def _matched(
     leading = tables[0]._replace(site=site, known=None if names is None else tuple(names), width=width)
     with collective.together():
         if names is None and columns.by_name:
-            raise ValueError(f"{site} has no names of columns: leave out {columns.given()}, which is for tables")
+            leave = columns.given()
+            raise ValueError(f"{site} has no names of columns: leave out {leave}, which is for tables")
         _check_exclude(columns.exclude, {name for _, found in every for name in found}, leading)
         for one in tables:
             one.check(leading, columns)

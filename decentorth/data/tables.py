@@ -59,7 +59,8 @@ class Columns(NamedTuple):
 
     def given(self) -> str:
         """The choices as keywords."""
-        return ", ".join(f"{name}={value!r}" for name, value in self._replace(keep_missing=False)._asdict().items() if value)
+        settings = self._replace(keep_missing=False)._asdict()
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
 
 
 class Table(Reader):
@@ -117,7 +118,8 @@ class Table(Reader):
                 return float(cell)
         raise ValueError(
             f"{self.path}: {self.place_of(row, name)}: {shown(str(cell).strip())} is not a number; "
-            f"leave the column out, exclude={(*self.columns.exclude, name)!r}, or take it as that of the labels, label={name!r}"
+            f"leave the column out, exclude={(*self.columns.exclude, name)!r}, "
+            f"or take it as that of the labels, label={name!r}"
         )
 
     def words(self, name: str, wanted: Index | None = None, repair: str = LEAVE_OUT) -> Labels:
@@ -187,7 +189,8 @@ class Table(Reader):
         if self.columns.label is not None:
             return self.words(self.columns.label, self._kept, DROP)
         if len(self.names) > 1:
-            raise ValueError(f"{self.path} has {len(self.names)} columns: name that of the labels, as label={self.names[-1]!r}")
+            cure = f"name that of the labels, as label={self.names[-1]!r}"
+            raise ValueError(f"{self.path} has {len(self.names)} columns: {cure}")
         return self.words(self.names[0])
 
 

@@ -424,7 +424,10 @@ class Loadable:
             made.units = units
             return made
 
-        return Deferred(len(given), build, lambda: Outline(held.counts, held.width, beside=held.beside), held.open, sites=names)
+        def outline() -> Outline:
+            return Outline(held.counts, held.width, beside=held.beside)
+
+        return Deferred(len(given), build, outline, held.open, sites=names)
 
     @classmethod
     def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 29_370,
+    "code lines": 29_561,
     "code lines above 100 characters, in 1,000": 56.0,
     "conditional expressions in 1,000 code lines": 17.9,
     "Any in 1,000 lines": 25.2,
@@ -32,7 +32,7 @@ BUDGETS = {
     "class names used twice": 12,
     "rooms": 27,
     "arrows between rooms": 133,
-    "lines of tests": 41_292,
+    "lines of tests": 41_526,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""

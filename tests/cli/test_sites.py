@@ -150,7 +150,10 @@ WRONG = [
     (("--data", "short.csv,north.csv"), "site north (north.csv) has a column 'weight', and site short (short.csv) has none"),
     (("--data", "north.csv,empty.csv"), "empty.csv is empty: it has no row"),
     (("--data", "north.csv,bare.npy"), "site bare (bare.npy) has no names of columns, and site north (north.csv) has"),
-    (("--drop-missing", ""), "the first is nan at line 9, column 'weight'. Fill in the values, or leave out the rows"),
+    (
+        ("--drop-missing", ""),
+        "the first is nan at line 9, column 'weight'. Take the means of the columns, --missing mean, or leave out the rows",
+    ),
     (("--drop-missing", ""), "rows with missing cells, --drop-missing\n"),
     (("--data", "bare.npy,huge.npy", *PLAIN), "there is not enough memory for this: the data and the agents' points would take"),
     (("--data", "north.csv,huge.csv"), "there is not enough memory for this: the data and the agents' points would take"),
