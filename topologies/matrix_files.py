@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -49,7 +49,7 @@ _PARTS = "save its real and imaginary parts as separate columns"
 _PLAIN = {
     "allow_pickle": "it holds Python objects, and nothing is unpickled here: save it as numbers",
     "Python objects in dtype": "it holds Python objects, and nothing is unpickled here: save it as numbers",
-    "mmap length": "it is truncated: its header promises more numbers than it holds",
+    "Cannot allocate memory": "the address space is too small to map it: raise its limit (ulimit -v)",
     "not a zip file": "it is not a .npz archive, or not a whole one: save it with numpy.savez",
 }
 """Plain words for some messages of libraries, by a part of each."""
@@ -143,14 +143,33 @@ def checked(found: Any, what: str) -> Stored:
 
 def npy_array(path: Path) -> NDArray[Any]:
     """The array of at least one number in the .npy file at ``path``, mapped into memory: only what is used is read."""
+    npy_shape(path)
     with reading(path):
-        array = npy.open_memmap(path, "r")
-        held = path.stat().st_size - array.offset
-        if array.nbytes != held or not array.dtype.itemsize:
-            raise ValueError(f"its header promises {array.nbytes} bytes of data (shape {array.shape}), there are {held}")
-    if not array.size:
-        raise ValueError(f"{path} is empty: shape {array.shape}")
-    return np.asarray(array)
+        return np.asarray(npy.open_memmap(path, "r"))
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape, the type and the bytes of an array in NumPy's format, from its header at the beginning of an open file."""
+    read = npy.read_array_header_2_0
+    if npy.read_magic(file) == (1, 0):
+        read = npy.read_array_header_1_0
+    shape, _, dtype = read(file)
+    return shape, dtype, math.prod(shape) * dtype.itemsize
+
+
+def npy_shape(path: Path) -> tuple[int, ...]:
+    """The shape in the header of the .npy file at ``path``, which holds at least one number and as many as the header says."""
+    with reading(path), path.open("rb") as file:
+        shape, dtype, promised = _header(file)
+        if dtype.hasobject:
+            raise ValueError("Python objects in dtype")
+        held = path.stat().st_size - file.tell()
+        if promised != held or not dtype.itemsize:
+            wrong = "it is truncated: " * (promised > held)
+            raise ValueError(f"{wrong}its header promises {promised} bytes of data (shape {shape}), there are {held}")
+    if not promised:
+        raise ValueError(f"{path} is empty: shape {shape}")
+    return shape
 
 
 def npz_keys(path: Path) -> list[str]:
@@ -273,13 +292,17 @@ def market_matrix(path: Path) -> Stored:
             source = _unpacked(path)
             header = _market_header(source.getvalue()[:_MARKET_HEADER], len(source.getvalue()))
         else:
-            with path.open("rb") as file:
-                header = _market_header(file.read(_MARKET_HEADER), path.stat().st_size)
+            header = _market_start(path)
         table = _market_numbers(source, header)
         if header.entries is None:
             return _dense(header, table[:, 0])
         matrix = _coordinates(header, table)
     return checked(matrix, str(path))
+
+
+def _market_start(path: Path) -> Market:
+    with path.open("rb") as file:
+        return _market_header(file.read(_MARKET_HEADER), path.stat().st_size)
 
 
 def _market_numbers(source: Any, header: Market) -> NDArray[np.float64]:
@@ -324,6 +347,28 @@ def _dense(header: Market, values: NDArray[np.float64]) -> NDArray[np.float64]:
     upper = np.zeros((m, m))
     upper[np.triu_indices(m, skew)] = values
     return upper.T - upper if skew else upper + np.triu(upper, 1).T
+
+
+def matrix_header(path: Path, key: str | None = None) -> tuple[tuple[int, ...], float] | None:
+    """The shape of a matrix from the header of its file, and the bytes that a process takes beside the rows it reads.
+
+    None for other files than .npy, .npz (of one array, or with its ``key``) and .mtx.
+    """
+    name = path.name.lower()
+    if name.endswith(".npy"):
+        return npy_shape(path), 0.0
+    if name.endswith(".mtx"):
+        with reading(path, " as a Matrix Market file"):
+            market = _market_start(path)
+        return market.shape, 8.0 * math.prod(market.stored)
+    keys = npz_keys(path) if name.endswith(".npz") else []
+    if key is None and len(keys) == 1:
+        key = keys[0]
+    if key is None or key not in keys:
+        return None
+    with reading(path), zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as file:
+        shape, _, size = _header(file)
+    return shape, float(size)
 
 
 def read_matrix(path: str | os.PathLike[str]) -> Stored:

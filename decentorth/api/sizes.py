@@ -26,9 +26,15 @@ def check_data(problem: object, communicator: Communicator) -> None:
     if not isinstance(deferred, Deferred) or deferred.outline is None or deferred.n_agents < communicator.size:
         return
     collective = AgentCollective(communicator, even_bounds(deferred.n_agents, communicator.size))
+    own = collective.own
+    points = POINT_ARRAYS * (own.stop - own.start)
+    if deferred is not problem:
+        points = POINT_ARRAYS
+    if deferred.open is not None:
+        deferred.open(own, collective)
     with collective.together():
-        needed = deferred.outline().needed(collective.own)
-    _check(collective, needed, "the data")
+        needed = deferred.outline().needed(own, points)
+    _check(collective, needed, "the data and the agents' points")
 
 
 def check_points(problem: Problem[object], collective: AgentCollective, n_local: int) -> None:

@@ -13,11 +13,21 @@ import numpy as np
 from decentorth.data.checks import LEAVE_OUT
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import Stored, checked
+from topologies.matrix_files import Stored, checked, matrix_header, require_matrix
 from topologies.memory import require
 
 DENSE_LIMIT = 4 * 2**30
 """The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29 values."""
+
+
+class Extent(NamedTuple):
+    """The size of a matrix, as it is known before the numbers are read."""
+
+    rows: int
+    """In a long text an estimate, from the size of the file and the lengths of its first lines."""
+    columns: int
+    beside: float = 0.0
+    """The bytes that a process takes, beside the rows that it wants, while it reads them."""
 
 
 class Reader(ABC):
@@ -33,6 +43,10 @@ class Reader(ABC):
     @abstractmethod
     def shape(self) -> tuple[int, int]:
         """``(m, d)`` of the matrix, both positive."""
+
+    def extent(self) -> Extent:
+        """The size from the header; a file without one is read where that takes little."""
+        return Extent(*self.shape)
 
     @abstractmethod
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
@@ -69,12 +83,21 @@ class Content(NamedTuple):
 
 
 class ArrayReader(Reader):
-    """An array that the function ``read`` finds in a file; ``name`` stands for it in messages."""
+    """An array that the function ``read`` finds in a file, of several by its ``key``; ``name`` stands for it in messages."""
 
-    def __init__(self, path: Path, read: Callable[[Path], Content], name: str) -> None:
+    def __init__(self, path: Path, read: Callable[[Path], Content], name: str, key: str | None = None) -> None:
         super().__init__(path)
-        self._read = read
-        self._name = name
+        self._read, self._name, self._key = read, name, key
+
+    def extent(self) -> Extent:
+        header = self._header()
+        if header is None:
+            return super().extent()
+        shape, beside = header
+        return Extent(*require_matrix(shape, self._name), beside)
+
+    def _header(self) -> tuple[tuple[int, ...], float] | None:
+        return matrix_header(self.path, self._key)
 
     @cached_property
     def _found(self) -> Content:

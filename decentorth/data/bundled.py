@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from decentorth.data.arrays import Extent
 from decentorth.data.checks import require_rows
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
@@ -62,6 +63,9 @@ class Bundled:
         m, d = self._content[0].shape
         return m, d
 
+    def extent(self) -> Extent:
+        return Extent(*self.shape)
+
     def rows(self, index: ArrayLike) -> Array:
         X, _ = self._content
         return X[require_rows(index, len(X), self.name)]
@@ -86,9 +90,8 @@ def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  #
     """
     if spec in BUNDLED:
         if columns.by_name:
-            raise ValueError(
-                f"the bundled {spec} has no columns by name: columns, exclude, label_column and drop_missing are for tables"
-            )
+            given = columns.given()
+            raise ValueError(f"the bundled {spec} is no table: leave out {given}, which is for tables")
         return Bundled(spec)
     path = Path(spec)
     looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower() or ".mat:" in spec.lower()

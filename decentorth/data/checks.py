@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from decentorth.protocols import Index
 
 LEAVE_OUT = "Remove such rows or fill in the values"
-DROP = "Take the means of the columns (missing mean), or leave out the rows with missing cells (drop_missing)"
+DROP = "Take the means of the columns, missing='mean', or leave out the rows with missing cells, drop_missing=True"
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:

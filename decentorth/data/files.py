@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decentorth.data import formats, tables
-from decentorth.data.arrays import ArrayReader, Content, Reader
+from decentorth.data.arrays import ArrayReader, Content, Extent, Reader
 from decentorth.data.checks import LEAVE_OUT, require_rows
 from decentorth.data.labels import Labels
-from decentorth.data.mat import read_mat
+from decentorth.data.mat import MatReader, read_mat
 from decentorth.data.tables import Columns, ParquetTable, Table, TextTable
 from decentorth.data.text import TextReader, has_delimiter
 from decentorth.protocols import Array, Index
@@ -85,7 +85,8 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
         raise ValueError(f"{path} is empty: it has 0 bytes")
     tabular = known in (".parquet", *_TEXT)
     if (columns.by_name or triplets) and not tabular:
-        raise ValueError(f"columns are named in .csv, .tsv, .txt and .parquet, and {path} has no names of columns")
+        given = columns.given() or "triplets"
+        raise ValueError(f"{path} is no .csv, .tsv, .txt or .parquet: leave out {given}")
     if triplets:
         return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
     if known == ".parquet" or columns.by_name or (tabular and columns.keep_missing and has_delimiter(path)):
@@ -93,7 +94,8 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
     if known in _TEXT:
         return TextReader(path)
     if known in _KEYED:
-        return ArrayReader(path, lambda path: _KEYED[known](path, key), spec)
+        kind = {".mat": MatReader}.get(known, ArrayReader)
+        return kind(path, lambda path: _KEYED[known](path, key), spec, key)
     return ArrayReader(path, _ARRAYS[known], spec)
 
 
@@ -147,6 +149,10 @@ class MatrixFile:
     def shape(self) -> tuple[int, int]:
         """``(m, d)``: the shape, from the header or, in delimited text, by counting lines."""
         return self._reader.shape
+
+    def extent(self) -> Extent:
+        """The shape from the header, estimated for a long text, and the memory that reading takes beside the rows."""
+        return self._reader.extent()
 
     def rows(self, index: ArrayLike) -> Array:
         """``(len(index), d)``: the rows ``index``, in that order and as often as named; float64, C-contiguous, fresh."""

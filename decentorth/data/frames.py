@@ -64,9 +64,10 @@ def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
     """``(m_i, d)``: the samples of a site in the columns of a frame; a ValueError or TypeError names site, row label and column."""
     names = {str(name): name for name in frame.columns}
     try:
-        values = _numbers(frame, [names[name] for name in columns.samples])
+        chosen = [names[name] for name in columns.samples]
+        values = _numbers(frame, chosen, "leave it out, exclude=({!r},)")
     except TypeError as error:
-        raise TypeError(f"{site}: {error}, or leave this one out (exclude)") from None
+        raise TypeError(f"{site}: {error}") from None
     labels = list(frame.index) if hasattr(frame, "index") else list(range(len(values)))
     missing = np.array(np.isnan(values).any(-1))
     if columns.label is not None:
@@ -82,17 +83,18 @@ def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
     return values
 
 
-def _numbers(frame: Any, names: Sequence[Any]) -> Array:
-    """``(m, len(names))``: columns as numbers, NaN where a value is missing; a TypeError names one of another kind."""
+def _numbers(frame: Any, names: Sequence[Any], cure: str = "choose the columns of numbers") -> Array:
+    """``(m, len(names))``: columns as numbers, NaN where a value is missing; a TypeError names one of another kind and its cure."""
     values = np.empty((len(frame), len(names)))
     for place, name in enumerate(names):
         column = frame[name].to_numpy()
         if column.dtype.kind not in "fiubO":
-            raise TypeError(f"column {name!r} must hold real numbers, got dtype {column.dtype}: choose the columns of numbers")
+            wrong = f"column {name!r} must hold real numbers, got dtype {column.dtype}"
+            raise TypeError(f"{wrong}: {cure.format(name)}")
         try:
             values[:, place] = np.where(_missing(column), np.nan, column) if column.dtype.kind == "O" else column
         except (TypeError, ValueError):
-            raise TypeError(f"column {name!r} must hold real numbers: choose the columns of numbers") from None
+            raise TypeError(f"column {name!r} must hold real numbers: {cure.format(name)}") from None
     return values
 
 

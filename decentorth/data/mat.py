@@ -8,6 +8,7 @@ format. Its crash, like any other fault, becomes one line.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -18,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from decentorth.data.arrays import Content
+from decentorth.data.arrays import ArrayReader, Content
 from decentorth.data.formats import chosen
 from topologies.matrix_files import EXPANSION, checked, load_sparse, reading
-from topologies.memory import require
+from topologies.memory import SMALL, require
 
 SECONDS = 600
 """The most time that a file may take."""
@@ -37,7 +38,7 @@ def read_mat(path: Path, key: str | None) -> Content:
     found: Any = None
     with TemporaryDirectory() as folder:
         with reading(path, " as a .mat file"):
-            names = _read(path, key or "", folder)
+            names = [name for name, _, _ in _read(path, key or "", folder)]
             for file in Path(folder).iterdir():
                 require(float(file.stat().st_size), "its matrix")
                 found = load_sparse(file) if file.suffix == ".npz" else np.load(file)
@@ -45,8 +46,22 @@ def read_mat(path: Path, key: str | None) -> Content:
     return Content(checked(found, f"{path}:{name}"))
 
 
-def _read(path: Path, key: str, folder: str) -> list[str]:
-    """The names of the matrices; the one named ``key``, or the only one, is in ``folder`` then."""
+class MatReader(ArrayReader):
+    """A dense or sparse matrix of a MATLAB file."""
+
+    def _header(self) -> tuple[tuple[int, ...], float] | None:
+        if self.path.stat().st_size <= SMALL:  # the child reads it as quickly
+            return None
+        with reading(self.path, " as a .mat file"):
+            every = {name: (shape, kind) for name, shape, kind in _read(self.path, "", "")}
+        shape, kind = every[chosen(self.path, self._key, list(every))]
+        if kind == "sparse":
+            return None
+        return tuple(shape), float(math.prod(shape) * np.dtype(kind.replace("logical", "bool")).itemsize)
+
+
+def _read(path: Path, key: str, folder: str) -> list[Any]:
+    """Name, shape and class of the matrices; the one named ``key``, or the only one, is in ``folder`` then, if that is named."""
     with path.open("rb") as file:
         if file.read(19) == b"MATLAB 7.3 MAT-file":
             raise ValueError(f"version 7.3 is not read: save it in MATLAB by save('{path.name}', 'A', '-v7')")
@@ -61,8 +76,8 @@ def _read(path: Path, key: str, folder: str) -> list[str]:
     if done.returncode:
         last = done.stderr.decode(errors="replace").splitlines()[-1:]
         raise ValueError("".join(last) or f"it is damaged: SciPy's reader ended with {_ended(done.returncode)}")
-    names: list[str] = json.loads(done.stdout)
-    return names
+    found: list[Any] = json.loads(done.stdout)
+    return found
 
 
 def _ended(code: int) -> str:

@@ -26,25 +26,26 @@ def limit(seconds: int, memory: int) -> None:
                     resource.setrlimit(kind, (most, hard))
 
 
-def read(path: str, key: str, folder: Path) -> list[str]:
-    """Save the matrix named ``key``, or the only one, in ``folder``; return the names of all."""
-    names = [name for name, _, kind in io.whosmat(path) if kind in NUMBERS]
+def read(path: str, key: str, folder: str) -> list[Any]:
+    """Save the matrix named ``key``, or the only one, in ``folder`` if that is named; return name, shape and class of each."""
+    every: list[Any] = [one for one in io.whosmat(path) if one[2] in NUMBERS]
+    names = [name for name, _, _ in every]
     wanted = key
     if not key and len(names) == 1:
         wanted = names[0]
-    if wanted in names:
+    if folder and wanted in names:
         found: Any = io.loadmat(path, variable_names=[wanted])[wanted]
         if isinstance(found, np.ndarray):
-            np.save(folder / "matrix.npy", found, allow_pickle=False)
+            np.save(Path(folder) / "matrix.npy", found, allow_pickle=False)
         else:
-            sparse.save_npz(folder / "matrix.npz", found, compressed=False)
-    return names
+            sparse.save_npz(Path(folder) / "matrix.npz", found, compressed=False)
+    return every
 
 
 if __name__ == "__main__":
     path, key, folder, seconds, memory = sys.argv[1:]
     limit(int(seconds), int(memory))
     try:
-        sys.stdout.write(json.dumps(read(path, key, Path(folder))))
+        sys.stdout.write(json.dumps(read(path, key, folder)))
     except Exception as error:  # SciPy's reader has many ways to fail on a damaged file
         sys.exit(" ".join(str(error).split())[:200] or type(error).__name__)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decentorth.data.arrays import Extent
 from decentorth.data.bundled import BUNDLED
 from decentorth.data.files import MatrixFile, extension, table
 from decentorth.data.frames import frame_rows
@@ -101,6 +102,8 @@ class SiteTable(NamedTuple):
     """The number of columns of samples without names."""
     read: Callable[[Columns], Array]
     """The samples ``(m_i, d)`` in these columns."""
+    extent: Callable[[Columns], Extent]
+    """The numbers of samples that `read` makes and of their columns."""
 
     @classmethod
     def of(cls, name: str, samples: Any) -> SiteTable:
@@ -113,15 +116,22 @@ class SiteTable(NamedTuple):
             if found is not None:
                 known = found.names
             else:
-                width = MatrixFile(file).shape[1]
-            return cls(f"site {name} ({file})", known, width, lambda columns: MatrixFile(file, columns).matrix())
+                width = MatrixFile(file).extent().columns
+
+            def opened(columns: Columns) -> MatrixFile:
+                return MatrixFile(file, columns)
+
+            site, read = f"site {name} ({file})", lambda columns: opened(columns).matrix()
+            return cls(site, known, width, read, lambda columns: opened(columns).extent())
         if hasattr(samples, "columns"):
             names = tuple(map(str, samples.columns))
-            return cls(f"site {name}", names, 0, lambda columns: frame_rows(f"site {name}", samples, columns))
+            frame = Extent(len(samples), len(names))
+            site = f"site {name}"
+            return cls(site, names, 0, lambda columns: frame_rows(site, samples, columns), lambda _: frame)
         width = 0
         if np.ndim(samples) == 2:  # others are refused by the problem
             width = np.shape(samples)[1]
-        return cls(f"site {name}", None, width, lambda columns: samples)
+        return cls(f"site {name}", None, width, lambda _: samples, lambda _: Extent(0, width))
 
     def chosen(self, columns: Columns) -> tuple[str, ...]:
         """The names of the columns of the samples, in their order here."""
@@ -141,14 +151,14 @@ class SiteTable(NamedTuple):
         for name in filter(None, (*wanted, columns.label)):
             if name not in self.known:
                 near = suggestion(name, [other for other in self.known if other not in wanted]) or ":"
-                leave = "name others (columns)" if columns.samples else f"leave it out (exclude {name})"
+                leave = f"leave it out, exclude={(*columns.exclude, name)!r}"
+                if columns.samples:
+                    leave = "choose others"
                 raise ValueError(f"{self.site} has no column {name!r}{near} add it, or {leave}")
         more = [name for name in own if name not in wanted]
         if more:
-            raise ValueError(
-                f"{self.site} has a column {more[0]!r}, and {first.site} has none: leave it out (exclude {more[0]}), or choose "
-                "the columns (columns)"
-            )
+            leave = f"leave it out, exclude={(*columns.exclude, more[0])!r}"
+            raise ValueError(f"{self.site} has a column {more[0]!r}, and {first.site} has none: {leave}")
 
 
 def column_names(data: str, columns: Columns) -> tuple[str, ...]:
@@ -190,21 +200,63 @@ def naming(names: Sequence[str]) -> Iterator[None]:
         raise type(error)(text) from None
 
 
-def read_sites(
-    given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective
-) -> tuple[list[Array], tuple[str, ...]]:
-    """The samples of the sites ``agents``, the columns in the order of those of the first site, and the columns' names, if any.
+class Sites:
+    """The samples of all sites, of which a rank opens those of its own agents: first the headers, then the rest.
 
     Parameters
     ----------
-    given
-        For each of all sites its name, and its file, frame or array; only those of ``agents`` are opened.
+    entries
+        From a rank's agents, for each view of the samples, the name of each of all sites, and its file, frame or array; None may
+        stand for those of other ranks.
+    columns
+        The columns that are read, in the order of those of the first site.
 
     Raises
     ------
     ValueError
         On every rank: samples cannot be read, or their columns are others than those of the first site; names site and column.
     """
+
+    counts: list[int]
+    """The number of samples of each of all sites that reading makes, once they are open."""
+    width: int
+    """The number of the columns of all views."""
+    beside: float
+    """The most bytes that reading a site takes beside its samples."""
+
+    def __init__(self, entries: Callable[[slice], Sequence[Sequence[tuple[str, Any]]]], columns: Columns) -> None:
+        self._entries, self._columns = entries, columns
+        self._agents: slice | None = None
+        self._views: list[tuple[list[SiteTable], Columns]] = []
+
+    def open(self, agents: slice, collective: Collective) -> None:
+        """Open the sites ``agents``, unless they are open; called by all ranks."""
+        if self._agents == agents:
+            return
+        with collective.together():
+            views = self._entries(agents)
+        self._views = [_matched(view, self._columns, agents, collective) for view in views]
+        with collective.together():
+            extents = [[one.extent(columns) for one in tables] for tables, columns in self._views]
+        rows = json.dumps([extent.rows for extent in extents[0]])
+        every = collective.everyone(rows.encode())
+        self.counts = [count for part in every for count in json.loads(part)]
+        self.width = sum(view[0].columns for view in extents)
+        self.beside = max(extent.beside for view in extents for extent in view)
+        self._agents = agents
+
+    def read(self, agents: slice, collective: Collective) -> list[tuple[list[Array], tuple[str, ...]]]:
+        """For each view the samples of the sites ``agents``, and the columns' names, if any; called by all ranks."""
+        self.open(agents, collective)
+        views, self._views, self._agents = self._views, [], None
+        with collective.together():
+            return [([one.read(columns) for one in tables], columns.samples) for tables, columns in views]
+
+
+def _matched(
+    given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective
+) -> tuple[list[SiteTable], Columns]:
+    """The sites ``agents`` and the columns that are read of them, in the order of those of the first site."""
     with collective.together():
         tables = [SiteTable.of(*given[agent]) for agent in range(agents.start, agents.stop)]
     first = [tables[0].site, tables[0].known, tables[0].width] if agents.start == 0 else None
@@ -212,17 +264,18 @@ def read_sites(
     told = json.dumps([first, sorted(known.intersection(columns.exclude))]).encode()
     every = [json.loads(text) for text in collective.everyone(told)]
     site, names, width = next(head for head, _ in every if head)
-    leading = SiteTable(site, None if names is None else tuple(names), width, tables[0].read)
+    leading = tables[0]._replace(site=site, known=None if names is None else tuple(names), width=width)
     with collective.together():
         if names is None and columns.by_name:
-            raise ValueError(f"{site} has no names of columns: columns, exclude, label_column and drop_missing are for tables")
+            leave = columns.given()
+            raise ValueError(f"{site} has no names of columns: leave out {leave}, which is for tables")
         _check_exclude(columns.exclude, {name for _, found in every for name in found}, leading)
         for one in tables:
             one.check(leading, columns)
         alike = columns
         if names is not None:
-            alike = columns._replace(samples=leading.chosen(columns), exclude=())
-        return [one.read(alike) for one in tables], alike.samples
+            alike = columns._replace(samples=leading.chosen(columns))
+    return tables, alike
 
 
 def _check_exclude(exclude: Sequence[str], found: set[str], first: SiteTable) -> None:

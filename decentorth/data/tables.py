@@ -21,20 +21,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from decentorth.data.arrays import Content, Reader
+from decentorth.data.arrays import Content, Extent, Reader
 from decentorth.data.checks import DROP, LEAVE_OUT
 from decentorth.data.labels import Labels
-from decentorth.data.text import delimiter_of, is_number, shown, text_labels
+from decentorth.data.text import about_lines, delimiter_of, is_number, shown, text_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
-from topologies.memory import require
+from topologies.memory import SMALL, require
 from topologies.words import suggestion
 
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _BATCH = 1 << 12
 """Rows of Parquet that are held at a time, besides the wanted numbers."""
+_ROW_BYTES = 100
+"""The bytes of the numbers of the wanted rows, for each row, while they are read."""
 _LISTED = 20
-_CHOOSE = "leave the column out (exclude), choose the columns of numbers (columns), or take it as that of the labels (label_column)"
 
 
 class Columns(NamedTuple):
@@ -56,6 +57,11 @@ class Columns(NamedTuple):
         """True if columns are chosen, or rows by their cells, for which a table is needed."""
         return self._replace(keep_missing=False) != Columns()
 
+    def given(self) -> str:
+        """The choices as keywords."""
+        settings = self._replace(keep_missing=False)._asdict()
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
+
 
 class Table(Reader):
     """A matrix in the columns of a table, and labels in another one."""
@@ -74,6 +80,10 @@ class Table(Reader):
     @abstractmethod
     def count(self) -> int:
         """The number of all rows."""
+
+    def about(self) -> int:
+        """The number of all rows, estimated where it is not in a header."""
+        return self.count()
 
     @abstractmethod
     def _cells(self, places: Sequence[int], wanted: Index | None) -> Iterator[tuple[int, Sequence[Any]]]:
@@ -106,7 +116,11 @@ class Table(Reader):
         if not isinstance(cell, str) or is_number(cell.strip()):
             with suppress(TypeError):  # of dates and lists
                 return float(cell)
-        raise ValueError(f"{self.path}: {self.place_of(row, name)}: {shown(str(cell).strip())} is not a number; {_CHOOSE}")
+        raise ValueError(
+            f"{self.path}: {self.place_of(row, name)}: {shown(str(cell).strip())} is not a number; "
+            f"leave the column out, exclude={(*self.columns.exclude, name)!r}, "
+            f"or take it as that of the labels, label={name!r}"
+        )
 
     def words(self, name: str, wanted: Index | None = None, repair: str = LEAVE_OUT) -> Labels:
         """``(k,)``: the wanted cells of a column as labels, integers if all are; none may be missing."""
@@ -122,7 +136,8 @@ class Table(Reader):
         """The names of the columns of the matrix."""
         out = (*self.columns.exclude, self.columns.label)
         found = self.columns.samples or tuple(name for name in self.names if name not in out)
-        for name in (*found, *filter(None, [self.columns.label]), *self.columns.exclude):
+        absent = () if self.columns.samples else self.columns.exclude
+        for name in (*found, *filter(None, [self.columns.label]), *absent):
             self.number(name)
             if found.count(name) > 1:
                 raise ValueError(f"column {name!r} is named more than once in columns: leave one")
@@ -151,6 +166,12 @@ class Table(Reader):
     def shape(self) -> tuple[int, int]:
         return len(self._kept), len(self.samples)
 
+    def extent(self) -> Extent:
+        if self.path.stat().st_size <= SMALL:
+            return super().extent()
+        rows = self.about()
+        return Extent(rows, len(self.samples), float(_ROW_BYTES * rows))
+
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         needed = self._kept[slice(None) if wanted is None else wanted]
         require(8.0 * len(needed) * len(self.samples), "the matrix")
@@ -168,7 +189,8 @@ class Table(Reader):
         if self.columns.label is not None:
             return self.words(self.columns.label, self._kept, DROP)
         if len(self.names) > 1:
-            raise ValueError(f"{self.path} has {len(self.names)} columns: name that of the labels (label_column)")
+            cure = f"name that of the labels, as label={self.names[-1]!r}"
+            raise ValueError(f"{self.path} has {len(self.names)} columns: {cure}")
         return self.words(self.names[0])
 
 
@@ -190,12 +212,11 @@ class TextTable(Table):
     @cached_property
     def _start(self) -> tuple[int, str, tuple[str, ...], bool]:
         """The number of lines before the first row or line of names, the delimiter, the names, and True if a line has them."""
+        about_lines(self.path)
         with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             for before, line in enumerate(file):
                 if not line.strip() or line.startswith("#"):
                     continue
-                if "\0" in line:
-                    raise ValueError(f"{self.path} is not plain text (it holds zero bytes): save it as UTF-8")
                 mark = delimiter_of(line) or ","
                 fields = [field.strip() for field in next(csv.reader([line], delimiter=mark), [])]
                 if all(map(is_number, fields)):
@@ -209,6 +230,9 @@ class TextTable(Table):
 
     def count(self) -> int:
         return sum(1 for _ in self._data())
+
+    def about(self) -> int:
+        return about_lines(self.path)
 
     def _data(self) -> Iterator[tuple[int, list[str]]]:
         """The number of the last line of each row, counted from 1, and its cells."""

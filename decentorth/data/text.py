@@ -17,17 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decentorth.data.arrays import Reader
+from decentorth.data.arrays import Extent, Reader
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
-from topologies.memory import require
+from topologies.memory import SMALL, require
 
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer label."""
 _UNDECODED = re.compile(r"[\udc80-\udcff]")
 """A byte that is not UTF-8, as the error handler "surrogateescape" gives it."""
 _SHOWN = 40
+_HEAD = 1 << 20
+"""The bytes at the beginning of a text whose lines stand for all."""
 
 
 class _Layout(NamedTuple):
@@ -36,6 +38,8 @@ class _Layout(NamedTuple):
     delimiter: str | None
     """The delimiter; None for runs of white space."""
     columns: int
+    names: tuple[str, ...]
+    """The names of the columns, or their numbers counted from 1."""
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -47,6 +51,15 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             leading = leading and (text.startswith("#") or not text.strip(" "))
             if not leading and text.strip(" "):
                 yield number, text
+
+
+def about_lines(path: Path) -> int:
+    """The number of lines of a text, estimated from its size and the lengths of its first lines; ValueError for zero bytes."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if b"\0" in head:
+        raise ValueError(f"{path} is not plain text (it holds zero bytes): save it as UTF-8")
+    return max(1, path.stat().st_size * head.count(b"\n") // len(head))
 
 
 def delimiter_of(text: str) -> str | None:
@@ -90,23 +103,23 @@ class TextReader(Reader):
 
     @cached_property
     def _layout(self) -> _Layout:
+        about_lines(self.path)
         lines = _lines(self.path)
         number, text = next(lines, (0, ""))
         if not number:
             raise ValueError(f"{self.path} is empty: it has no row of numbers")
-        if "\0" in text:
-            raise ValueError(f"{self.path} is not plain text (it holds zero bytes): save it as UTF-8")
         fields = text.split(delimiter_of(text))
         if any(map(is_number, fields)) or not any(map(str.isalpha, text)):
-            return _Layout(number, delimiter_of(text), len(fields))
+            numbers = tuple(str(i) for i in range(1, len(fields) + 1))
+            return _Layout(number, delimiter_of(text), len(fields), numbers)
         first, row = next(lines, (0, ""))
         if not first:
             raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) has no number in it, and no line follows")
         mark = delimiter_of(row)
-        columns, names = len(row.split(mark)), len(text.split(mark))
-        if mark is not None and '"' not in text and names != columns:
-            raise ValueError(f"{self.path}: line {first} has {columns} columns, but the header, line {number}, has {names}")
-        return _Layout(first, mark, columns)
+        columns, names = len(row.split(mark)), [name.strip(' "') for name in text.split(mark)]
+        if mark is not None and '"' not in text and len(names) != columns:
+            raise ValueError(f"{self.path}: line {first} has {columns} columns, but the header, line {number}, has {len(names)}")
+        return _Layout(first, mark, columns, tuple(names))
 
     def _data(self) -> Iterator[tuple[int, str]]:
         return (line for line in _lines(self.path) if line[0] >= self._layout.first_line)
@@ -114,6 +127,11 @@ class TextReader(Reader):
     @cached_property
     def shape(self) -> tuple[int, int]:
         return sum(1 for _ in self._data()), self._layout.columns
+
+    def extent(self) -> Extent:
+        if self.path.stat().st_size <= SMALL:
+            return super().extent()
+        return Extent(about_lines(self.path), self._layout.columns)
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         m, d = self.shape
@@ -135,7 +153,7 @@ class TextReader(Reader):
 
     def _refuse(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
         """Raise for the first of the ``chosen`` lines that is no row of numbers."""
-        first, mark, columns = self._layout
+        first, mark, columns, names = self._layout
         for number, text in compress(self._data(), chosen.tobytes()):
             fields = text.split(mark)
             if len(fields) != columns:
@@ -144,7 +162,7 @@ class TextReader(Reader):
             if column is not None:
                 raise ValueError(
                     f"{self.path}: line {number}, column {column + 1} (counted from 1): {shown(fields[column])} is not a number; "
-                    "choose the columns of numbers by their names (columns); a line of names has no number"
+                    f"leave the column out, exclude={names[column : column + 1]!r}; a line of names has no number"
                 )
 
     def labels(self) -> Labels:

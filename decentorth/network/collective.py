@@ -14,6 +14,9 @@ from ..numerics.ordered_sums import add_agents
 from ..protocols import Array, Index
 from . import Communicator
 
+_OF_INPUT = (ValueError, TypeError, FileNotFoundError, PermissionError, MemoryError)
+"""The errors whose messages need no name of their kind."""
+
 
 class AgentCollective:
     """A `protocols.Collective` of the processes, where rank q holds the agents ``bounds[q]:bounds[q + 1]``."""
@@ -101,7 +104,7 @@ class AgentCollective:
         except Exception as error:
             failure = error
             words = "".join(traceback.format_exception_only(error)).strip()
-            if type(error) is ValueError:
+            if type(error) in _OF_INPUT:
                 words = str(error)
             report = json.dumps([words, "".join(traceback.format_tb(error.__traceback__)).rstrip()]).encode()
         reports = self.communicator.allgather_bytes(report)

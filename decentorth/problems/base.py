@@ -256,11 +256,15 @@ class Outline(NamedTuple):
     """The numbers that agents with these counts of rows hold beside the rows."""
     made: Callable[[list[Array], slice], Any] | None = None
     """The problem of agents with other, fewer rows; None where the data decide more than numbers."""
+    point: int = 0
+    """The numbers of an agent's point, at least."""
+    beside: float = 0.0
+    """The bytes that a process takes, beside the rows, while it reads."""
 
-    def needed(self, agents: slice) -> float:
-        """The bytes that a process needs, at least, to make the problem of its agents."""
+    def needed(self, agents: slice, points: int = 0) -> float:
+        """The bytes that a process needs, at least, to make the problem of its agents, and for this number of points."""
         own = self.counts[agents]
-        return 8.0 * (self.copies * self.width * sum(own) + self.more(own))
+        return 8.0 * (self.copies * self.width * sum(own) + self.more(own) + self.point * points) + self.beside
 
 
 class Deferred(NamedTuple):
@@ -271,6 +275,8 @@ class Deferred(NamedTuple):
     """Called on every rank with its agents; may use the collective in the same order on all of them."""
     outline: Callable[[], Outline] | None = None
     """The sizes of the data, which are compared with the free memory before anything is built."""
+    open: Callable[[slice, Collective], None] | None = None
+    """Called on every rank with its agents before ``outline``: opens their files, and learns the sizes of all."""
     sizes: Outline | None = None
     """Of a problem of random samples, the sizes of the data for which they stand."""
     sites: tuple[str, ...] = ()
@@ -289,7 +295,7 @@ class Deferred(NamedTuple):
             rows = [stream(few, agent).standard_normal(shape) for agent, shape in drawn]
             return make(rows, agents)
 
-        return on_each_rank(self.n_agents, made, self.outline)._replace(sizes=sizes)
+        return on_each_rank(self.n_agents, made, self.outline)._replace(sizes=sizes, sites=self.sites)
 
 
 def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[[], Outline] | None = None) -> Deferred:
@@ -388,7 +394,7 @@ class Loadable:
         ValueError, TypeError
             On every rank, when the run begins: the samples of a site cannot be used; names site, row and column.
         """
-        from ..data.sites import naming, read_sites, sites_of
+        from ..data.sites import Sites, naming, sites_of
         from ..data.tables import Columns
 
         problem: Any = cls
@@ -398,19 +404,21 @@ class Loadable:
         def view(samples: Any, number: int) -> Any:
             return samples[number] if cls._arrays > 1 and samples is not None else samples
 
-        def build(agents: slice, collective: Collective) -> Any:
+        def entries(agents: slice) -> list[list[tuple[str, Any]]]:
             own: list[Any] = [None] * len(given)
-            with collective.together():
-                for agent in range(agents.start, agents.stop):
-                    samples = given[agent][1]
-                    if callable(samples):
-                        samples = samples()
-                    own[agent] = samples
-                named = list(zip(every, own, strict=True))
-                views = [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
-            wanted = Wanted(center, scale, missing)
-            chosen = (columns or Columns())._replace(keep_missing=wanted.fill)
-            read = [read_sites(part, chosen, agents, collective) for part in views]
+            for agent in range(agents.start, agents.stop):
+                samples = given[agent][1]
+                if callable(samples):
+                    samples = samples()
+                own[agent] = samples
+            named = list(zip(every, own, strict=True))
+            return [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
+
+        wanted = Wanted(center, scale, missing)
+        held = Sites(entries, (columns or Columns())._replace(keep_missing=wanted.fill))
+
+        def build(agents: slice, collective: Collective) -> Any:
+            read = held.read(agents, collective)
             with naming(every):
                 lists, units = _in_units(read, agents.start, collective, wanted)
             found = cls._of_all(lists[0], collective)
@@ -418,7 +426,10 @@ class Loadable:
                 where = {"n_agents": len(given), "first_agent": agents.start}
                 return problem(*lists, *settings, **where, **found | more).with_units(units)
 
-        return Deferred(len(given), build, sites=names)
+        def outline() -> Outline:
+            return Outline(held.counts, held.width, beside=held.beside)
+
+        return Deferred(len(given), build, outline, held.open, sites=names)
 
     @classmethod
     def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:

@@ -399,6 +399,20 @@ def test_a_dry_run_of_a_file_reads_its_header(capsys: pytest.CaptureFixture[str]
     assert "data 2.15 GB in all" in printed
 
 
+def test_a_dry_run_of_sites_reads_the_headers_of_their_files(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """Two gigabytes of numbers that are not there, in two files of unequal lengths."""
+    for name, rows in (("north", 2**23), ("south", 2**20)):
+        with Path(f"{name}.npy").open("wb") as file:
+            npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, 64)})
+            file.truncate(file.tell() + 4 * 64 * rows)
+    tracemalloc.start()
+    assert main(["--problem", "pca", "--data", "north.npy,south.npy", "--dry-run"]) == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**24
+    assert "data 4.83 GB in all" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("bounds", [[0, 9], [0, 4, 9], [0, 1, 2, 9], [0, 3, 6, 9]])
 def test_rows_that_cross_between_ranks(bounds: list[int]) -> None:
     W = tp.metropolis_weights(tp.erdos_renyi(9, 0.4, seed=2))
@@ -456,7 +470,7 @@ def test_memory_that_there_is_not_is_one_line(capsys: pytest.CaptureFixture[str]
     for flags in ("--rows 1000000000000", "--dimension 1000000", "--problem pca --data synthetic --samples 1000000000000"):
         assert main(flags.split()) == 2
         error = capsys.readouterr().err
-        assert error.startswith("decentorth: there is not enough memory for this: the data would take ")
+        assert error.startswith("decentorth: there is not enough memory for this: the data and the agents' points would take ")
         assert "B are free;" in error
         assert error.endswith("; give smaller numbers, or more ranks on more hosts\n")
         assert error.count("\n") == 1

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
+from numpy.lib import format as npy
 
 import decentorth as do
 from decentorth.commands.run.command import main
@@ -17,6 +21,7 @@ from tests.support.mpi import run_ranks
 
 NAMES = ("age", "pulse", "weight", "glucose")
 ORDERS = {"north": (0, 1, 2, 3), "south": (3, 1, 0, 2), "west": (0, 2, 1, 3)}
+GROUPS = ("Ann", "Bo", "Cy")
 FILES = "north.csv,south.csv,west.csv"
 CHOSEN = ("--exclude", "id,name", "--drop-missing")
 Sites = dict[str, Any]
@@ -32,7 +37,7 @@ def rows(site: str) -> Any:
 def text(site: str) -> str:
     """The table of a site, with an identifier, a name, its columns in an order of its own, and in the west a missing cell."""
     header, order = ["id", "name"], list(ORDERS[site])
-    lines = [[f"{site}-{i}", "Ann", *map(repr, row[order].tolist())] for i, row in enumerate(rows(site))]
+    lines = [[f"{site}-{i}", GROUPS[i % 3], *map(repr, row[order].tolist())] for i, row in enumerate(rows(site))]
     if site == "west":
         lines.insert(7, ["west-x", "Ann", "1.5", "", "2.5", "0.5"])
     return "\n".join(map(",".join, [header + [NAMES[j] for j in order], *lines])) + "\n"
@@ -68,6 +73,19 @@ def test_components_are_those_of_all_rows(folder: Path, data: str) -> None:
     assert do.load(folder / "out").sites == tuple(ORDERS)
 
 
+def test_discriminant_directions_are_those_of_all_rows(folder: Path) -> None:
+    """A column of text has the classes."""
+    words = ("--exclude", "id", "--label-column", "name", "--drop-missing", "--ridge", "0", "--algorithm", "cdadt")
+    assert run("--data", FILES, *words, "--gradient-tolerance", "1e-10", "--out", "out", problem="lda") == 0
+    X = np.concatenate([rows(site) for site in ORDERS])
+    classes = np.concatenate([np.arange(len(rows(site))) % 3 for site in ORDERS])
+    X = X - X.mean(axis=0)
+    means = np.stack([X[classes == number].mean(axis=0) for number in classes])
+    answer = scipy.linalg.eigh(means.T @ means, (X - means).T @ (X - means))[1][:, -2:]
+    for x in np.load(folder / "out" / "final.npz")["x"]:
+        assert scipy.linalg.subspace_angles(x, answer).max() < 1e-8
+
+
 def test_correlations_are_those_of_all_rows(folder: Path) -> None:
     views = ("--columns", "age,pulse", "--columns-y", "weight,glucose", "--drop-missing", "--ridge", "0")
     words = ("--algorithm", "cdadt", "--rank", "1", "--gradient-tolerance", "1e-9", "--out", "out")
@@ -79,16 +97,26 @@ def test_correlations_are_those_of_all_rows(folder: Path) -> None:
     assert summary(folder / "out")["metrics"]["objective"] == pytest.approx(expected, abs=1e-8)
 
 
+OWN = {
+    "pca": "--exclude id,name --drop-missing",
+    "ica": "--exclude id,name --drop-missing",
+    "cca": "--columns age,pulse --columns-y weight,glucose --drop-missing --ridge 0 --algorithm cdadt --rank 1",
+    "lda": "--exclude id --label-column name --drop-missing --ridge 0 --algorithm cdadt",
+}
+"""The flags of each problem of sites."""
+
+
 @pytest.mark.slow
 @pytest.mark.ranks
-@pytest.mark.parametrize("problem", ["pca", "ica"])
+@pytest.mark.parametrize("problem", OWN)
 def test_a_rank_opens_only_its_own_file(folder: Path, problem: str) -> None:
-    assert run("--data", FILES, *CHOSEN, "--out", "alone", problem=problem) == 0
+    chosen = OWN[problem].split()
+    assert run("--data", FILES, *chosen, "--out", "alone", problem=problem) == 0
     for rank, site in enumerate(ORDERS):
         (folder / str(rank)).mkdir()
         (folder / f"{site}.csv").rename(folder / str(rank) / f"{site}.csv")
     rank_of = ["--rank", "2"] if problem == "pca" else []
-    words = ["--problem", problem, *rank_of, "--iterations", "2000", *CHOSEN, "--out", str(folder / "out"), "--data"]
+    words = ["--problem", problem, *rank_of, "--iterations", "2000", *chosen, "--out", str(folder / "out"), "--data"]
     job = run_ranks(3, ["-m", "tests.mpi.own_files", str(folder), *words, FILES])
     assert job.returncode == 0, job.report()
     assert summary(folder / "out")["iterates_sha256"] == summary(folder / "alone")["iterates_sha256"]
@@ -108,37 +136,106 @@ def test_files_are_in_natural_order_and_give_the_names(tmp_path: Path) -> None:
     assert site_names(["a/b.mtx.gz", "c.npz:key", "train-images-ubyte.gz"]) == ("b", "c", "train-images")
 
 
+PLAIN = ("--exclude", "", "--drop-missing", "")
 WRONG = [
     (("--agents", "5"), "--data names 3 files, so there are 3 agents, but --agents is 5: leave it out"),
     (("--topology", "grid:2x2"), "--data names 3 files, so there are 3 agents, but the graph has 4"),
     (("--data", "north.csv,old/north.csv"), "2 sites are named 'north', after north.csv and old/north.csv"),
     (("--data", "north.csv,,west.csv"), "leave one comma between two files"),
     (("--data", "none/*.csv"), "names no file"),
-    (("--exclude", "id"), "north.csv: line 2, column 'name': 'Ann' is not a number; leave the column out (exclude)"),
+    (("--exclude", "id"), "north.csv: line 2, column 'name': 'Ann' is not a number; leave the column out, --exclude id,name, or"),
     (("--exclude", "id,nme"), "no site has the column 'nme' to exclude; did you mean 'name'?"),
     (("--columns", "age,gluc", "--exclude", ""), "site north (north.csv) has no column 'gluc'; did you mean 'glucose'?"),
-    (("--data", "north.csv,short.csv"), "site short (short.csv) has no column 'weight': add it, or leave it out (exclude weight)"),
+    (("--data", "north.csv,short.csv"), "(short.csv) has no column 'weight': add it, or leave it out, --exclude id,name,weight"),
     (("--data", "short.csv,north.csv"), "site north (north.csv) has a column 'weight', and site short (short.csv) has none"),
     (("--data", "north.csv,empty.csv"), "empty.csv is empty: it has no row"),
     (("--data", "north.csv,bare.npy"), "site bare (bare.npy) has no names of columns, and site north (north.csv) has"),
-    (("--drop-missing", ""), "the first is nan at line 9, column 'weight'"),
+    (
+        ("--drop-missing", ""),
+        "the first is nan at line 9, column 'weight'. Take the means of the columns, --missing mean, or leave out the rows",
+    ),
+    (("--drop-missing", ""), "rows with missing cells, --drop-missing\n"),
+    (("--data", "bare.npy,huge.npy", *PLAIN), "there is not enough memory for this: the data and the agents' points would take"),
+    (("--data", "north.csv,huge.csv"), "there is not enough memory for this: the data and the agents' points would take"),
+    (("--data", "north.csv,huge.csv", "--dry-run", "true"), "the data and the agents' points would take"),
     (("--partition", "by-label"), "partition by-label divides one table"),
     (("--split", "features"), "--split features divides the columns of one table"),
 ]
 
 
-@pytest.mark.parametrize(("words", "message"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
-def test_errors_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
+FAULTY = [
+    ("short.csv", "on rank 2: site short (short.csv) has no column 'weight': add it, or leave it out, --exclude id,name,weight"),
+    ("empty.csv", "on rank 2: empty.csv is empty: it has no row"),
+    (
+        "west.csv",
+        "--exclude",
+        "id",
+        "north.csv: line 2, column 'name': 'Ann' is not a number; leave the column out, --exclude id,name",
+    ),
+    ("west.csv", "--drop-missing", "", "on rank 2: west.csv: 1 of the 160 values read are not finite"),
+    ("old/north.csv", "2 sites are named 'north', after north.csv and old/north.csv"),
+    ("huge.csv", "the data and the agents' points would take "),
+]
+"""The file of the third of three ranks, further words, and the message."""
+ON_RANKS = [
+    (("--data", "north.csv,south.csv"), "3 ranks for 2 agents"),
+    (("--data", "south.csv,north.csv,west.csv"), "no such file: south.csv"),
+    (("--data", "bare.npy,bare-2.npy,huge.npy", *PLAIN), "the data and the agents' points would take "),
+    (("--data", "synthetic", "--samples", "1000000000000", *PLAIN), "the data and the agents' points would take "),
+]
+
+
+def spoil(folder: Path) -> None:
+    """Write files that lack a column, rows, or names, and two of 10^15 bytes without content, or as many as a file may have."""
     lines = text("north").splitlines()
     (folder / "short.csv").write_text("\n".join(",".join(line.split(",")[:4]) for line in lines), encoding="utf-8")
     (folder / "empty.csv").write_text(lines[0], encoding="utf-8")
-    np.save(folder / "bare.npy", np.eye(4))
-    given = {"--data": FILES, "--exclude": "id,name", **dict(zip(words[::2], words[1::2], strict=True))}
-    every = [word for pair in given.items() if pair[1] for word in pair]
-    assert run(*every, *["--drop-missing"] * ("--drop-missing" not in given)) == 2
+    (folder / "huge.csv").write_text("\n".join([lines[0], *["x,y,1,2,3,4"] * 100_000]), encoding="utf-8")
+    for name in ("bare", "bare-2"):
+        np.save(folder / f"{name}.npy", np.eye(4))
+    for exponent in (12, 10):
+        with contextlib.suppress(OSError):
+            with (folder / "huge.npy").open("wb") as file:
+                npy.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (125 * 10**exponent // 4, 4)})
+                file.truncate(file.tell() + 10 ** (exponent + 3))
+            os.truncate(folder / "huge.csv", 10 ** (exponent + 3))
+            return
+
+
+def faulty(words: tuple[str, ...]) -> list[str]:
+    """The words of a run of the three sites but for those given; those with an empty value are left out."""
+    given = {"--data": FILES, "--exclude": "id,name", "--drop-missing": "true", **dict(zip(words[::2], words[1::2], strict=True))}
+    chosen = [word for pair in given.items() if pair[1] for word in pair]
+    return ["--problem", "pca", "--rank", "2", "--quiet", *[word for word in chosen if word != "true"]]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
+def test_errors_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
+    spoil(folder)
+    assert main(faulty(words)) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.ranks
+def test_errors_are_one_line_and_the_same_code_on_every_rank(folder: Path) -> None:
+    """With three ranks, each of which has a folder of its own with the file of its own site, and the faulty files."""
+    for rank, site in enumerate(ORDERS):
+        (folder / str(rank)).mkdir()
+        (folder / str(rank) / f"{site}.csv").write_text(text(site), encoding="utf-8")
+        spoil(folder / str(rank))
+    cases = [*ON_RANKS, *((("--data", f"north.csv,south.csv,{wrong}", *words), said) for wrong, *words, said in FAULTY)]
+    (folder / "runs.json").write_text(json.dumps([faulty(words) for words, _ in cases]), encoding="utf-8")
+    job = run_ranks(3, ["-m", "tests.mpi.own_runs", str(folder)])
+    assert job.returncode == 0, job.report()
+    for (words, message), ranks in zip(cases, json.loads(job.stdout.splitlines()[-1]), strict=True):
+        assert [code for code, _ in ranks] == [2, 2, 2], (words, ranks)
+        first, *others = [error for _, error in ranks]
+        assert message in first
+        assert first.count("\n") == 1
+        assert others == ["", ""]
 
 
 def frames() -> Sites:
@@ -172,8 +269,8 @@ def test_python_names_site_row_and_column(folder: Path) -> None:
     spoilt = {site: rows(site) for site in ORDERS}
     spoilt["south"][3, 1] = np.inf
     for sites, message in (
-        (labelled, "site west: row west-x, column 'weight' is nan. .*drop_missing"),
-        (frames(), "site north: column '(id|name)' must hold real numbers: .* leave this one out"),
+        (labelled, "site west: row west-x, column 'weight' is nan. .*drop_missing=True"),
+        (frames(), "site north: column '(id|name)' must hold real numbers: leave it out, exclude=\\('(id|name)',\\)"),
         (spoilt, r"A of site south must be finite; entry \[3, 1\] is inf"),
         ({"north": rows("north"), "south": None}, "site south belongs to this rank, and its samples are None"),
     ):

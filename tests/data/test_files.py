@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import ArrayLike, NDArray
 
-from decentorth.data import MatrixFile, load_labels, load_matrix
+from decentorth.data import Columns, MatrixFile, load_labels, load_matrix
 from decentorth.data.arrays import DENSE_LIMIT
 from decentorth.data.files import EXTENSIONS
 from decentorth.protocols import Array
@@ -453,7 +454,7 @@ REFUSED: dict[str, tuple[Callable[[Path, Array], str], str]] = {
     "short row": (write("a.csv", "a,b,c\n1,2,3\n\n1,2\n"), "line 4 has 2 columns, but line 2 has 3"),
     "text in a cell": (
         write("a.csv", "a,b\n1,2\n3,x\n"),
-        r"line 3, column 2 \(counted from 1\): 'x' is not a number; choose the columns of numbers by their names",
+        r"line 3, column 2 \(counted from 1\): 'x' is not a number; leave the column out, exclude=\('b',\)",
     ),
     "names among numbers": (write("a.csv", "1,b\n1,2\n"), r"line 1, column 2 .*'b' is not a number.* a line of names"),
     "UTF-16": (write("a.csv", "1,2\n3,4\n".encode("utf-16")), "zero bytes"),
@@ -619,3 +620,53 @@ def test_without_scikit_learn_the_message_says_how_to_get_it(tmp_path: Path, mon
 def test_every_extension_is_tested() -> None:
     named = {known for name in FORMATS for known in EXTENSIONS if re.match(rf"{known.removeprefix('.')}\b(?!\.)", name.lower())}
     assert named | {".parquet", ".mat"} == set(EXTENSIONS)  # these two in test_tables.py
+
+
+def test_sizes_are_known_before_the_numbers_are_read(tmp_path: Path) -> None:
+    """Rows and columns of every format, and the bytes that reading takes beside the rows where the header says them."""
+    A = matrix()
+    np.save(tmp_path / "a.npy", A)
+    np.savez(tmp_path / "a.npz", A)
+    np.savez(tmp_path / "two.npz", a=A, b=A[:3])
+    scipy.io.savemat(tmp_path / "a.mat", {"A": A})
+    scipy.io.mmwrite(tmp_path / "a.mtx", A)
+    (tmp_path / "a.csv").write_text(text(A, ","))
+    (tmp_path / "named.csv").write_text(text(A, ",", "a,b,c,d,e\n"))
+    beside = {"a.npz": 8.0 * A.size, "two.npz:b": 8.0 * A[:3].size, "a.mtx": 8.0 * A.size}
+    for name in ("a.npy", "a.npz", "two.npz:b", "a.mat", "a.mtx", "a.csv", "named.csv"):
+        file = MatrixFile(f"{tmp_path}/{name}")
+        assert file.extent() == (*file.shape, beside.get(name, 0.0))
+    assert MatrixFile(f"{tmp_path}/named.csv", Columns(("b", "e"))).extent() == (M, 2, 0.0)
+
+
+def test_of_a_header_no_number_is_read(tmp_path: Path) -> None:
+    """Sizes of 10^15 bytes, or what the file system permits, of which nothing is there."""
+    for name, columns in (("a.npy", 10**6), ("a.npy", 10**3)):
+        path = tmp_path / name
+        path.write_bytes(npy_header("<f8", (10**8, columns)))
+        with contextlib.suppress(OSError):
+            os.truncate(path, path.stat().st_size + 8 * 10**8 * columns)
+            break
+    assert MatrixFile(path).extent() == (10**8, columns, 0.0)
+    path = tmp_path / "a.mtx"
+    path.write_text("%%MatrixMarket matrix array real general\n100000 1000\n")
+    os.truncate(path, 2**28)
+    assert MatrixFile(path).extent() == (10**5, 1000, 8e8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("header", ["", "a,b\n"])
+def test_the_rows_of_a_long_text_are_estimated(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(header + "0.25,-1.5\n" * 2_000_000)
+    for columns in (Columns(), Columns(("2" if not header else "b",))):
+        file = MatrixFile(path, columns)
+        assert file.extent().rows == pytest.approx(file.shape[0], rel=1e-4)
+        assert file.extent().columns == file.shape[1]
+
+
+@pytest.mark.slow
+def test_the_size_of_a_large_matrix_of_matlab_is_in_its_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, {"A": np.zeros((2**12, 2**12), np.float32), "text": "x"})
+    assert MatrixFile(path).extent() == (2**12, 2**12, 4.0 * 2**24)

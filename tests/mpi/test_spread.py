@@ -95,7 +95,7 @@ def test_the_data_of_all_ranks_of_a_host_are_compared_with_its_memory() -> None:
     flags = ["-m", "decentorth.run", "--problem", "pca", "--data", "synthetic", "--samples", "1000000000", "--agents", "100"]
     job = run_ranks(2, flags)
     assert job.returncode == 2, job.report()
-    assert "the data would take 16 TB on this host, and" in job.stderr
+    assert "the data and the agents' points would take 16 TB on this host, and" in job.stderr
 
 
 @pytest.mark.parametrize(

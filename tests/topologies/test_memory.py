@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.lib import format as npy
 
 import decentorth as do
 import topologies as tp
@@ -71,7 +73,7 @@ ALONE: dict[str, Any] = {
 @pytest.mark.parametrize("name", [*SETTINGS, *ALONE])
 def test_data_that_do_not_fit_are_refused_before_they_are_made(name: str) -> None:
     settings, *given = (ALONE[name], "rgd") if name in ALONE else (SETTINGS[name], "dgd", "ring")
-    with pytest.raises(MemoryError, match=r"the data would take .* are free"):
+    with pytest.raises(MemoryError, match=r"the data and the agents' points would take .* are free"):
         do.solve(settings.problem(1 if name in ALONE else 1000, 0), *given)
 
 
@@ -79,3 +81,48 @@ def test_dense_matrices_that_do_not_fit_are_refused() -> None:
     ring = tp.metropolis_weights(tp.adjacency_from_name("ring:1000000"))
     with pytest.raises(MemoryError, match="a dense matrix of 1000000 x 1000000 would take 8 TB"):
         tp.eigenvalues(ring)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"SLURM_MEM_PER_NODE": "1000"}, {"SLURM_MEM_PER_CPU": "250", "SLURM_CPUS_ON_NODE": "4"}],
+)
+def test_what_slurm_grants_the_job_counts(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, megabytes in variables.items():
+        monkeypatch.setenv(name, megabytes)
+    own = memory._fields("/proc/self/status")["VmRSS"] * 1024
+    (room,) = memory._job()
+    assert abs(room + own - (1000 << 20)) < 1 << 24
+    with pytest.raises(MemoryError, match=r"the data would take 1.1 GB, and .* MB are free"):
+        memory.require(1.1e9, "the data")
+
+
+def test_points_that_do_not_fit_are_refused_before_the_data_are_made() -> None:
+    """One row for each agent, and points that are 10,000 times as wide."""
+    settings = do.problems.PCASettings(data="synthetic", samples=1, dimension=20_000, rank=10_000)
+    with pytest.raises(MemoryError, match=r"the data and the agents' points would take 96 TB, and"):
+        do.solve(settings.problem(20_000, 0), "dgd", "ring")
+
+
+def test_the_files_of_sites_in_python_are_not_read_where_they_do_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "north.npy"
+    with path.open("wb") as file:
+        npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (10**9, 1000)})
+        file.truncate(file.tell() + 4 * 10**12)
+    with pytest.raises(MemoryError, match=r"the data and the agents' points would take 8 TB, and"):
+        do.solve(do.problems.PCA.from_sites({"north": path, "south": np.ones((3, 1000))}, 2), "dgd", "path")
+
+
+def test_a_graph_of_a_hundred_million_agents_is_refused() -> None:
+    limit = (16 << 30, resource.getrlimit(resource.RLIMIT_AS)[1])
+    words = ["-m", "decentorth", "graph", "ring:100000000"]
+    job = subprocess.run(
+        [sys.executable, *words],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert job.returncode == 2
+    assert "ring: the mixing matrix of 100000000 agents would take 29 GB, and" in job.stderr
+    assert job.stderr.count("\n") == 1

@@ -28,6 +28,8 @@ EDGES_LIMIT = 10**9
 """The maximum number of edges of a graph built by name."""
 EDGE_BYTES = 80
 """The bytes of an edge, at least, while the adjacency matrix is made: both ends twice, and an entry for each direction."""
+AGENT_BYTES = 290
+"""The bytes of an agent with two neighbours while its weights are made, as measured for a ring."""
 
 
 @family
@@ -242,7 +244,9 @@ def _is_prime(n: int) -> bool:
 def count(name: str, n: int) -> int:
     """``n`` as a number of agents of the graph ``name``, from 1 to `AGENTS_LIMIT`."""
     what = f"{name}: the number of agents"
-    return _at_most(AGENTS_LIMIT, at_least(1, n, what), what)
+    n = _at_most(AGENTS_LIMIT, at_least(1, n, what), what)
+    require(AGENT_BYTES * n, f"{name}: the mixing matrix of {n} agents")
+    return n
 
 
 def check_edges(name: str, edges: float) -> None:

@@ -5,7 +5,9 @@ Nothing here knows which settings there are; `config` does.
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,8 +31,32 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 """The meaning of words that are not quoted in YAML, in lower case."""
 
 
+_TABLE_FLAGS = {"label": "label-column", "samples": "columns"}
+"""The flags of keywords of `data.Columns` whose names differ."""
+_QUOTED = r"""'[^']*'|"[^"]*\""""
+_TABLE_SETTING = re.compile(
+    rf"\b(samples|columns|label|label_column|exclude|drop_missing|missing)=(True|{_QUOTED}|\((?:(?:{_QUOTED}),? ?)+\))"
+)
+"""A keyword of `data.Columns` or of the settings of tables with its value: true, a text or a tuple of texts."""
+
+
+def _table_flag(setting: re.Match[str]) -> str:
+    """The words of the command line for a keyword with its value."""
+    name, value = setting[1], ast.literal_eval(setting[2])
+    flag = f"--{spelled(_TABLE_FLAGS.get(name, name))}"
+    if value is True:
+        return flag
+    if type(value) is tuple:
+        value = ",".join(value)
+    return f"{flag} {shlex.quote(value)}"
+
+
 def with_flags(text: str) -> str:
-    """A message of the library with the flag behind the first of each name that only Python has."""
+    """A message of the library in words of the command line.
+
+    Keywords of tables become flags; the first of each name that only Python has gets its flag behind it.
+    """
+    text = _TABLE_SETTING.sub(_table_flag, text)
     for name, flag in (("x0", "--start"), ("n_agents", "--agents")):
         if flag not in text:
             text = re.sub(rf"\b{name}\b(?![\[=.(])", f"{name} ({flag})", text, count=1)

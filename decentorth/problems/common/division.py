@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
 from ..base import Deferred, Outline
 from .pooled import HERE, Missing, Units, Wanted, in_units
+
+if TYPE_CHECKING:
+    from ...data.arrays import Extent
+    from ...data.sites import Sites
 
 SampleFile = Annotated[
     str,
@@ -109,6 +113,8 @@ class Divided(Tabular):
         return {**found, "shuffle": "it is for an even partition"}
 
 
+_ROW_NUMBERS = 16.0
+"""The bytes of the numbers of all rows, for each row, while they are divided over the agents."""
 TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
 DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
 
@@ -137,24 +143,27 @@ class SampleSource(ABC):
     """The common units of each view, once samples are read that are to be in these."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
+    beside: float = 0.0
+    """The bytes that a process takes, beside the samples, while it reads."""
 
     @abstractmethod
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
         """The samples ``(m_i, d)`` of each agent in ``agents``, for each view; called by all ranks, which fail together."""
 
     def deferred(self, n_agents: int, build: Callable[[slice, Collective], Any], outline: Callable[[], Outline]) -> Deferred:
-        """The problem of these samples; that of sites has no outline, as nobody can open the files of all."""
+        """The problem of these samples, whose ``outline`` lacks what reading takes."""
 
         def built(agents: slice, collective: Collective) -> Any:
             return build(agents, collective).with_units(self.units)
 
         def sizes() -> Outline:
             found = outline()
-            return found._replace(copies=max(found.copies, self.copies))
+            return found._replace(copies=max(found.copies, self.copies), beside=self.beside)
 
-        if self.sites:
-            return Deferred(n_agents, built, sites=self.sites)
-        return Deferred(n_agents, built, sizes)
+        return Deferred(n_agents, built, sizes, self.open, sites=self.sites)
+
+    def open(self, agents: slice, collective: Collective) -> None:  # noqa: B027  # generated samples are in no file
+        """Open the files of sites; called by all ranks before the sizes are asked for, each with its agents."""
 
     def numbers(self) -> int:
         """The number of entries of all samples."""
@@ -180,18 +189,8 @@ class Division(SampleSource):
 
         columns = Columns(*self.settings.selected())
         if len(self.data) > 1 and columns.by_name:
-            raise ValueError(
-                "columns, exclude, label_column and drop_missing are for one table, and here each view has a file: leave them out"
-            )
-        views = [resolve(name, columns) for name in self.data]
-        first = views[0]
-        for view in views[1:]:
-            if view.shape[0] != first.shape[0]:
-                raise ValueError(
-                    f"views must have a row for each sample, but {first.name} "
-                    f"has {first.shape[0]} rows and {view.name} {view.shape[0]}"
-                )
-        return views
+            raise ValueError(f"{columns.given()} is for one table, and here each view has a file: leave it out")
+        return [resolve(name, columns) for name in self.data]
 
     @cached_property
     def names(self) -> list[tuple[str, ...]]:
@@ -207,6 +206,12 @@ class Division(SampleSource):
         from ...data import load_labels, partition
 
         settings, first = self.settings, self.views[0]
+        for view in self.views[1:]:
+            if view.shape[0] != first.shape[0]:
+                raise ValueError(
+                    f"views must have a row for each sample, but {first.name} "
+                    f"has {first.shape[0]} rows and {view.name} {view.shape[0]}"
+                )
         labels: Any = None
         if settings.partition != "even":
             labels = load_labels(settings.labels) if settings.labels is not None else first.labels
@@ -221,16 +226,33 @@ class Division(SampleSource):
         )
 
     @cached_property
+    def _extents(self) -> list[Extent]:
+        return [view.extent() for view in self.views]
+
+    @cached_property
     def counts(self) -> Sequence[int]:  # type: ignore[override]  # computed at first use
-        return [len(part) for part in self.parts]
+        if self.files:
+            return self._sites.counts
+        rows = {extent.rows for extent in self._extents}
+        if self.settings.partition != "even" or len(rows) > 1 or max(rows) < self.n_agents:
+            return [len(part) for part in self.parts]
+        return even_counts(max(rows), self.n_agents)
 
     @cached_property
     def width(self) -> int:  # type: ignore[override]
-        return sum(int(view.shape[1]) for view in self.views)
+        if self.files:
+            return self._sites.width
+        return sum(extent.columns for extent in self._extents)
 
     @property
     def copies(self) -> float:  # type: ignore[override]
         return 1.0 + self.settings.wanted.any
+
+    @cached_property
+    def beside(self) -> float:  # type: ignore[override]
+        if self.files:
+            return self._sites.beside
+        return max(extent.beside + _ROW_NUMBERS * extent.rows for extent in self._extents)
 
     @cached_property
     def files(self) -> list[tuple[str, ...]]:
@@ -257,14 +279,21 @@ class Division(SampleSource):
 
         return site_names(self.files[0]) if self.files else ()
 
-    def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
+    @cached_property
+    def _sites(self) -> Sites:
         from ...data import Columns
-        from ...data.sites import read_sites
+        from ...data.sites import Sites
 
+        given = [list(zip(self.sites, files, strict=True)) for files in self.files]
+        return Sites(lambda agents: given, Columns(*self.settings.selected()))
+
+    def open(self, agents: slice, collective: Collective) -> None:
         if self.files:
-            columns = Columns(*self.settings.selected())
-            given = [list(zip(self.sites, files, strict=True)) for files in self.files]
-            found = [read_sites(view, columns, agents, collective) for view in given]
+            self._sites.open(agents, collective)
+
+    def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
+        if self.files:
+            found = self._sites.read(agents, collective)
         else:
             with collective.together():
                 views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]

@@ -212,11 +212,14 @@ def in_units(
 def _refuse(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) -> None:
     """Raise the ValueError of the columns that are ``wrong``, ``(d,)``, if any are."""
     columns = np.flatnonzero(wrong).tolist()
-    if columns and names:
-        out = ",".join([names[k] for k in columns[:20]])
-        raise ValueError(f"column {names[columns[0]]!r} {what}: leave it out (exclude {out})")
-    if columns:
-        raise ValueError(f"column {columns[0]} of {len(wrong)} (counted from 0) {what}: leave it out")
+    if not columns:
+        return
+    first = columns[0]
+    name, cure = f"column {first} (counted from 0)", "leave it out"
+    if names:
+        name, cure = f"column {names[first]!r}", f"leave it out, exclude={tuple(names[k] for k in columns[:20])!r}"
+    more = f", and so {'is one' if len(columns) == 2 else f'are {len(columns) - 1}'} more" if len(columns) > 1 else ""
+    raise ValueError(f"{name} {what}{more}: {cure}")
 
 
 def squares(A: Sequence[Array], collective: Collective) -> float:

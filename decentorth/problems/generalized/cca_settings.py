@@ -110,7 +110,10 @@ class CCASettings(Divided):
                 a, b, self.rank, ridge=self.ridge, names=names, n_agents=n_agents, first_agent=agents.start, collective=collective
             )
 
-        return source.deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0))
+        def outline() -> Outline:
+            return Outline(source.counts, source.width, 2.0, point=source.width * self.rank)
+
+        return source.deferred(n_agents, build, outline)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""

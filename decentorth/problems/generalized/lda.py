@@ -145,18 +145,16 @@ class LDASettings(Divided):
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
                 return PooledGEVP(*pair, rank, n_agents=n_agents, first_agent=agents.start, collective=collective)
 
-            return source.deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0, self._matrices))
+            def matrices(own: Sequence[int]) -> int:
+                return 2 * source.width**2 * len(own)
+
+            return source.deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0, matrices))
 
         def outline() -> Outline:
-            m, n = self._source().shape
-            return Outline([m], n, more=lambda own: 2 * n * n)
+            m, n, beside = self._source().extent()
+            return Outline([m], n, more=lambda own: 2 * n * n, beside=beside)
 
         return on_each_rank(1, lambda agents: self._made(), outline)
-
-    def _matrices(self, counts: Sequence[int]) -> int:
-        """The numbers in the scatters of agents."""
-        n = self._source().shape[1]
-        return int(2 * n * n * len(counts))
 
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``."""
@@ -165,7 +163,7 @@ class LDASettings(Divided):
             return [every[part] for part in source.parts[agents]]
         if self.labels is not None:
             raise ValueError(
-                "labels are of one file, and here each site has its own: leave it out, name their column (label_column)"
+                "labels are of one file, and here each site has its own: leave it out, name their column, label_column='NAME'"
             )
         return [self._labels(self._source(file)) for file in source.files[0][agents]]
 
@@ -180,7 +178,7 @@ class LDASettings(Divided):
             return SplitGEVP(*parts, rank, ridge).with_units(units)
 
         def numbers() -> int:
-            m, n = self._source().shape
+            m, n, _ = self._source().extent()
             return int(m * n)
 
         return split_features(n_agents, build, numbers)

@@ -81,6 +81,6 @@ class L1PCASettings(Divided):
                 return self._made(rows, n_agents, agents.start)
 
             d, copies = source.width, 1.0 + (self.center or self.normalize)
-            return Outline(source.counts, d, copies, lambda own: self._beside(own, d), made)
+            return Outline(source.counts, d, copies, lambda own: self._beside(own, d), made, d * self.rank)
 
         return source.deferred(n_agents, build, outline)

@@ -141,7 +141,7 @@ class ODLSettings(Divided):
                 known = None if self.data else np.eye(n)
                 return OrthogonalDictionaryLearning(rows, dictionary=known, n_agents=n_agents, first_agent=agents.start)
 
-            return Outline(source.counts, n, 1.0 + bool(self.data and self.normalize), made=made)
+            return Outline(source.counts, n, 1.0 + bool(self.data and self.normalize), made=made, point=n * n)
 
         return source.deferred(n_agents, build, outline)
 

@@ -267,7 +267,7 @@ class RSRSettings(Divided):
             subspace = np.eye(d, self.rank) if known else None
             return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=len(counts), first_agent=agents.start)
 
-        return Outline(counts, d, copies, made=made)
+        return Outline(counts, d, copies, made=made, point=d * self.rank)
 
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         total = self.inliers + self.outliers

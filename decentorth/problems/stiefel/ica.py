@@ -334,7 +334,9 @@ class ICASettings(Divided):
                 known = None if self.data else np.eye(n)
                 return ICA(rows, mixing=known, n_agents=n_agents, first_agent=agents.start, signs=self.signs)
 
-            return Outline(source.counts, n, 2.0, made=made if self.whiten and n <= d else None)
+            if not self.whiten or n > d:
+                return Outline(source.counts, n, 2.0, point=n * n)
+            return Outline(source.counts, n, 2.0, made=made, point=n * n)
 
         return source.deferred(n_agents, build, outline)
 

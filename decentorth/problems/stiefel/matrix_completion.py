@@ -291,8 +291,8 @@ class MatrixCompletionSettings(Settings):
             return self._completion(columns, agents, n_agents, seed)
 
         def outline() -> Outline:
-            m, d = opened().shape
-            return self._outline(even_counts(m, n_agents), d, seed, known=False)
+            m, d, beside = opened().extent()
+            return self._outline(even_counts(m, n_agents), d, seed, known=False)._replace(beside=beside)
 
         return on_each_rank(n_agents, make, outline)
 
@@ -302,7 +302,7 @@ class MatrixCompletionSettings(Settings):
             return self._completion([own.T for own in rows], agents, len(counts), seed, truth)
 
         # 3.0: the entries, the mask of the observed ones, and the entries with 0 for the others.
-        return Outline(counts, d, 3.0, made=made)
+        return Outline(counts, d, 3.0, made=made, point=d * self.rank)
 
     def _completion(
         self, columns: list[Array], agents: slice, n_agents: int, seed: int, truth: Array | None = None

@@ -221,7 +221,8 @@ class PCASettings(Divided):
 
         def outline() -> Outline:
             changed = self.data == "synthetic" or self.center or self.divide_by != 1.0
-            return Outline(source.counts, source.width, 1.0 + changed, lambda own: gram_numbers(own, source.width), made)
+            d = source.width
+            return Outline(source.counts, d, 1.0 + changed, lambda own: gram_numbers(own, d), made, d * self.rank)
 
         return source.deferred(n_agents, build, outline)
 

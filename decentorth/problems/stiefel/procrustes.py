@@ -133,7 +133,7 @@ class ProcrustesSettings(Settings):
         @cache
         def files() -> tuple[Any, Any]:
             data, targets = resolve(str(self.data)), resolve(str(self.targets))
-            if data.shape[0] != targets.shape[0]:
+            if data.extent().rows != targets.extent().rows and data.shape[0] != targets.shape[0]:
                 raise ValueError(
                     f"data and targets must have equally many rows, got {data.shape[0]} "
                     f"in {self.data} and {targets.shape[0]} in {self.targets}"
@@ -148,8 +148,9 @@ class ProcrustesSettings(Settings):
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
         def outline() -> Outline:
-            data, targets = files()
-            return _outline(even_counts(data.shape[0], n_agents), data.shape[1], targets.shape[1])
+            data, targets = [file.extent() for file in files()]
+            beside = data.beside + targets.beside
+            return _outline(even_counts(data.rows, n_agents), data.columns, targets.columns)._replace(beside=beside)
 
         return on_each_rank(n_agents, make, outline)
 
@@ -161,4 +162,4 @@ def _outline(counts: list[int], d: int, r: int, copies: float = 1.0) -> Outline:
         a, b = [own[:, :d] for own in rows], [own[:, d:].T for own in rows]
         return Procrustes(a, b, n_agents=len(counts), first_agent=agents.start)
 
-    return Outline(counts, d + r, copies, lambda own: gram_numbers(own, d, r), made)
+    return Outline(counts, d + r, copies, lambda own: gram_numbers(own, d, r), made, d * r)
