@@ -161,6 +161,21 @@ def test_columns_move_along_the_tangent_part(size: float) -> None:
         assert naive.infeasibility(own) < 1e-14
 
 
+def test_long_steps_without_a_second_projection_would_drift() -> None:
+    """What `Stiefel.move_columns` does about them is needed: xi alone loses the manifold."""
+    rng = np.random.default_rng(0)
+    constraint = Stiefel(12, 9)
+    x = constraint.random(rng)
+    plain = x.copy()
+    for _ in range(200):
+        columns = rng.permutation(9)[:4]
+        v = 50.0 * rng.standard_normal((12, 4))
+        x[:, columns] = constraint.move_columns(x[None], columns, v[None])[0]
+        plain[:, columns] = naive.polar(plain[:, columns] + nonsmooth.partial_riemannian(plain, v, columns))
+    assert naive.infeasibility(x) < 1e-12
+    assert naive.infeasibility(plain) > 1e-2
+
+
 def test_reorthogonalisation_reports_the_drift_it_found() -> None:
     problem = PROBLEMS["rsr"][0]()
     x0 = point(problem)
