@@ -21,9 +21,9 @@ from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
     "code lines": 30_449,
-    "code lines above 100 characters, in 1,000": 54.8,
+    "code lines above 100 characters, in 1,000": 54.9,
     "conditional expressions in 1,000 code lines": 16.8,
-    "Any in 1,000 lines": 19.7,
+    "Any in 1,000 lines": 19.8,
     "getattr, hasattr, setattr": 85,
     "isinstance": 309,
     "functions that import": 83,
@@ -32,7 +32,7 @@ BUDGETS = {
     "class names used twice": 12,
     "rooms": 27,
     "arrows between rooms": 132,
-    "lines of tests": 42_943,
+    "lines of tests": 42_944,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""

@@ -218,7 +218,7 @@ FLAG_ERRORS = [
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     (
         "--partition even",
-        "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'odl', 'pca', 'rsr', 'sparse_pca'",
+        "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'maxvar', 'odl', 'pca', 'rsr', 'sparse_pca'",
     ),
     (
         "--algorithm landing --agents 1 --order auto",
@@ -341,7 +341,7 @@ def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
 BOMB = "agents:\n" + "".join(f"- &l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]\n" for k in range(9))
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'odl', 'pca'"),
+    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'maxvar', 'odl', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "agents: true", "run.yaml: agents: agents must be a whole number, got True"),
     ("run.yaml", "agents: 190:20:30", "run.yaml: agents: agents must be a whole number, got '190:20:30'"),

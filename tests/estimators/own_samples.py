@@ -13,7 +13,7 @@ import decentorth as do
 from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA, OrthogonalDictionary, RobustSubspace
 from decentorth.protocols import Array
 
-FOUND = {CCA: "x_weights_", ICA: "components_", LDA: "components_"}
+FOUND: dict[Any, str] = {CCA: "x_weights_", ICA: "components_", LDA: "components_"}
 
 
 def matrices(rng: np.random.Generator) -> tuple[Array, Array]:

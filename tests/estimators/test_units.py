@@ -135,7 +135,7 @@ def test_what_cannot_be_scaled_is_refused(sites: list[Array]) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(sites[2], columns=list("abcde")).assign(ward=7.0)
     with pytest.raises(
-        ValueError, match=r"column 'ward' is constant over all samples of all agents: leave it out \(exclude ward\)"
+        ValueError, match=r"column 'ward' is constant over all samples of all agents: leave it out, exclude=\('ward',\)"
     ):
         PCA(2, scale=True).fit_agents([frame, frame], "path")
     with pytest.raises(ValueError, match="missing must be 'refuse' or 'mean', got 'median'"):

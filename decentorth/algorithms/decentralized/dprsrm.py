@@ -12,12 +12,12 @@ with both Riemannian gradients g_i of (2) from one batch, drawn in this iteratio
 points are close, so that the noise of d_i falls while tau_k does. Exact gradients make d_i = g_i(x_i), and this `dprgt`.
 
     [W^t]_ij   network.mix, rounds t     a_k    step_size  (n_local,), from base
-    x_i        state.x                   tau_k  (k + 1)^-decay
+    x_i        state.x                   tau_k  (k + 1)^-forgetting
     s_i        state.tracker             g_i    constraint.tangent(x, gradient)
     d_i        state.field               P_M    constraint.project
 
 The defaults a_k ~ k^(-1/3) and tau_k = k^(-2/3) are those with which estimates of this kind (STORM) have their rate;
-decay 0 forgets at once: then it tracks plain batch gradients. An iteration takes two gradients of ``batch_size`` samples.
+forgetting 0 forgets at once: then it tracks plain batch gradients. An iteration takes two gradients of ``batch_size`` samples.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DPRSRM(Mixing):
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     step_size: StepSize = "diminishing:power=0.3333333333333333"
-    decay: Annotated[NotNegative, "The power with which the weight of new gradients falls."] = 2 / 3
+    forgetting: Annotated[NotNegative, "The power with which the weight of new gradients falls."] = 2 / 3
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         def automatic() -> tuple[Array, int]:
@@ -68,7 +68,7 @@ class DPRSRM(Mixing):
             return f.constraint.project(ahead, "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        oracle, kept = self.oracle(problem, streams, state.k + 1), 1.0 - (state.k + 2) ** -self.decay
+        oracle, kept = self.oracle(problem, streams, state.k + 1), 1.0 - (state.k + 2) ** -self.forgetting
         d = blockwise(riemannian, oracle, x)
         if kept > 0.0:
             d += kept * (state.field - blockwise(riemannian, oracle, state.x))  # (2)

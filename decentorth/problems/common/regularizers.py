@@ -73,7 +73,7 @@ class NegativeParts(L1):
         return -self.mu * (x < 0.0)
 
     def proximal(self, y: Array, step: float) -> Array:
-        return y + np.clip(-y, 0.0, step * self.mu)
+        return y + np.minimum(np.maximum(-y, 0.0), step * self.mu)
 
     def slopes(self, y: Array, step: float) -> Array:
         return _diagonal((y > 0.0) | (y < -step * self.mu))

@@ -355,7 +355,7 @@ def test_dprsrm_is_its_formulas(name: str, decay: float) -> None:
     case, W = CASES[name](), GRAPHS["ring"](N)
     x0, a = point(case.problem), step_for(case, 0.05)
     expected = field.dprsrm(batches(case, 4, 15), W.toarray(), x0, a, 15, decay)
-    agree(final(case.problem, do.DPRSRM(step_size=a, batch_size=4, decay=decay), W, x0), expected, x0, True)
+    agree(final(case.problem, do.DPRSRM(step_size=a, batch_size=4, forgetting=decay), W, x0), expected, x0, True)
 
 
 def test_dprsrm_with_exact_gradients_is_dprgt() -> None:
@@ -392,7 +392,7 @@ def test_noise_of_batches_vanishes_with_recursive_estimates_and_stays_without() 
     assert left(do.VRDRFGT(step_size=0.2, batch_size=5), 2000) < 1e-10
     falling = [left(do.DPRSRM(batch_size=5), k) for k in (200, 3200)]
     assert falling[1] < 0.3 * falling[0]
-    recursive, plain = (left(do.DPRSRM(batch_size=5, step_size=0.2, decay=decay), 3200) for decay in (2 / 3, 0.0))
+    recursive, plain = (left(do.DPRSRM(batch_size=5, step_size=0.2, forgetting=decay), 3200) for decay in (2 / 3, 0.0))
     assert recursive < plain / 3
 
 

@@ -99,7 +99,7 @@ def test_sites_bring_their_labels(tmp_path: Path) -> None:
     ridge = 1e-2 * np.trace(within) / 13
     np.testing.assert_allclose(-problem.hessian().mean(0), between, rtol=1e-10, atol=1e-9)
     np.testing.assert_allclose(problem.constraint.product(np.eye(13)[None])[0], within + ridge * np.eye(13), rtol=1e-10, atol=1e-9)
-    with pytest.raises(ValueError, match=r"here each site has its own: leave it out, name their column \(label_column\)"):
+    with pytest.raises(ValueError, match=r"here each site has its own: leave it out, name their column, label_column='NAME'"):
         set_up(LDASettings(data=str(tmp_path), label_column="kind", labels="y.npy").problem(2, 0), "cdadt", "complete")
 
 
