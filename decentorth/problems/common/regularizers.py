@@ -73,7 +73,9 @@ class NegativeParts(L1):
         return -self.mu * (x < 0.0)
 
     def proximal(self, y: Array, step: float) -> Array:
-        return y + np.minimum(np.maximum(-y, 0.0), step * self.mu)
+        moved = y + step * self.mu
+        np.minimum(moved, 0.0, out=moved)
+        return np.maximum(y, moved, out=moved)
 
     def slopes(self, y: Array, step: float) -> Array:
         return _diagonal((y > 0.0) | (y < -step * self.mu))
