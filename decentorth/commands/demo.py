@@ -6,7 +6,7 @@ Exit codes: 0 the page is written, 2 bad input, and those of ``decentorth run``.
 from __future__ import annotations
 
 import os
-import sys
+import platform
 import webbrowser
 from collections.abc import Sequence
 from html import escape
@@ -70,6 +70,6 @@ def _demo(words: list[str]) -> int:
 
 def _has_browser() -> bool:
     """True where there is a screen; otherwise a browser of the terminal would take it over."""
-    if sys.platform in ("win32", "darwin"):
+    if platform.system() in ("Windows", "Darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

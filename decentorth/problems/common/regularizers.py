@@ -70,12 +70,11 @@ class NegativeParts(L1):
         return self.mu * sums(np.maximum(-x, 0.0))
 
     def subgradient(self, x: Array) -> Array:
-        return -self.mu * (x < 0.0)
+        subgradient: Array = np.where(x < 0.0, -self.mu, 0.0)
+        return subgradient
 
     def proximal(self, y: Array, step: float) -> Array:
-        moved = y + step * self.mu
-        np.minimum(moved, 0.0, out=moved)
-        return np.maximum(y, moved, out=moved)
+        return np.maximum(y, np.minimum(y + step * self.mu, 0.0))
 
     def slopes(self, y: Array, step: float) -> Array:
         return _diagonal((y > 0.0) | (y < -step * self.mu))
