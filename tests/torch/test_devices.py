@@ -35,6 +35,7 @@ from decentorth import (
     GradientTracking,
     Landing,
     PushPull,
+    RMTracking,
     iterate,
     registry,
     solve,
@@ -80,6 +81,7 @@ NETWORKED = [
     DPRGD(),
     DPRGT(),
     DRSGD(),
+    RMTracking(),
 ]
 ALONE = [RGD(), RGD(retraction="qr"), Landing(), Landing(safe=True), PLAM(), PCAL(), ConjugateGradients(), LBFGS()]
 CASES = [*((method, "targets") for method in NETWORKED), *((DRFGT(), kind) for kind in PROBLEMS)]
