@@ -25,13 +25,19 @@ PROBLEMS = {
     "x^T B x = I, B distributed": 'do.problems.CCASettings(data="digits", rank=2).problem(10, seed=0)',
     "x^T B x = I": "do.problems.GEVPSettings(dimension=20, rank=2).problem(1, seed=0)",
     "x^T J x = J": "do.problems.HEVPSettings(dimension=10).problem(1, seed=0)",
+    "x^T x = I, a term": 'do.problems.SparsePCASettings(data="digits", rank=3).problem(10, seed=0)',
     "nonsmooth": "do.problems.RSRSettings(dimension=30).problem({n}, seed=0)",
     "features split": "do.problems.SplitPCA(np.array_split(samples, 6, axis=1), 3)",
     "": 'do.problems.PCASettings(data="synthetic", rank=3).problem({n}, seed=0)',
 }
 """The problem of a method's example, by the words with which its row begins to speak of the set, or has for exactness."""
 SAMPLES = "samples = np.random.default_rng(0).standard_normal((60, 24)) * np.geomspace(1, 0.1, 24)"
-GIVEN = {"dgd": "penalty=2.0, step_size=1e-3", "gradient_tracking": "penalty=2.0, step_size=1e-2"}
+GIVEN = {
+    "drproxgt": "step_size=0.08",
+    "prextra": "step_size=0.06",
+    "dgd": "penalty=2.0, step_size=1e-3",
+    "gradient_tracking": "penalty=2.0, step_size=1e-2",
+}
 """The options of examples of methods that their automatic steps do not keep near the manifold."""
 HEADINGS = ("Sends", "Dependent exchanges", "Set", "Points on the manifold", "Exact", "Steps")
 """What the first table says of a method, behind its class."""

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from decentorth import registry
 from tests.support.mpi import HUNG, ROOT
 
 DOCS = ROOT / "docs"
@@ -176,3 +177,14 @@ def test_every_public_name_has_a_page(module: str) -> None:
     pages = "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
     missing = [name for name in public(module) if f"{module}.{name}\n" not in pages and f"`{name}`" not in pages]
     assert not missing, f"docs/api/*.md lack {missing} of {module}: add them under autosummary"
+
+
+@pytest.mark.slow
+def test_the_example_of_each_method_runs_on_a_problem_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    pages: Any = importlib.import_module("method_pages")
+    for name, rows in pages.tables().items():
+        if name != "asynchronous_drfgt":  # its page has its own
+            names: dict[str, Any] = {}
+            exec("\n".join(pages.example(name, registry.algorithms.get(name), rows[0])), names)
+            assert names["result"].status in ("iterations", "converged")
