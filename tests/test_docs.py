@@ -103,7 +103,7 @@ def commands() -> list[tuple[str, list[str]]]:
         text = page.read_text().replace("\\\n", " ")
         for line in re.findall(r"^ *(?:mpirun .*?)?(?:python -m decentorth\.run|decentorth run)( .*|)$", text, re.M):
             words = shlex.split(line, comments=True)
-            if not {"--config", "--resume", "--plugin", "--help"} & {*words}:
+            if not {"--config", "--resume", "--plugin", "--help", "--print-config"} & {*words}:
                 found.append((page.name, words))
     return found
 

@@ -145,7 +145,7 @@ def test_an_exit_code_of_all_ranks_is_kept() -> None:
 @pytest.mark.slow
 def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
     job = fail("loader")
-    assert job.stderr.count("on rank 1: FileNotFoundError: no rows of agent 5") == 1, job.report()
+    assert job.stderr.count("ValueError: on rank 1: no rows of agent 5") == 1, job.report()
 
 
 @pytest.mark.parametrize(

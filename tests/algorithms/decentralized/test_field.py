@@ -61,8 +61,8 @@ def test_with_short_steps_momentum_is_as_much_faster_as_its_paper_says() -> None
     problem = unlike()
 
     def iterations(momentum: float) -> int:
-        method = do.RMTracking(step_size=0.05, momentum=momentum)
-        result = do.solve(problem, method, RING, iterations=6000, stopping=1e-6, record_every=5)
+        method = do.RMTracking(step_size=0.02, momentum=momentum)
+        result = do.solve(problem, method, RING, iterations=12_000, stopping=1e-6, record_every=5)
         assert result.converged
         return int(result.state.k)
 
