@@ -21,6 +21,9 @@ together what they have heard. The page ``docs/applications/hospitals.md`` discu
     python examples/applications/hospitals.py --figure hospitals.png
     python examples/applications/hospitals.py --data records.csv --site-column hospital --rank 3 --first-view 4
     python examples/applications/hospitals.py --data records.npy --sites sites.npy --center-sites
+
+With ``--write FOLDER`` it only writes the records of each site into a file of its own. Then each site can have a process that opens
+no other file (the page has the commands).
 """
 
 import os
@@ -29,6 +32,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 from itertools import pairwise
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -74,6 +78,16 @@ def loaded(path, site_column, sites_file):
     if n_sites < 3:
         raise ValueError(f"a ring needs at least three sites, got {n_sites}")
     return [X[rows] for rows in do.data.by_column(names, n_sites)]
+
+
+def written(folder, name, sites):
+    """Write the records of each site into a table of its own, ``folder/name/site-01.csv`` and so on; print the folder."""
+    place = Path(folder) / name.split(",")[0].replace(" ", "-")
+    place.mkdir(parents=True, exist_ok=True)
+    columns = ",".join(f"c{column + 1}" for column in range(sites[0].shape[1]))
+    for number, X in enumerate(sites, 1):
+        np.savetxt(place / f"site-{number:02d}.csv", X, "%.17g", ",", header=columns, comments="")
+    print(f"{len(sites)} files in {place}")
 
 
 # %%
@@ -318,6 +332,7 @@ def main(arguments=None):
     parser.add_argument("--first-view", type=int, help="so many columns are the first view: correlations of your data too")
     parser.add_argument("--center-sites", action="store_true", help="take each site's mean away, and with it its offsets")
     parser.add_argument("--figure", help="a file for the figure")
+    parser.add_argument("--write", help="a folder for a file of each site's records; nothing is analysed")
     given = parser.parse_args(arguments)
     if given.rank is not None and given.rank < 1:
         parser.error(f"--rank must be at least 1, got {given.rank}")
@@ -337,6 +352,10 @@ def main(arguments=None):
             tasks = {"components": (sites, given.rank or 3, given.center_sites)}
             if given.first_view is not None:
                 tasks["correlations"] = (sites, given.rank or 2, given.center_sites, given.first_view)
+        if given.write:
+            for name, (sites, *_) in tasks.items():
+                written(given.write, name, sites)
+            return {}
         found = {name: analysed(name, *task) for name, task in tasks.items()}
     except (ValueError, OSError) as error:
         parser.error(str(error))

@@ -16,6 +16,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular, subspace_angles
 
 import decentorth as do
 import topologies as tp
+from decentorth.commands.run.command import main as run
 from tests.support.mpi import HUNG, ROOT
 
 Matrix = NDArray[np.float64]
@@ -140,6 +141,18 @@ def test_sensors_read_two_recordings(tmp_path: Path, sensors: Any, monkeypatch: 
         assert [len(part) for part in parts] == [len(part) for part in np.array_split(X, 6)]
         assert max(np.abs(part.mean(axis=0)).max() for part in parts) < 1e-12
         np.testing.assert_allclose(np.diff(parts[2], axis=0), np.diff(np.array_split(X, 6)[2], axis=0), atol=1e-12)
+
+
+def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(tmp_path: Path, hospitals: Any) -> None:
+    assert hospitals.main(["--write", str(tmp_path)]) == {}
+    folder = tmp_path / "breast-cancer"
+    words = ["--problem", "pca", "--data", str(folder), "--scale", "--rank", "3", "--algorithm", "deepca"]
+    assert run([*words, "--gradient-tolerance", "1e-10", "--quiet", "--out", str(tmp_path / "out")]) == 0
+    pooled = np.concatenate([np.loadtxt(file, delimiter=",", skiprows=1) for file in sorted(folder.iterdir())])
+    answer = np.linalg.svd((pooled - pooled.mean(axis=0)) / pooled.std(axis=0))[2][:3].T
+    points = np.load(tmp_path / "out" / "final.npz")["x"]
+    assert len(points) == 10
+    assert max(subspace_angles(x, answer)[0] for x in points) < 1e-8
 
 
 def test_a_column_that_does_not_vary_is_refused_with_its_number(hospitals: Any) -> None:
