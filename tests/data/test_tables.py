@@ -166,7 +166,7 @@ def test_text_without_names_has_numbers_for_names(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=rf"b\.csv: {message}"):
             MatrixFile(tmp_path / "b.csv", Columns(("a, b",), "c")).matrix()
     np.save(tmp_path / "a.npy", np.eye(2))
-    with pytest.raises(ValueError, match=r"is no .csv, .tsv, .txt or .parquet: leave out samples=\('a',\)"):
+    with pytest.raises(ValueError, match=r"has no names of columns, as text and Parquet have: leave out samples=\('a',\)"):
         MatrixFile(tmp_path / "a.npy", Columns(("a",)))
 
 
