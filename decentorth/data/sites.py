@@ -272,10 +272,10 @@ def _matched(
         _check_exclude(columns.exclude, {name for _, found in every for name in found}, leading)
         for one in tables:
             one.check(leading, columns)
-        alike = columns
+        common = columns
         if names is not None:
-            alike = columns._replace(samples=leading.chosen(columns))
-    return tables, alike
+            common = columns._replace(samples=leading.chosen(columns))
+    return tables, common
 
 
 def _check_exclude(exclude: Sequence[str], found: set[str], first: SiteTable) -> None:

@@ -450,7 +450,7 @@ def _in_units(
             width = same_columns("A", checked, first_agent)
         collective.same("the number of columns", str(width).encode())
         found.append(in_units(checked, collective, wanted, names))
-    return [alike for alike, _ in found], tuple(one for _, units in found for one in units)
+    return [scaled for scaled, _ in found], tuple(one for _, units in found for one in units)
 
 
 class SeparateColumns(ABC):

@@ -50,7 +50,7 @@ COLUMNS = ("epochs", "seconds", "loss", "MRR", "hits@1", "hits@3", "hits@10", "f
 
 
 def methods(triples: int) -> dict[str, Any]:
-    """The methods, for so many training triples."""
+    """The methods, for a number of training triples."""
     return {
         "J-JOBCD": JJOBCD(learning_rate=RATE),
         "VR-J-JOBCD, b' = N/4": VRJJOBCD(learning_rate=RATE, batch_size=max(1, triples // 4)),
@@ -74,7 +74,7 @@ def stand_in(size: tuple[int, int, int, int], seed: int) -> KnowledgeGraph:
 
 
 def core(triples: Any, entities: int) -> Any:
-    """The triples that are left when the entity with the fewest of them is left out, again and again, until so many remain."""
+    """The triples that are left when the entity with the fewest of them is left out, again and again, until this many remain."""
     places = triples[:, [0, 2]].ravel()
     degree = np.bincount(places).astype(float)
     order, ends = np.argsort(places, kind="stable") // 2, np.concatenate(([0], np.cumsum(degree.astype(int))))
@@ -109,7 +109,7 @@ def cut(given: argparse.Namespace, seed: int) -> KnowledgeGraph:
 
 
 def followed(problem: UltraE, method: Any, marks: np.ndarray, seed: int) -> np.ndarray:
-    """``(marks, columns)``: what a method has reached after so many epochs."""
+    """``(marks, columns)``: what a method has reached after each number of epochs."""
     run = set_up(problem, method, seed=seed, comm="serial")
     total, spent, rows, states = int(problem.n_samples[0]), 0.0, [], run.states()
     while len(rows) < len(marks):
@@ -161,10 +161,10 @@ def main() -> None:
     parser.add_argument("figure", nargs="?", default="ultrae.png")
     parser.add_argument("--full", action="store_true", help="five seeds, 600 epochs")
     parser.add_argument("--data", help="a folder with train.txt and test.txt, by default planted graphs")
-    parser.add_argument("--entities", type=int, help="keep a dense part of --data with so many entities")
-    parser.add_argument("--relations", type=int, help="keep the triples of so many relations of it, the most frequent ones")
-    parser.add_argument("--triples", type=int, help="draw so many training triples of it, by default 70 %%")
-    parser.add_argument("--tests", type=int, help="draw so many test triples of it, by default 30 %%")
+    parser.add_argument("--entities", type=int, help="keep a dense part of --data with this many entities")
+    parser.add_argument("--relations", type=int, help="keep the triples of this many relations of it, the most frequent ones")
+    parser.add_argument("--triples", type=int, help="draw this many training triples of it, by default 70 %%")
+    parser.add_argument("--tests", type=int, help="draw this many test triples of it, by default 30 %%")
     parser.add_argument("--seeds", type=int, help="by default 1, in full 5")
     parser.add_argument("--epochs", type=int, help="by default 60, in full 600")
     given = parser.parse_args()

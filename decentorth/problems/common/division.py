@@ -298,9 +298,9 @@ class Division(SampleSource):
             with collective.together():
                 views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
                 found = list(zip(views, self.names, strict=True))
-        alike = [in_units(view, collective, self.settings.wanted, names) for view, names in found]
-        self.units = tuple(one for _, found in alike for one in found)
-        return [view for view, _ in alike]
+        scaled = [in_units(view, collective, self.settings.wanted, names) for view, names in found]
+        self.units = tuple(one for _, found in scaled for one in found)
+        return [view for view, _ in scaled]
 
 
 @dataclass

@@ -72,8 +72,8 @@ def _draw(rng: np.random.Generator, numbers: Index, count: int | None, limit: st
 class DrawnSettings(Settings):
     """Settings of samples from a file."""
 
-    draw_rows: Annotated[Count | None, "Draw so many of the file's rows by the seed; by default all are read."] = None
-    draw_columns: Annotated[Count | None, "Draw so many of the file's columns by the seed; by default all are read."] = None
+    draw_rows: Annotated[Count | None, "Draw this many of the file's rows by the seed; by default all are read."] = None
+    draw_columns: Annotated[Count | None, "Draw this many of the file's columns by the seed; by default all are read."] = None
     divide_by: Annotated[Positive, "Divide all samples of the file by this: 255 brings images of bytes to [0, 1]."] = 1.0
 
     def _idle(self, from_file: bool) -> dict[str, str]:
