@@ -10,6 +10,8 @@ answers     GEVP, n = 1000, p = 100, condition 100 (paper 003's matrices): secon
             1e-6 of the optimum, beside scipy.linalg.eigh and pymanopt, which has no such set and works with y = U x, U^T U = B, on
             St(n, p) and the Grassmann manifold, the transformation's time included.
 large       GEVP, n = 1000, p = 500, paper 003's own size: seconds until the gap is 1e-2, 1e-4 and 1e-6, 40 seconds for each method.
+devices     milliseconds of an iteration with NumPy on one thread, on a GPU in double precision and in single precision (seconds of
+            the clock there), n = p = 500, 1000, 2000 and n = 1000, p = 500; not among the parts that run by themselves.
 procrustes  A 2000 x 500 on St(500, 100): seconds until the Riemannian gradient is 1e-6 of that at the start, beside pymanopt's
             conjugate gradients and trust regions, and geoopt's RiemannianSGD and RiemannianAdam with the best of a grid of steps.
             All have the same start, A^T A and A^T B formed beforehand, and gradients by hand rather than by autodiff; pymanopt's
@@ -36,7 +38,9 @@ from threadpoolctl import threadpool_limits
 
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing
 from decentorth.api import Run, set_up
+from decentorth.numerics.devices import opened
 from decentorth.problems import GEVP, Procrustes, pencil
+from decentorth.running.checkpoint.states import mapped
 from decentorth.sets import Stiefel
 
 N, CONDITION = 1000, 100.0
@@ -91,6 +95,34 @@ def iterations(A: np.ndarray, B: np.ndarray) -> None:
             floor = product * (large + small * p / (2 * N))
             print(f"  {name:28s} {found:8.2f} ms   floor {floor:7.2f} ms   ratio {found / floor:.2f}")
             states.close()
+
+
+DEVICES: tuple[str | None, ...] = (None, "cuda", "cuda:float32")
+SIZES = ((500, 500), (1000, 500), (1000, 1000), (2000, 2000))
+ITERATED = [METHODS[place] for place in (0, 2, 4, 6, 7, 8)]
+
+
+def devices(names: Sequence[str | None] = DEVICES, sizes: Sequence[tuple[int, int]] = SIZES) -> None:
+    for n, p in sizes:
+        problem = Unsolved(*pencil(n, CONDITION, 0), p)
+        x0 = problem.constraint.random(np.random.default_rng(1))
+        run = set_up(problem, PLAM(step_size=1e-3, penalty=50.0), comm="serial", x0=x0)
+        for device in names:
+            placed, start, repeats, now = problem, x0[None], 2 if n > 1000 else 5, time.process_time
+            if device is not None:
+                put, repeats, now = opened(device).put, 10 if n > 1000 else 30, time.perf_counter
+                placed, start = problem.on(put), put(start)
+            for name, method, _, _ in ITERATED:
+                state = method.init(placed, run.network, run.streams, start)
+                if device is not None:
+                    state = mapped(state, "", lambda _, entry, put=put: put(entry))
+                for warm in (True, False):
+                    begun = now()
+                    for _ in range(2 if warm else repeats):
+                        state = method.step(placed, run.network, run.streams, state)
+                    float(state.x[0, 0, 0])
+                    spent = 1e3 * (now() - begun) / repeats
+                print(f"n = {n}, p = {p}, {device or 'NumPy'}: {name:28s} {spent:9.3f} ms", flush=True)
 
 
 def timed(run: Run, every: int = 1) -> Iterator[tuple[Any, float]]:
@@ -347,8 +379,9 @@ def main(*parts: str) -> None:
             "answers": lambda: answers(A, B),
             "large": lambda: large(A, B),
             "procrustes": procrustes,
+            "devices": devices,
         }
-        for part in parts or given:
+        for part in parts or [name for name in given if name != "devices"]:
             given[part]()
 
 

@@ -18,8 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-_UFUNCS = {"equal": torch.eq, "power": torch.pow, "invert": torch.bitwise_not, "rint": torch.round}
-"""The elementwise functions that PyTorch has under another name."""
+_UFUNCS = {
+    "equal": torch.eq,
+    "power": torch.pow,
+    "invert": torch.bitwise_not,
+    "rint": torch.round,
+    "ldexp": lambda x, exponent, out=None: torch.mul(x, torch.exp2(exponent.to(x.dtype)), out=out),
+}
+"""The elementwise functions that PyTorch has under another name, or for fewer types."""
 _KINDS = (torch.float64, torch.float32, torch.int64, torch.int32, torch.bool)
 _DTYPES = {torch.empty(0, dtype=kind).numpy().dtype: kind for kind in _KINDS}
 DENSE = 64
@@ -119,6 +125,13 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def astype(self, dtype: Any) -> DeviceArray:
         """The entries as another type."""
         return DeviceArray(self.tensor.to(_DTYPES[np.dtype(dtype)]))
+
+    def inverse_factor(self) -> DeviceArray:
+        """The upper triangular U with U^T A U = I of this symmetric matrix A; NaN where A is not positive definite."""
+        factor, failed = torch.linalg.cholesky_ex(self.tensor)
+        identity = torch.eye(len(self), dtype=factor.dtype, device=factor.device)
+        inverse = torch.linalg.solve_triangular(factor, identity, upper=False).T.contiguous()
+        return DeviceArray(torch.where(failed == 0, inverse, torch.nan))
 
     def _reduced(self, function: Callable[..., Any], axis: Any = None, keepdims: bool = False) -> DeviceArray:
         """A reduction over one axis, several, or all; of NaN it is NaN."""
@@ -241,6 +254,8 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where,
     np.clip: _same(torch.clamp),
     np.stack: _same(torch.stack),
+    np.concatenate: _same(torch.cat),
+    np.split: lambda own, x, ends: tuple(map(DeviceArray, torch.tensor_split(x.tensor, [int(end) for end in ends]))),
     np.repeat: _same(torch.repeat_interleave),
     np.flatnonzero: lambda own, x: DeviceArray(torch.nonzero(x.tensor.reshape(-1)).reshape(-1)),
     np.searchsorted: _same(torch.searchsorted),

@@ -34,6 +34,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..numerics.devices import on_host
 from ..numerics.ordered_sums import norms, sums
 from ..protocols import Array
 from .retractions import plus, sym
@@ -165,11 +166,11 @@ def safe_step(
     the field is not finite. ``image`` is the product of B with ``direction``; ``penalty`` is not used.
     """
     # Lengths along the field are in units of this power of two.
-    size = np.frexp(np.abs(direction).max((-2, -1)))[1]
+    size = on_host(np.frexp(np.abs(direction).max((-2, -1)))[1])
     scale = np.ldexp(1.0, -size)[:, None, None]
     if image is not None:
         image = scale * image
-    polynomials = self.gap_squares(x, scale * direction, bx, image)
+    polynomials = on_host(self.gap_squares(x, scale * direction, bx, image))
     bounds = np.broadcast_to(np.square(eps), len(x))
     steps = np.array([_largest(own, bound) for own, bound in zip(polynomials, bounds, strict=True)])
     return np.ldexp(steps, -size)

@@ -22,12 +22,14 @@ formed. Methods take ``bx``, the product B x, if the caller has it; otherwise th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from ..numerics.devices import is_on_device
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, Direction, Index, MetricName, Retraction
 from ..settings import check
@@ -73,6 +75,12 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         """The set with other B, ``(n_local, n, n)``, one for each agent, not checked: running means of the samples' B."""
         other = object.__new__(GeneralizedStiefel)
         other._build(Matrices(matrices), self.shape[1])
+        return other
+
+    def on(self, put: Callable[[Array], Array]) -> GeneralizedStiefel:
+        """The set for points on a device, to which ``put`` brings a dense B; a ValueError for another B."""
+        other = object.__new__(GeneralizedStiefel)
+        other._build(self.operator.on(put), self.shape[1])
         return other
 
     def __repr__(self) -> str:
@@ -168,6 +176,8 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
             else:
                 way = {"polar-eigh": _polar, "polar-svd": _polar_svd, "cholesky-qr": _cholesky_qr, "qr": _factored}[retraction]
                 both = _each(way, both, e)
+        if is_on_device(both):
+            return both[:, :n], both[:, n:]
         return np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
 
     def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
@@ -265,9 +275,7 @@ def _multiplier(g: Array, bx: Array) -> Array:
 def _each(way: Any, both: Array, e: Array, _: Array | None = None) -> Array:
     """The value ``way(both_i, I + e_i)`` for each agent, NaN if the Gram matrix I + e_i is not finite."""
     out = np.empty_like(both)
-    identity = np.eye(e.shape[-1])
-    for i in range(len(both)):
-        square = e[i] + identity
+    for i, square in enumerate(plus(e.copy(), 1.0)):
         out[i] = way(both[i], square) if np.isfinite(np.abs(square).max((-2, -1))) else np.nan
     return out
 
@@ -285,7 +293,7 @@ def _polar_svd(both: Array, square: Array) -> Array:
 
 
 def _cholesky_qr(both: Array, square: Array) -> Array:
-    excess = (square - np.eye(len(square)))[None]
+    excess = plus(square.copy()[None], -1.0)
     return _factored(both, square, twice=not norms(excess)[0] <= NEAR)
 
 
@@ -308,6 +316,8 @@ def _factored(both: Array, square: Array, polar: bool = False, twice: bool = Tru
 
 def _inverse_factor(square: Array) -> Array:
     """The upper triangular U with U^T square U = I; NaN where ``square`` is not positive definite."""
+    if is_on_device(square):
+        return cast(Any, square).inverse_factor()
     factor, info = dpotrf(square, lower=0, clean=1)
     if info != 0:
         return np.full_like(square, np.nan)

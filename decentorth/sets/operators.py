@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import eigh, eigvalsh
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.sparse import linalg as sparse_linalg
 from scipy.sparse.linalg import eigsh, splu
@@ -60,6 +60,10 @@ class Operator(ABC):
     @abstractmethod
     def solve(self, g: Array) -> Array:
         """The solution B^{-1} g, fresh; if B has no inverse map, a TypeError says which kinds of B have one."""
+
+    def on(self, put: Callable[[Array], Array]) -> Operator:
+        """The operator for points on a device, to which ``put`` brings an array; a ValueError unless it is a dense matrix."""
+        raise ValueError(f"{type(self).__name__} does not run on a device: give a dense matrix, or leave device out")
 
 
 def operator(B: Any) -> Operator:
@@ -155,6 +159,33 @@ class Matrices(Operator):
             half = dtrsm(1.0, upper, one.T, side=1, lower=0, trans_a=0)
             out[i] = dtrsm(1.0, upper, half, side=1, lower=0, trans_a=1, overwrite_b=1).T
         return out
+
+    def on(self, put: Callable[[Array], Array]) -> Placed:
+        return Placed(self, put)
+
+
+class Placed(Matrices):
+    """Dense symmetric matrices on a device; a solve is two products with the inverse of the Cholesky factor."""
+
+    def __init__(self, host: Matrices, put: Callable[[Array], Array]) -> None:
+        super().__init__(put(host.stack))
+        self._host, self._put = host, put
+
+    @cached_property
+    def largest(self) -> float:
+        return self._host.largest
+
+    @cached_property
+    def radius(self) -> float:
+        return self._host.radius
+
+    @cached_property
+    def inverses(self) -> Array:
+        """The inverses U^{-1} of the upper Cholesky factors."""
+        return self._put(np.stack([dtrtri(factor, lower=0)[0] for factor in self._host.factors]))
+
+    def solve(self, g: Array) -> Array:
+        return self.inverses @ (self.inverses.swapaxes(-1, -2) @ g)
 
 
 class SparseMatrix(Operator):

@@ -11,11 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
+from functools import cache, lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from decentorth import RGD
 from decentorth.api import set_up
+from decentorth.numerics.devices import opened
 from decentorth.problems import GEVPSettings
 from decentorth.running.history import schedule
 
@@ -30,36 +34,87 @@ class Task(NamedTuple):
     method: Any
     seed: int
     iterations: int
+    device: str | None = None
+    limit: float = float("inf")
+    """The seconds after which it ends."""
+
+
+@lru_cache(maxsize=2)
+def solved(settings: GEVPSettings, seed: int, device: str | None) -> Any:
+    """The problem with its answer, made once for all methods; its copy on a device too."""
+    problem: Any = set_up(settings.problem(1, seed), RGD(step_size=1.0), seed=seed, comm="serial").problem
+    start = problem.start(seed)
+    problem.prepare, problem.start = lambda collective: None, lambda seed: start
+    if device is not None:
+        placed = problem.on(opened(device).put)
+        problem.on = lambda put: placed
+    return problem
+
+
+def set_up_on(task: Task) -> tuple[Any, Any]:
+    """The run of a task, and its problem where the iterations are made: on the device, warmed up, if there is one."""
+    prepared: Any = set_up(
+        solved(task.settings, task.seed, task.device), task.method, seed=task.seed, comm="serial", device=task.device
+    )
+    if task.device is None:
+        return prepared, prepared.problem
+    kind = (type(task.method), getattr(task.method, "direction", ""), getattr(task.method, "metric", ""), task.settings)
+    if kind not in _WARM:
+        _WARM.add(kind)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for state in islice(prepared.states(), 4):
+                clock(state, task.device)
+    return prepared, prepared.placed
+
+
+_WARM: set[Any] = set()
+"""The kinds of methods whose kernels this process has loaded."""
+
+
+def clock(state: Any, device: str | None) -> float:
+    """Seconds of the processor; on a device of the clock, once the state is there."""
+    if device is None:
+        return time.process_time()
+    if state is not None:
+        float(state.x[0, 0, 0])
+    return time.perf_counter()
 
 
 def run(task: Task) -> dict[str, Any]:
     """What a run did: arrays over about 40 log-spaced iterations, up to where it diverged, its first step size and its penalty.
 
-    ``gap`` is (f - f*) / |f*| at the projection, ``feasibility`` ||x^T B x - I||_F, and ``seconds`` are the processor's, of the
-    method alone.
+    ``gap`` is (f - f*) / |f*| at a point of the set with the same span, ``feasibility`` ||x^T B x - I||_F, and ``seconds`` are
+    those of `clock` from the first state on, of the method alone.
     """
-    prepared = set_up(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
-    problem, least = prepared.problem, prepared.problem.optimal_value
+    prepared, problem = set_up_on(task)
+    least, constraint = problem.optimal_value, problem.constraint
     rows, spent, states = [], 0.0, prepared.states()
     with np.errstate(over="ignore", invalid="ignore"):
         for k in schedule(task.iterations, 40, None):
-            begun = time.process_time()
+            begun = clock(None, task.device)
             state = next(state for state in states if state.k == k)
-            spent += time.process_time() - begun
-            if k == 0:
+            if k > 0:
+                spent += clock(state, task.device) - begun
+            else:
                 steps = {"step_size": float(state.step_size[0]), "penalty": float(getattr(state, "penalty", np.zeros(1))[0])}
-            gap = (problem.value(problem.constraint.project(state.x))[0] - least) / abs(least)
-            rows.append((k, spent, gap, problem.constraint.feasibility(state.x)[0]))
-            if not np.isfinite(rows[-1][3]):
+            point, _ = constraint.retract_with(state.x, constraint.product(state.x), "cholesky-qr")
+            gap = (float(problem.value(point)[0]) - least) / abs(least)
+            rows.append((k, spent, gap, float(constraint.feasibility(state.x)[0])))
+            if not np.isfinite(rows[-1][3]) or spent > task.limit:
                 break
     columns = np.array(rows).T
     return dict(zip(("iteration", "seconds", "gap", "feasibility"), columns, strict=True)) | steps
 
 
-def parallel(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """The function of each, in as many processes as there are cores."""
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, tasks))
+@cache
+def processes(jobs: int) -> ProcessPoolExecutor:
+    """So many processes, which stay, since the first run on a device takes seconds."""
+    return ProcessPoolExecutor(jobs)
+
+
+def parallel(function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int | None = None, together: int = 1) -> list[Any]:
+    """The function of each, in so many processes, by default as many as there are cores; ``together`` tasks in turn in each."""
+    return list(processes(jobs or os.cpu_count() or 1).map(function, tasks, chunksize=together))
 
 
 def last(history: dict[str, Any], name: str = "gap") -> float:
@@ -68,24 +123,27 @@ def last(history: dict[str, Any], name: str = "gap") -> float:
     return end if np.isfinite(end) else np.inf
 
 
-def tuned(settings: GEVPSettings, methods: dict[str, Any], factors: Sequence[float], iterations: int) -> dict[str, Any]:
+def tuned(given: argparse.Namespace, methods: dict[str, Any], factors: Sequence[float]) -> dict[str, Any]:
     """Each method with the best of multiples of its automatic step, and of the penalty that goes with a step, on `TUNING_SEED`.
 
     Prints them, and warns where the best step is the smallest or the largest tried.
     """
-    own = parallel(run, [Task(settings, method, TUNING_SEED, 0) for method in methods.values()])
+    settings, iterations, jobs = given.settings, given.iterations, given.jobs
+    own = parallel(run, [Task(settings, method, TUNING_SEED, 0) for method in methods.values()], jobs)
     starts = {name: history["step_size"] for name, history in zip(methods, own, strict=True)}
     found: dict[str, dict[tuple[float, float], Any]] = {name: {} for name in methods}
     for name, method in methods.items():
         stepped = {factor: replace(method, step_size=factor * starts[name]) for factor in factors}
-        own = parallel(run, [Task(settings, one, TUNING_SEED, 0) for one in stepped.values()])
+        own = parallel(run, [Task(settings, one, TUNING_SEED, 0) for one in stepped.values()], jobs)
         for (factor, one), history in zip(stepped.items(), own, strict=True):
             found[name][factor, 1.0] = one
             if "penalty" in {field.name for field in fields(method)}:
                 for multiple in (0.3, 3.0):
                     found[name][factor, multiple] = replace(one, penalty=multiple * history["penalty"])
-    tasks = [Task(settings, one, TUNING_SEED, iterations) for grid in found.values() for one in grid.values()]
-    gaps = iter(map(last, parallel(run, tasks)))
+    tasks = [
+        Task(settings, one, TUNING_SEED, iterations, given.device, given.limit) for grid in found.values() for one in grid.values()
+    ]
+    gaps = iter(map(last, parallel(run, tasks, jobs)))
     chosen = {}
     for name, grid in found.items():
         ends = {pair: next(gaps) for pair in grid}
@@ -122,6 +180,9 @@ def arguments(about: str, figure: str, iterations: int, **sizes: int) -> argpars
     parser.add_argument("--iterations", type=int, default=iterations)
     parser.add_argument("--dimension", type=int, default=sizes.get("dimension", 200))
     parser.add_argument("--rank", type=int, default=sizes.get("rank", 100))
+    parser.add_argument("--device", help="cuda, or another device of PyTorch; seconds are those of the clock then")
+    parser.add_argument("--jobs", type=int, help="processes, by default as many as cores; timed runs on a device are in one")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which a run ends")
     given = parser.parse_args()
     if given.published:
         given.dimension, given.rank = 1000, 500

@@ -64,16 +64,17 @@ def main() -> None:
     given = arguments(str(__doc__), "figure2.png", 300)
     settings, n, p = given.settings, given.dimension, given.rank
     rows = {
-        "constant steps, tuned": tuned(settings, METHODS, FACTORS, given.iterations),
+        "constant steps, tuned": tuned(given, METHODS, FACTORS),
         "Barzilai-Borwein steps": {name: barzilai_borwein(method) for name, method in METHODS.items()},
     }
     tasks = {
-        (row, name, seed): Task(settings, method, seed, given.iterations)
+        (row, name, seed): Task(settings, method, seed, given.iterations, given.device, given.limit)
+        for seed in range(given.seeds)
         for row, methods in rows.items()
         for name, method in methods.items()
-        for seed in range(given.seeds)
     }
-    found = dict(zip(tasks, parallel(run, list(tasks.values())), strict=True))
+    jobs = given.jobs if given.device is None else 1
+    found = dict(zip(tasks, parallel(run, list(tasks.values()), jobs, len(tasks) // given.seeds), strict=True))
 
     A, B = pencil(n, settings.condition, 0)
     times = []

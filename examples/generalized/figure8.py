@@ -37,12 +37,14 @@ NEAR = (0.25, 0.75, 1.25, 1.75)
 """The paper's."""
 
 
-def base(settings, method, iterations):
+def base(given, method):
     """The method with the best pair, which is told."""
-    own = run(Task(settings, method, TUNING_SEED, 0))
+    settings, iterations, device = given.settings, given.iterations, given.device
+    own = parallel(run, [Task(settings, method, TUNING_SEED, 0)], given.jobs)[0]
     pairs = list(product([c * own["step_size"] for c in TRIED], [c * own["penalty"] for c in (0.1, 1.0, 10.0)]))
-    tasks = [Task(settings, replace(method, step_size=step, penalty=penalty), TUNING_SEED, iterations) for step, penalty in pairs]
-    gaps = dict(zip(pairs, map(last, parallel(run, tasks)), strict=True))
+    tried = [replace(method, step_size=step, penalty=penalty) for step, penalty in pairs]
+    tasks = [Task(settings, one, TUNING_SEED, iterations, device) for one in tried]
+    gaps = dict(zip(pairs, map(last, parallel(run, tasks, given.jobs)), strict=True))
     step, penalty = min(pairs, key=lambda pair: gaps[pair])
     print(f"{type(method).__name__}: base step {step:.3g}, penalty {penalty:.3g}, gap {gaps[step, penalty]:.1e} after {iterations}")
     return replace(method, step_size=step, penalty=penalty)
@@ -56,10 +58,10 @@ def perturbed(method, factors):
 def main() -> None:
     given = arguments(str(__doc__), "figure8.png", 300, dimension=100, rank=50)
     pairs = list(dict.fromkeys([*product(WIDE, WIDE), *product(NEAR, NEAR)]))
-    bases = {name: base(given.settings, method, given.iterations) for name, method in METHODS.items()}
-    keys = list(product(METHODS, pairs, range(given.seeds)))
-    tasks = [Task(given.settings, perturbed(bases[name], pair), seed, given.iterations) for name, pair, seed in keys]
-    found = dict(zip(keys, parallel(run, tasks), strict=True))
+    bases = {name: base(given, method) for name, method in METHODS.items()}
+    keys = [(name, pair, seed) for seed, name, pair in product(range(given.seeds), METHODS, pairs)]
+    tasks = [Task(given.settings, perturbed(bases[name], pair), seed, given.iterations, given.device) for name, pair, seed in keys]
+    found = dict(zip(keys, parallel(run, tasks, given.jobs, len(pairs)), strict=True))
 
     figure = Figure(figsize=(10, 8.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(2.2, 1))

@@ -17,11 +17,11 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from experiment import Task, arguments, band, parallel
+from experiment import Task, arguments, band, parallel, set_up_on
 from matplotlib.figure import Figure
 
 from decentorth import GeneralizedLanding
-from decentorth.api import set_up
+from decentorth.numerics.devices import on_host
 from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.running.history import schedule
 
@@ -32,30 +32,30 @@ STEPS = {"automatic constant steps": "auto", "Barzilai-Borwein steps": "bb"}
 
 def lemma_2_4(manifold, state, eps):
     """The bound of Lemma 2.4 on the safe step."""
-    x, field, product = state.x[0], state.field[0], state.product[0]
+    x, field, product = (on_host(one)[0] for one in (state.x, state.field, state.product))
     gap = x.T @ product - np.eye(x.shape[1])
-    pull = state.penalty[0] * 4 * np.sum((product @ gap) ** 2)
+    pull = float(state.penalty[0]) * 4 * np.sum((product @ gap) ** 2)
     bend = 2 * manifold.largest * (2 + 3 * eps) * np.sum(field**2)
     return float((pull + np.sqrt(pull**2 + bend * max(eps**2 - np.sum(gap**2), 0.0))) / bend)
 
 
 def steps(task):
     """The safe step, the bound on it and the requested step at log-spaced iterations."""
-    prepared = set_up(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
-    manifold, states, rows = prepared.problem.constraint, prepared.states(), []
+    prepared, problem = set_up_on(task)
+    manifold, states, rows = problem.constraint, prepared.states(), []
     for k in schedule(task.iterations, 80, None):
         state = next(state for state in states if state.k == k)
         safe = manifold.safe_step(state.x, state.field, state.penalty, task.method.eps, state.product)
-        rows.append((k, safe[0], lemma_2_4(manifold, state, task.method.eps), state.step_size[0]))
+        rows.append((k, safe[0], lemma_2_4(manifold, state, task.method.eps), float(state.step_size[0])))
     return dict(zip(("iteration", "safe", "bound", "requested"), np.array(rows, dtype=float).T, strict=True))
 
 
 def main() -> None:
     given = arguments(str(__doc__), "figure9.png", 300)
-    keys = list(product(DIRECTIONS, STEPS, range(given.seeds)))
+    keys = [(name, kind, seed) for seed, name, kind in product(range(given.seeds), DIRECTIONS, STEPS)]
     methods = {(name, kind): GeneralizedLanding(direction=DIRECTIONS[name], step_size=STEPS[kind]) for name, kind, _ in keys}
-    tasks = [Task(given.settings, methods[name, kind], seed, given.iterations) for name, kind, seed in keys]
-    found = dict(zip(keys, parallel(steps, tasks), strict=True))
+    tasks = [Task(given.settings, methods[name, kind], seed, given.iterations, given.device) for name, kind, seed in keys]
+    found = dict(zip(keys, parallel(steps, tasks, given.jobs, len(methods)), strict=True))
     figure = Figure(figsize=(8, 3.4), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for panel, kind in zip(panels, STEPS, strict=True):

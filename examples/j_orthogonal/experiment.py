@@ -9,7 +9,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -146,6 +147,32 @@ def followed(problem: Any, method: Any, options: Any, metric: str = "objective",
     return rows, "time_limit"
 
 
+class Task(NamedTuple):
+    """A method on a problem, by their settings, so that it can be sent to another process."""
+
+    settings: HEVPSettings
+    seed: int
+    method: Any
+    options: Any
+    metric: str
+    goal: float
+
+
+def follow(task: Task) -> tuple[list[Row], str]:
+    """What `followed` says of a task."""
+    options = argparse.Namespace(**{**vars(task.options), "seed": task.seed})
+    return followed(task.settings.problem(1, task.seed), task.method, options, task.metric, task.goal)
+
+
+def mapped(function: Callable[[Any], Any], tasks: Iterable[Any], jobs: int) -> Iterator[Any]:
+    """The function of each, in turn, made by so many processes; times of the processor stay those of one."""
+    if jobs == 1:
+        yield from map(function, tasks)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(function, tasks)
+
+
 def settings_of(data: str, form: Form, positive: int | None, ridge: float, options: Any = None) -> HEVPSettings:
     """The settings of a data set; of a file with the subset that the options ask for."""
     chosen = {}
@@ -167,4 +194,5 @@ def arguments(what: str, data: Sequence[str], seconds: float) -> argparse.Argume
     parser.add_argument("--divide-by", type=float, default=1.0, help="divide the samples of a file, 255 for bytes")
     parser.add_argument("--warm", type=int, default=30, help="iterations of a rival before GS-JOBCD goes on")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="methods run at the same time, each in a process of one thread")
     return parser

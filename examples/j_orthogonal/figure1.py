@@ -13,10 +13,11 @@ minimum is known: the relative gap, without its sign, since methods that become 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from experiment import arguments, followed, methods, settings_of, start_value
+from experiment import Task, arguments, follow, mapped, methods, settings_of, start_value
 
 from decentorth.records.figures import logarithmic, look, panels, style
 from decentorth.records.publication import legend_below, publish
@@ -25,18 +26,25 @@ FURTHEST, CLOSEST = 1e6, 1e-12
 """Curves end at so many times the objective of the start, and at this gap."""
 
 
-def draw(panel: Any, settings: Any, options: Any, target: float) -> None:
+def planned(settings: Any, options: Any) -> list[Task]:
+    """The runs of a panel."""
+    metric, target = "error", CLOSEST
+    if settings.form == "as-printed":
+        metric, target = "objective", FURTHEST * start_value(settings, options.seed)
+    return [Task(settings, options.seed, one, options, metric, target) for one in methods(settings.form, options.warm).values()]
+
+
+def draw(panel: Any, form: Any, options: Any, found: Iterator[Any]) -> None:
     """A curve for each method, and a line of print."""
-    printed = settings.form == "as-printed"
-    for place, (label, method) in enumerate(methods(settings.form, options.warm).items()):
-        metric = "objective" if printed else "error"
-        rows, ending = followed(settings.problem(1, options.seed), method, options, metric, target)
+    printed = form == "as-printed"
+    for place, label in enumerate(methods(form, options.warm)):
+        rows, ending = next(found)
         seconds = [row.seconds for row in rows[1:]]
         values = np.array([-0.5 * row.value if printed else abs(row.value) for row in rows[1:]])
         looks: Any = {**look(place, marked=len(values) == 1), "linewidth": 1.0}
         panel.loglog(seconds, values, label=label, **looks)
         reached = f"{values.max() if printed else values.min():.3g}" if len(values) else "nowhere feasible"
-        print(f"  {label}: {reached} after {seconds[-1] if seconds else options.seconds:.3g} s, {ending}")
+        print(f"  {label}: {reached} after {seconds[-1] if seconds else options.seconds:.3g} s, {ending}", flush=True)
 
 
 @style()
@@ -46,14 +54,15 @@ def main() -> None:
     options = parser.parse_args()
     number = len(options.data)
     figure, axes = panels(number, 2, (7.16, 2.3 * number + 1.3))
+    forms: Any = ("as-printed", "well-posed")
+    every = [settings_of(data, form, options.positive, options.ridge, options) for data in options.data for form in forms]
+    found = mapped(follow, [task for settings in every for task in planned(settings, options)], options.jobs)
     for data, row in zip(options.data, axes, strict=True):
-        for panel, form in zip(row, ("as-printed", "well-posed"), strict=True):
-            settings = settings_of(data, form, options.positive, options.ridge, options)
+        for panel, form in zip(row, forms, strict=True):
             printed = form == "as-printed"
-            target = FURTHEST * start_value(settings, options.seed) if printed else CLOSEST
             print(f"{data}, {form}: {'-f/2, furthest' if printed else 'relative gap, least'}")
             logarithmic(panel, "processor seconds", "$-f/2$" if printed else "relative gap")
-            draw(panel, settings, options, target)
+            draw(panel, form, options, found)
             panel.set_title(f"{data}, {form}")
     legend_below(figure, [panel for row in axes for panel in row], 3)
     publish(

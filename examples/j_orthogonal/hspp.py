@@ -22,12 +22,12 @@ varsigma, UMCM second derivatives by differences of gradients (two more, not cou
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from experiment import Then, followed
+from experiment import Then, followed, mapped
 
 import decentorth as do
 from decentorth.api import set_up
@@ -76,16 +76,28 @@ def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: n
     return (gradient(x + step * v) - gradient(x - step * v)) / (2.0 * step)
 
 
-def table(kind: str, settings: HSPPSettings, options: Any, columns: Any) -> None:
-    """Run everything on one kind of distances, print it, and draw it against gradients and against time."""
-    seconds, seed = options.seconds, options.seed
-    problem = set_up(settings.problem(1, seed), CSDM, comm="serial").problem
+def probe(settings: HSPPSettings, seed: int) -> Any:
+    """The problem, with second derivatives by differences."""
+    problem: Any = set_up(settings.problem(1, seed), CSDM, comm="serial").problem
     problem.hessian_product = partial(difference, problem.gradient)
+    return problem
+
+
+def follow(task: tuple[HSPPSettings, str, Any]) -> Any:
+    """What a method reaches on one kind of distances."""
+    settings, name, options = task
+    return followed(probe(settings, options.seed), METHODS[name], options)
+
+
+def table(kind: str, settings: HSPPSettings, options: Any, columns: Any, found: Iterator[Any]) -> None:
+    """Print and draw what every method reaches on one kind of distances, against gradients and against time."""
+    seconds, seed = options.seconds, options.seed
+    problem = probe(settings, seed)
     start = float(problem.value(problem.start(seed)[None])[0])
     names = [f"{seconds * share:g} s" for share in TIMES] + [f"to {share:.0%}" for share in SHARES]
     print(f"{kind}: {start:.4g} at the start\n{'method':30s}" + "".join(f"{name:>16s}" for name in names))
-    for place, (name, method) in enumerate(METHODS.items()):
-        rows, ending = followed(problem, method, options)
+    for place, name in enumerate(METHODS):
+        rows, ending = next(found)
         least = [
             min((row.value for row in rows if row.seconds <= share * seconds or share == 1.0), default=start) for share in TIMES
         ]
@@ -93,7 +105,7 @@ def table(kind: str, settings: HSPPSettings, options: Any, columns: Any) -> None
         for share in SHARES:
             first = next((row for row in rows if row.value <= share * start), None)
             cells.append("-" if first is None else f"{first.seconds:.2g} s, {first.gradients:.0f}")
-        print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip())
+        print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip(), flush=True)
         looks: Any = {**look(place), "linewidth": 1.0}
         for panel, across in zip(columns, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
             panel.loglog(across[1:], [row.value for row in rows][1:], label=name, **looks)
@@ -117,6 +129,7 @@ def main() -> None:
     for name, default in (("points", 100), ("dimension", 20), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
+    parser.add_argument("--jobs", type=int, default=1, help="methods run at the same time, each in a process of one thread")
     for name, number in (("seconds", 1.0), ("smoothing", 0.5)):
         parser.add_argument(f"--{name}", type=float, default=number)
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
@@ -133,9 +146,11 @@ def main() -> None:
     columns = [(kind, positive) for kind in given.kinds for positive in given.positive]
     sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
     figure, axes = panels(2, len(columns), (max(3.5, min(7.16, 2.4 * len(columns))), 5.4))
-    for (kind, positive), own in zip(columns, zip(*axes, strict=True), strict=True):
+    every = [HSPPSettings(**sizes, **KINDS[kind], positive=positive) for kind, positive in columns]
+    found = mapped(follow, [(settings, name, given) for settings in every for name in METHODS], given.jobs)
+    for (kind, positive), settings, own in zip(columns, every, zip(*axes, strict=True), strict=True):
         words = kind if positive is None else f"{kind}, p = {positive}"
-        table(words, HSPPSettings(**sizes, **KINDS[kind], positive=positive), given, own)
+        table(words, settings, given, own, found)
     legend_below(figure, axes[0], 3 if len(columns) > 1 else 2)
     publish(
         figure,

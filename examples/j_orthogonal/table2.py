@@ -18,13 +18,13 @@ medians, those of times over the seeds that came there, whose number stands besi
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-from experiment import Row, arguments, followed, methods, settings_of, start_value
+from experiment import Row, Task, arguments, follow, mapped, methods, settings_of, start_value
 
 FACTORS = (2.0, 10.0, 1000.0)
 """Objectives to which seconds are counted, as multiples of the start's."""
@@ -37,43 +37,59 @@ PUBLISHED = {
 """Half objectives of table 2, where half of the signs are +1, after 90 s on a GPU machine."""
 
 
-def table(data: str, options: Any) -> None:
-    """Run everything on a data set, and print it."""
-    settings = settings_of(data, options.form, options.positive, options.ridge, options)
+class Table(NamedTuple):
+    """A data set with the signs of J, the objectives at the start and those sought for each seed, and the runs to make."""
+
+    data: str
+    positive: int | None
+    starts: list[float]
+    targets: list[list[float]]
+    tasks: list[Task]
+
+
+def planned(data: str, positive: int | None, options: Any) -> Table:
+    """The table of a data set, before its runs."""
+    settings = settings_of(data, options.form, positive, options.ridge, options)
     printed = settings.form == "as-printed"
     seeds = range(options.seed, options.seed + options.seeds)
     starts = [start_value(settings, seed) for seed in seeds]
-    start = statistics.median(starts)
     targets = [[own * factor for factor in FACTORS] if printed else list(GAPS) for own in starts]
+    metric = "objective" if printed else "error"
+    tasks = [
+        Task(settings, seed, method, options, metric, own[-1])
+        for method in methods(settings.form, options.warm).values()
+        for seed, own in zip(seeds, targets, strict=True)
+    ]
+    return Table(data, positive, starts, targets, tasks)
+
+
+def show(table: Table, found: Iterator[Any], options: Any) -> None:
+    """Print a table as its runs end."""
+    data, positive, starts, targets, _ = table
+    printed, start = options.form == "as-printed", statistics.median(starts)
     names = [f"to {start * factor / 2:.3g}" for factor in FACTORS] if printed else [f"to gap {gap:g}" for gap in GAPS]
-    words = data if options.positive is None else f"{data}, p = {options.positive}"
-    print(f"{words}, {settings.form}, {options.seconds:g} s; {'half objective' if printed else 'objective'} at the start ", end="")
+    words = data if positive is None else f"{data}, p = {positive}"
+    print(f"{words}, {options.form}, {options.seconds:g} s; {'half objective' if printed else 'objective'} at the start ", end="")
     print(f"{start / 2 if printed else start:.4g}")
     print(f"{'method':31s} {'half objective' if printed else 'relative gap':>15s} {'feasibility':>12s}  ", end="")
     print("  ".join(f"{name:>16s}" for name in names))
-    metric = "objective" if printed else "error"
-    for name, method in methods(settings.form, options.warm).items():
-        runs, endings = [], []
-        for seed, own in zip(seeds, targets, strict=True):
-            asked = argparse.Namespace(**{**vars(options), "seed": seed})
-            rows, ending = followed(settings.problem(1, seed), method, asked, metric, own[-1])
-            runs.append(rows)
-            endings.append(ending)
+    for name in methods(options.form, options.warm):
+        runs, endings = zip(*[next(found) for _ in starts], strict=True)
         least = [min(rows, key=lambda row: row.value, default=Row(0.0, 0, 0.0, math.nan, math.nan)) for rows in runs]
         cells = []
         for place in range(len(names)):
             firsts = [next((row for row in rows if row.value <= own[place]), None) for rows, own in zip(runs, targets, strict=True)]
             there = [(row.seconds, row.iteration) for row in firsts if row is not None]
-            some = f" ({len(there)} of {len(seeds)})" if 0 < len(there) < len(seeds) else ""
+            some = f" ({len(there)} of {len(starts)})" if 0 < len(there) < len(starts) else ""
             seconds, iteration = map(statistics.median, zip(*there, strict=True)) if there else (0.0, 0)
             cells.append(f"{seconds:.3g} s, {iteration:.0f}{some}" if there else "-")
         value, feasibility = np.median([(row.value, row.feasibility) for row in least], axis=0)
         shown = f"{value / 2 if printed else value:.3g}"
         ending = ", ".join(dict.fromkeys(endings))
         print(f"{name:31s} {shown:>15s} {feasibility:12.0e}  {'  '.join(f'{cell:>16s}' for cell in cells)}  {ending}", flush=True)
-    if len(seeds) < 3:
+    if len(starts) < 3:
         print("few seeds decide nothing where methods are close: --seeds 3 or more")
-    if printed and data in PUBLISHED and options.positive is None:
+    if printed and data in PUBLISHED and positive is None:
         print(f"published, 90 s on a GPU machine: {PUBLISHED[data]}")
 
 
@@ -83,11 +99,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="problems and runs, from --seed on: medians of them")
     parser.add_argument("--shares", type=float, nargs="+", help="the signs +1 as shares of n, of randn; several in turn")
     options = parser.parse_args()
+    tables = []
     for data in options.data:
         for share in options.shares or [None]:
+            positive = options.positive
             if share is not None:
-                options.positive = round(share * int(data.removeprefix("randn")))
-            table(data, options)
+                positive = round(share * int(data.removeprefix("randn")))
+            tables.append(planned(data, positive, options))
+    found = mapped(follow, [task for table in tables for task in table.tasks], options.jobs)
+    for table in tables:
+        show(table, found, options)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
-from experiment import settings_of, start_value
+from experiment import mapped, settings_of, start_value
 
 import decentorth as do
 from decentorth.records.figures import logarithmic, panels, style
@@ -43,8 +45,19 @@ DIVERGED = 1e10
 """The feasibility that figure 3 shows for a run that has diverged."""
 
 
-def ends(data: str, form: str, method: do.JADMM, iterations: int, seeds: int) -> list[tuple[float, float]] | None:
+class Runs(NamedTuple):
+    """A method on one problem of each seed."""
+
+    data: str
+    form: str
+    method: do.JADMM
+    iterations: int
+    seeds: int
+
+
+def ends(runs: Runs) -> list[tuple[float, float]] | None:
     """Half the objective or the relative gap, and the feasibility, of each seed; None if one diverged."""
+    data, form, method, iterations, seeds = runs
     settings, found = settings_of(data, form, None, 0.0), []
     for seed in range(seeds):
         with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
@@ -58,9 +71,8 @@ def ends(data: str, form: str, method: do.JADMM, iterations: int, seeds: int) ->
     return found
 
 
-def cell(data: str, form: str, method: do.JADMM, iterations: int, seeds: int) -> str:
+def cell(found: list[tuple[float, float]] | None) -> str:
     """What a method ends with, medians over the seeds."""
-    found = ends(data, form, method, iterations, seeds)
     if found is None:
         return "diverged"
     reached, feasibility = map(statistics.median, zip(*found, strict=True))
@@ -68,15 +80,25 @@ def cell(data: str, form: str, method: do.JADMM, iterations: int, seeds: int) ->
 
 
 @style()
-def draw(path: str, sizes: list[tuple[str, int]], seeds: int) -> None:
+def draw(path: str, sizes: list[tuple[str, int]], seeds: int, jobs: int) -> None:
     """Figure 3: the feasibility against the first beta."""
+    schedules = {"constant": "constant", "published": "doubled every 5 iterations"}
+    every = [
+        Runs(data, "as-printed", do.JADMM(penalty=beta, schedule=schedule), iterations, seeds)
+        for data, iterations in sizes
+        for schedule in schedules
+        for beta in BETAS
+    ]
+    found = mapped(ends, every, jobs)
     figure, axes = panels(1, len(sizes), (min(7.16, 1.2 + 2.3 * len(sizes)), 2.4))
     for axis, (data, iterations) in zip(axes[0], sizes, strict=True):
-        for place, (schedule, label) in enumerate((("constant", "constant"), ("published", "doubled every 5 iterations"))):
+        for place, label in enumerate(schedules.values()):
             columns = []
             for beta in BETAS:
-                found = ends(data, "as-printed", do.JADMM(penalty=beta, schedule=schedule), iterations, seeds)
-                columns.append([DIVERGED] * seeds if found is None else [max(off, 1e-17) for _, off in found])
+                reached = next(found)
+                columns.append([DIVERGED] * seeds if reached is None else [max(off, 1e-17) for _, off in reached])
+                print(f"{data}, {label}, first beta {beta:.0e}: feasibility {statistics.median(columns[-1]):.1e}", end="")
+                print(f" ({min(columns[-1]):.1e} to {max(columns[-1]):.1e})", flush=True)
             logarithmic(axis, r"first $\beta$", r"$\frac{1}{n^2}\sum_{ij}|x^\top J x - J|_{ij}$" * (axis is axes[0][0]))
             band(axis, BETAS, np.array(columns).T, place, label, marker="os"[place])
         axis.set_title(f"{data}, {iterations} iterations")
@@ -98,20 +120,29 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=1, help="matrices of each size")
     parser.add_argument("--full", action="store_true", help="200 iterations of randn1000 too")
+    parser.add_argument("--jobs", type=int, default=1, help="cells made at the same time, each in a process of one thread")
     parser.add_argument("--figure", help="draw figure 3 to this file, which must end in .png, instead")
     options = parser.parse_args()
     sizes = [(data, options.iterations) for data in options.data] + ([("randn1000", 200)] if options.full else [])
     if options.figure:
-        draw(options.figure, sizes, options.seeds)
+        draw(options.figure, sizes, options.seeds, options.jobs)
         return
+    forms = ("as-printed", "well-posed")
+    every = [
+        Runs(data, form, method, iterations, options.seeds)
+        for data, iterations in sizes
+        for method in METHODS.values()
+        for form in forms
+    ]
+    found: Iterator[list[tuple[float, float]] | None] = mapped(ends, every, options.jobs)
     for data, iterations in sizes:
         starts = [start_value(settings_of(data, "as-printed", None, 0.0), seed) for seed in range(options.seeds)]
         start = 0.5 * statistics.median(starts)
         print(f"{data}, {iterations} iterations, seeds: {options.seeds}; ", end="")
         print(f"half objective of the printed form at the start {start:.3g}")
         print(f"  {'beta':18s} {'printed form: half objective':>30s} {'well-posed form: relative gap':>30s}")
-        for name, method in METHODS.items():
-            cells = [cell(data, form, method, iterations, options.seeds) for form in ("as-printed", "well-posed")]
+        for name in METHODS:
+            cells = [cell(next(found)) for _ in forms]
             print(f"  {name:18s} {cells[0]:>30s} {cells[1]:>30s}", flush=True)
 
 

@@ -98,6 +98,7 @@ class GeneralizedLanding(OnMatrices):
         one for the gradient and B, in passes over all samples.
     """
 
+    on_devices: ClassVar[bool] = True
     set_needs: ClassVar[tuple[type, ...]] = (ProductLanding,)
 
     penalty: Positive | Auto = "auto"

@@ -11,7 +11,7 @@ norms, which is why its printed steps diverge on the matrices as printed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -84,6 +84,18 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
     def _take(self, local: Selection) -> None:
         self._operators = selected(self._operators, local)
+
+    def on(self, put: Callable[[Array], Array]) -> Self:
+        placed, whitened = self._copied(), self.whitened
+        placed.constraint = self.constraint.on(put)
+        placed._operators = [A.on(put) for A in self._operators]
+        placed._blocks = [(slice(0, self.n_local), placed)]
+        if self._answer is not None:
+            root, basis = self._answer
+            placed._answer = put(root), put(basis)
+        if whitened is not None:
+            placed.whitened = whitened.on(put)
+        return placed
 
     def _image(self, x: Array) -> Array:
         """A_i x_i, fresh."""

@@ -33,6 +33,12 @@ class Whitened(AgentProblem[Any]):
     def _take(self, local: Any) -> None:
         """There is one agent."""
 
+    def on(self, put: Callable[[Array], Array]) -> Whitened:
+        H, inverses, placed = put(self.hessian()), [put(one) for one in self._inverses], self._copied()
+        placed._form, placed._inverses = lambda y: H @ y, inverses
+        placed._factors = [put(one) for one in self._factors]
+        return placed
+
     def value(self, x: Array) -> Array:
         return 0.5 * sums(x * self._form(x))
 
