@@ -25,8 +25,10 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 
 def commands(text: str = USING, place: int = -1) -> list[str]:
+    """The commands of a block, without its comments; a backslash joins lines."""
     listed = [block for block in blocks("bash", text) if "venv" not in block][place]
-    return [line.split("#")[0].strip() for line in listed.splitlines()]
+    lines = [" ".join(line.split()) for line in re.sub(r"\\\n", " ", listed).splitlines()]
+    return [line for line in lines if not line.startswith("#")]
 
 
 def run(words: list[str], folder: Path) -> str:
