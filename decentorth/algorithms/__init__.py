@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .decentralized.drsgd import DRSGD as DRSGD
     from .decentralized.generalized_drfgt import GeneralizedDRFGT as GeneralizedDRFGT
     from .decentralized.gradient_tracking import GradientTracking as GradientTracking
+    from .decentralized.local_tracking import LocalTracking as LocalTracking
     from .decentralized.push_pull import PushPull as PushPull
     from .decentralized.rextra import REXTRA as REXTRA
     from .decentralized.rfextra import RFEXTRA as RFEXTRA

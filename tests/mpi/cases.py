@@ -263,6 +263,8 @@ CASES: dict[str, Case] = {
     "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2)),
     "drgta-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True)),
     "rmtracking": Case(procrustes, UNEVEN, (50, 20), ring, do.RMTracking()),
+    "local-tracking": Case(pca, UNEVEN, (50, 20), random_graph, do.LocalTracking(local_steps=3, batch_size=2)),
+    "local-sleep": Case(procrustes, UNEVEN, (50, 20), ring, do.LocalTracking(), **bad("sleep:p=0.3,length=2")),
     "dprsrm": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRSRM(batch_size=3)),
     "vr-drfgt": Case(procrustes, UNEVEN, (50, 20), ring, do.VRDRFGT(batch_size=3, period=7)),
     "drcgd": Case(pca, UNEVEN, (50, 20), ring, do.DRCGD(tracked=True)),

@@ -270,3 +270,61 @@ def rfextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterati
         return g @ (3 * one - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - one)
 
     return extra(mapping, W, x0, step_size, iterations)
+
+
+def local_tracking(
+    gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, steps: int, awake: Array | None = None
+) -> Trajectory:
+    """``z <- z - eta (grad f(P(z)) + c)`` a few times from x, ``y = (x - z) / (steps eta)``, ``c+ = c - y + W y``, ``x+ = P(W z)``.
+
+    ``awake`` says of each iteration who takes part, ``(iterations, n)``; the weights of the others go to the agents' own.
+    """
+    n, x = len(W), starts(x0, W)
+    own = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
+    c = [mean - own[i] for i, mean in enumerate(combine(W, own))]
+    points, corrections = [x], [c]
+    for k in range(iterations):
+        there = [i for i in range(n) if awake is None or awake[k][i]]
+        V = np.eye(n)
+        for i in there:
+            for j in there:
+                if i != j:
+                    V[i, j] = W[i, j]
+                    V[i, i] -= W[i, j]
+        z, y = list(x), [np.zeros_like(x0) for _ in range(n)]
+        for i in there:
+            for t in range(steps):
+                at = x[i] if t == 0 else polar(z[i])
+                z[i] = z[i] - step_size * (tangent_projection(at, gradients(i, steps * k + t, at)) + c[i])
+            y[i] = (x[i] - z[i]) / (steps * step_size)
+        mixed, means = combine(V, z), combine(V, y)
+        x, c = list(x), list(c)
+        for i in there:
+            x[i], c[i] = polar(mixed[i]), c[i] - y[i] + means[i]
+        points.append(x)
+        corrections.append(c)
+    return Trajectory(np.array(points), np.array(corrections))
+
+
+def server(gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, steps: int) -> Array:
+    """Local steps of ``n`` clients of a server: the last of its points.
+
+    Clients go from its point along their gradients plus c_i, the server projects the mean of where they end, and c_i is the mean
+    move of all per step less the mean of the client's own gradients.
+    """
+    x = x0
+    own = [tangent_projection(x0, gradients(i, 0, x0)) for i in range(n)]
+    c = [sum(own) / n - own[i] for i in range(n)]
+    for k in range(iterations):
+        ends, along = [], []
+        for i in range(n):
+            z, total = x, np.zeros_like(x)
+            for t in range(steps):
+                g = tangent_projection(polar(z), gradients(i, steps * k + t, polar(z)))
+                z, total = z - step_size * (g + c[i]), total + g
+            ends.append(z)
+            along.append(total / steps)
+        mean = sum(ends) / n
+        c = [(x - mean) / (steps * step_size) - along[i] for i in range(n)]
+        x = polar(mean)
+    return x

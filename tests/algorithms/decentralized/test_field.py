@@ -450,3 +450,79 @@ def test_a_run_ends_at_a_tolerance_of_stationarity() -> None:
     assert result.row.values["stationarity"] <= 1e-4 < result.history["stationarity"][0]
     with pytest.raises(ValueError, match="needs a smooth objective plus a term with a proximal map"):
         do.solve(unlike(), "drfgt", RING, iterations=3, stopping=do.stopping.Stationarity(1e-4))
+
+
+@pytest.mark.parametrize("size", [None, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_local_tracking_is_its_formulas(name: str, size: int | None) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, eta = point(case.problem), step_for(case, 0.03)
+    gradients = rivals.full(case.gradients)
+    if size is not None:
+        gradients = batches(case, size, 45)
+    expected = field.local_tracking(gradients, W.toarray(), x0, eta, 15, 3)
+    state = final(case.problem, do.LocalTracking(step_size=eta, local_steps=3, batch_size=size), W, x0)
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.correction, expected.tracker[-1]) < 1e-11
+
+
+def test_local_steps_of_agents_that_all_hear_each_other_are_those_of_clients_of_a_server() -> None:
+    case, x0 = CASES["pca"](), point(CASES["pca"]().problem)
+    eta = step_for(case, 0.1)
+    expected = field.server(rivals.full(case.gradients), N, x0, eta, 40, 5)
+    state = final(case.problem, do.LocalTracking(step_size=eta, local_steps=5), np.full((N, N), 1 / N), x0, 40)
+    assert relative(state.x, np.array([expected] * N)) < 1e-12
+    assert relative(state.x, np.array([x0] * N)) > 1e-2
+
+
+def test_single_steps_before_an_exchange_are_gradient_tracking() -> None:
+    """K = 1 is x <- P(W (x - a y)), y <- W y + the change of the gradients, from y = W g."""
+    case, W, x0 = CASES["procrustes"](), GRAPHS["star"](N), point(CASES["procrustes"]().problem)
+    a, n = step_for(case, 0.1), N
+    x = [x0] * n
+    g = [naive.tangent_projection(x0, slope(x0)) for slope in case.gradients]
+    y = rivals.combine(W.toarray(), g)
+    for _ in range(15):
+        x = [naive.polar(mixed) for mixed in rivals.combine(W.toarray(), [x[i] - a * y[i] for i in range(n)])]
+        new = [naive.tangent_projection(x[i], case.gradients[i](x[i])) for i in range(n)]
+        y = [new[i] - g[i] + mixed for i, mixed in enumerate(rivals.combine(W.toarray(), y))]
+        g = new
+    assert relative(final(case.problem, do.LocalTracking(step_size=a, local_steps=1), W, x0).x, np.array(x)) < 1e-12
+
+
+@pytest.mark.parametrize("steps", [1, 4, 16])
+@pytest.mark.parametrize("channel", [None, "sleep:p=0.3,length=2"])
+def test_local_steps_are_exact_for_unlike_agents_whoever_is_awake(channel: Any, steps: int) -> None:
+    problem = unlike()
+    there = do.stopping.GradientNorm(1e-10) & do.stopping.Consensus(1e-10)
+    method = do.LocalTracking(local_steps=steps)
+    result = do.solve(problem, method, RING, iterations=4000, stopping=there, record_every=50, channel=channel)
+    assert gradient(problem, result.x) < 1e-10
+    assert np.abs(result.x - result.x[0]).max() < 1e-9
+    assert np.abs(result.state.correction.sum(0)).max() < 1e-12
+
+
+def test_agents_that_sleep_are_left_out_of_the_formulas() -> None:
+    case, W, x0, eta = CASES["pca"](), GRAPHS["ring"](N), point(CASES["pca"]().problem), 1e-3
+    channel = do.Channel("sleep:p=0.4,length=2")
+    down = channel.faults[0].down(N, 3, 0)  # type: ignore[attr-defined]  # of a sleep
+    awake = np.array([~down(k) for k in range(15)])
+    assert 0.3 < awake.mean() < 0.9
+    expected = field.local_tracking(rivals.full(case.gradients), W.toarray(), x0, eta, 15, 3, awake)
+    method = do.LocalTracking(step_size=eta, local_steps=3)
+    state = do.solve(case.problem, method, W, x0=x0, iterations=15, channel=channel, seed=3).state
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.correction, expected.tracker[-1]) < 1e-11
+
+
+@pytest.mark.slow
+def test_local_steps_on_batches_come_nearer_in_as_many_rounds() -> None:
+    """The noise of K batches: a round moves as far for every K, and stops sqrt(K) times nearer, within a third."""
+    problem = unlike(samples=200)
+
+    def left(steps: int) -> float:
+        method = do.LocalTracking(step_size=0.3 / steps, local_steps=steps, batch_size=5)
+        runs = [do.solve(problem, method, RING, iterations=600, rows=2, seed=seed).x for seed in range(6)]
+        return float(np.mean([gradient(problem, x) for x in runs]))
+
+    assert left(1) / left(16) == pytest.approx(4.0, rel=1 / 3)
