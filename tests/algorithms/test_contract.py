@@ -51,6 +51,7 @@ from decentorth import (
     DeEPCA,
     DeMuon,
     DRProxGT,
+    EFLanding,
     GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
@@ -93,6 +94,11 @@ def landing_field(gradient: naive.Gradient, x: Array, state: Any) -> Array:
 
 def riemannian_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
     return naive.tangent_projection(x, gradient(x))
+
+
+def euclidean_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
+    """Of f_i."""
+    return gradient(x)
 
 
 def soft_gradient(gradient: naive.Gradient, x: Array, state: Any, penalty: float) -> Array:
@@ -144,6 +150,8 @@ class Method:
     """The mixing matrix of that many agents."""
     exchanges: int = 1
     """Dependent exchanges with the neighbours in an iteration."""
+    star: bool = False
+    """Whether an exchange is with a hub and back, in two rounds."""
     sent: int = 2
     """Points sent over each directed edge in an iteration."""
     beside: int = 0
@@ -393,6 +401,23 @@ METHODS = [
         sent=6,
         feasibility=1e-12,
         field=riemannian_gradient,
+    ),
+    Method("ef_landing", EFLanding, lambda: pca().problem, GRAPHS["ring"], field=euclidean_gradient),
+    Method(
+        "ef_landing-short",
+        partial(EFLanding, consensus_step=0.5, weight=0.5),
+        lambda: procrustes().problem,
+        GRAPHS["erdos-renyi"],
+        tracks=False,
+    ),
+    Method(
+        "ef_landing-server",
+        partial(EFLanding, form="server"),
+        lambda: procrustes().problem,
+        GRAPHS["star"],
+        star=True,
+        sent=1,
+        tracks=False,
     ),
     Method("vr_drfgt", VRDRFGT, lambda: pca().problem, GRAPHS["erdos-renyi"]),
     Method(
@@ -772,7 +797,7 @@ def test_an_exchange_is_one_message_over_every_edge(method: Method) -> None:
     after = (setup.network.rounds, setup.network.messages, setup.network.bytes)
     edges = int(np.count_nonzero(setup.network.W.toarray())) - setup.n
     assert np.subtract(after, before).tolist() == [
-        4 * method.exchanges,
+        4 * method.exchanges * (1 + method.star),
         4 * method.exchanges * edges,
         4 * edges * 8 * (method.sent * state.x[0].size + method.beside),
     ]

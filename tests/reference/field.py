@@ -328,3 +328,66 @@ def server(gradients: Gradients, n: int, x0: Array, step_size: float, iterations
         c = [(x - mean) / (steps * step_size) - along[i] for i in range(n)]
         x = polar(mean)
     return x
+
+
+def largest(v: Array, kept: int) -> Array:
+    """The entries of largest absolute value, and 0 for the others; among equal ones the first."""
+    out = np.zeros(v.size)
+    for place in sorted(range(v.size), key=lambda at: (-abs(v.flat[at]), at))[:kept]:
+        out[place] = v.flat[place]
+    return out.reshape(v.shape)
+
+
+def ef_landing(
+    gradients: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: float,
+    iterations: int,
+    penalty: float,
+    consensus_step: float,
+    weight: float,
+    kept: int,
+) -> Trajectory:
+    """``x += gamma (W - I) m - a Lambda(x; y)``, ``y += gamma (W - I) n + v+ - v``, ``v += theta (g - v)``.
+
+    m and n are the sums of the ``kept`` largest entries of what they lack of x and y, after a first message that is whole.
+    """
+    n, x = len(W), starts(x0, W)
+    v = [gradients(i, 0, x[i]) for i in range(n)]
+    y = list(v)
+    m, q = list(x), list(y)
+    points, trackers = [x], [y]
+    for k in range(iterations):
+        if k > 0:
+            m = [m[i] + largest(x[i] - m[i], kept) for i in range(n)]
+            q = [q[i] + largest(y[i] - q[i], kept) for i in range(n)]
+        pulled = [mean - m[i] for i, mean in enumerate(combine(W, m))]
+        shared = [mean - q[i] for i, mean in enumerate(combine(W, q))]
+        x = [x[i] + consensus_step * pulled[i] - step_size * landing_field(x[i], y[i], penalty) for i in range(n)]
+        new = [v[i] + weight * (gradients(i, k + 1, x[i]) - v[i]) for i in range(n)]
+        y = [y[i] + consensus_step * shared[i] + new[i] - v[i] for i in range(n)]
+        v = new
+        points.append(x)
+        trackers.append(y)
+    return Trajectory(np.array(points), np.array(trackers))
+
+
+def ef_landing_server(
+    gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, penalty: float, weight: float, kept: int
+) -> Array:
+    """A server moves x along the landing field of the mean of g_i, ``g_i += C(v_i - g_i)``, ``v_i += theta (gradient - v_i)``.
+
+    The first message of a node is whole. The last point.
+    """
+    x, v = x0, [gradients(i, 0, x0) for i in range(n)]
+    g = list(v)
+    for k in range(iterations):
+        x = x - step_size * landing_field(x, sum(g) / n, penalty)
+        for i in range(n):
+            v[i] = v[i] + weight * (gradients(i, k + 1, x) - v[i])
+            if k == 0:
+                g[i] = v[i]
+            else:
+                g[i] = g[i] + largest(v[i] - g[i], kept)
+    return x

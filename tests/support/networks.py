@@ -95,6 +95,9 @@ class Replaying:
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
         return self._replayed((x, *xs), 0)
 
+    def total(self, *xs: Array) -> tuple[Array, ...]:
+        return self._replayed(xs, 0)
+
     def max(self, x: Array, rounds: int = 1) -> Array:
         return self._replayed((x,), rounds)[0]
 

@@ -526,3 +526,75 @@ def test_local_steps_on_batches_come_nearer_in_as_many_rounds() -> None:
         return float(np.mean([gradient(problem, x) for x in runs]))
 
     assert left(1) / left(16) == pytest.approx(4.0, rel=1 / 3)
+
+
+COMPRESSED = {"topk:share=0.3": 0.3, "topk:share=1": 1.0}
+"""Channels, and the share of an array that a message has."""
+
+
+@pytest.mark.parametrize("channel", COMPRESSED)
+@pytest.mark.parametrize("name", CASES)
+def test_ef_landing_is_its_formulas(name: str, channel: str) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    kept = round(COMPRESSED[channel] * x0.size)
+    expected = field.ef_landing(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.2 / a, 0.6, 0.7, kept)
+    method = do.EFLanding(step_size=a, penalty=0.2 / a, consensus_step=0.6, weight=0.7)
+    state = do.solve(case.problem, method, W, x0=x0, iterations=15, channel=channel).state
+    agree(state, expected, x0, True)
+    if kept == x0.size:
+        assert relative(final(case.problem, method, W, x0).x, state.x) < 1e-13
+
+
+@pytest.mark.parametrize("channel", COMPRESSED)
+@pytest.mark.parametrize("name", CASES)
+def test_on_a_star_the_server_form_is_that_of_a_server_and_its_nodes(name: str, channel: str) -> None:
+    """All agents have the server's point, to the last bit; a leaf sends its share of the entries, and the hub whole means."""
+    case = CASES[name]()
+    x0, a = point(case.problem), step_for(case, 0.1)
+    kept = round(COMPRESSED[channel] * x0.size)
+    expected = field.ef_landing_server(rivals.full(case.gradients), N, x0, a, 15, 0.2 / a, 0.7, kept)
+    method = do.EFLanding(step_size=a, penalty=0.2 / a, weight=0.7, form="server")
+    result = do.solve(case.problem, method, "star", x0=x0, iterations=15, channel=channel)
+    assert relative(result.x, np.array([expected] * N)) < 1e-12
+    assert (result.x == result.x[0]).all()
+    whole, coded = 8 * x0.size, do.Channel(channel).size([x0.size])
+    assert result.history["bytes"][-1] - result.history["bytes"][1] == 14 * (N - 1) * (whole + coded)
+    assert sum(row.bytes for row in result.sent()) == result.row.bytes
+
+
+@pytest.mark.parametrize("fault", ["loss:p=0.1", "delay:rounds=1", "sleep:p=0.1"])
+def test_a_server_is_refused_where_messages_are_lost_or_late(fault: str) -> None:
+    with pytest.raises(TypeError, match="adds up over all agents, which needs every message on time"):
+        do.solve(unlike(), do.EFLanding(form="server"), "star", iterations=3, channel=do.Channel(fault, "topk:share=0.3"))
+
+
+THERE = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
+
+
+@pytest.mark.slow
+def test_a_small_consensus_step_bears_messages_with_few_entries() -> None:
+    """A tenth of the entries: with whole steps to the neighbours' mean agents run apart, with shorter ones they are exact."""
+    problem = unlike(dimension=40, gap=0.5, samples=200)
+    settings: Any = {"iterations": 2500, "stopping": THERE, "record_every": 20, "channel": "topk:share=0.1"}
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        apart = do.solve(problem, do.EFLanding(step_size=0.3), RING, **settings)
+    assert apart.status == "diverged"
+    exact = do.solve(problem, do.EFLanding(step_size=0.3, consensus_step=0.2), RING, **settings)
+    assert exact.converged
+    assert gradient(problem, exact.x) < 1e-8
+    whole = do.solve(problem, do.DRFGT(step_size=0.3), RING, **{**settings, "channel": None})
+    assert exact.row.bytes < whole.row.bytes / 8
+    assert exact.state.k <= whole.state.k
+
+
+@pytest.mark.parametrize("method", [do.DRFGT(step_size=0.3), do.EFLanding(step_size=0.3)])
+def test_quantized_differences_are_exact(method: Any) -> None:
+    """Their unit shrinks with them; four bits of each number, and as many iterations as with whole ones."""
+    problem = unlike(dimension=40, gap=0.5, samples=200)
+    found = [
+        do.solve(problem, method, RING, iterations=1000, stopping=THERE, record_every=10, channel=channel)
+        for channel in (None, "quantize:bits=4,feedback=true")
+    ]
+    assert found[0].state.k == found[1].state.k < 1000
+    assert found[1].row.bytes < found[0].row.bytes / 12
