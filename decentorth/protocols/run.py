@@ -156,11 +156,6 @@ class Declared:
         """The capabilities that the problem's constraint set must have."""
         return ()
 
-    @property
-    def adds_up(self) -> bool:
-        """True if its iterations add up over all agents, so that messages may be coded, but neither lost nor late."""
-        return False
-
     def resolved(self, network: Any) -> Any:
         """The method with the settings chosen that it leaves to the network's design; a ValueError if it cannot run there."""
         return self

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import root
 
-from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, polar, sym, tangent_projection
+from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, mean, polar, sym, tangent_projection
 from tests.reference.rivals import Gradients, Steps, Trajectory, combine, extra, starts, step_at
 
 
@@ -281,7 +281,7 @@ def local_tracking(
     """
     n, x = len(W), starts(x0, W)
     own = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
-    c = [mean - own[i] for i, mean in enumerate(combine(W, own))]
+    c = [mixed - own[i] for i, mixed in enumerate(combine(W, own))]
     points, corrections = [x], [c]
     for k in range(iterations):
         there = [i for i in range(n) if awake is None or awake[k][i]]
@@ -314,7 +314,7 @@ def server(gradients: Gradients, n: int, x0: Array, step_size: float, iterations
     """
     x = x0
     own = [tangent_projection(x0, gradients(i, 0, x0)) for i in range(n)]
-    c = [sum(own) / n - own[i] for i in range(n)]
+    c = [mean(own) - own[i] for i in range(n)]
     for k in range(iterations):
         ends, along = [], []
         for i in range(n):
@@ -324,9 +324,9 @@ def server(gradients: Gradients, n: int, x0: Array, step_size: float, iterations
                 z, total = z - step_size * (g + c[i]), total + g
             ends.append(z)
             along.append(total / steps)
-        mean = sum(ends) / n
-        c = [(x - mean) / (steps * step_size) - along[i] for i in range(n)]
-        x = polar(mean)
+        center = mean(ends)
+        c = [(x - center) / (steps * step_size) - along[i] for i in range(n)]
+        x = polar(center)
     return x
 
 
@@ -362,8 +362,8 @@ def ef_landing(
         if k > 0:
             m = [m[i] + largest(x[i] - m[i], kept) for i in range(n)]
             q = [q[i] + largest(y[i] - q[i], kept) for i in range(n)]
-        pulled = [mean - m[i] for i, mean in enumerate(combine(W, m))]
-        shared = [mean - q[i] for i, mean in enumerate(combine(W, q))]
+        pulled = [mixed - m[i] for i, mixed in enumerate(combine(W, m))]
+        shared = [mixed - q[i] for i, mixed in enumerate(combine(W, q))]
         x = [x[i] + consensus_step * pulled[i] - step_size * landing_field(x[i], y[i], penalty) for i in range(n)]
         new = [v[i] + weight * (gradients(i, k + 1, x[i]) - v[i]) for i in range(n)]
         y = [y[i] + consensus_step * shared[i] + new[i] - v[i] for i in range(n)]
@@ -383,7 +383,7 @@ def ef_landing_server(
     x, v = x0, [gradients(i, 0, x0) for i in range(n)]
     g = list(v)
     for k in range(iterations):
-        x = x - step_size * landing_field(x, sum(g) / n, penalty)
+        x = x - step_size * landing_field(x, mean(g), penalty)
         for i in range(n):
             v[i] = v[i] + weight * (gradients(i, k + 1, x) - v[i])
             if k == 0:

@@ -48,6 +48,10 @@ class Recording:
         return self._recorded(self._network.mix_alike, (labels, *xs), 0)
 
     @property
+    def sums(self) -> bool:
+        return self._network.sums
+
+    @property
     def sums_exactly(self) -> bool:
         return self._network.sums_exactly
 

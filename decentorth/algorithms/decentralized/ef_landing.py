@@ -29,11 +29,11 @@ Automatic steps are the constant ones of `drfgt` for whole messages, and those o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from ...protocols import Array, Landing, Network, Oracle, Problem, Spectrum, Streams
 from ...settings import Share
-from ..common.automatic_steps import Aim, resolve, tracking_limit, tracking_step
+from ..common.automatic_steps import Aim, Order, resolve, tracking_limit, tracking_step
 from ..common.fields import blockwise
 from ..common.method import Decentralized
 from ..common.schedules import LandingPenalty
@@ -57,36 +57,44 @@ class EFLanding(Decentralized):
     weight: Weight = 1.0
     form: Annotated[Literal["neighbours", "server"], "Mix with neighbours, or add up over all agents."] = "neighbours"
 
-    @property
-    def adds_up(self) -> bool:
-        return self.form == "server"
+    def resolved(self, network: Network) -> Self:
+        """This method; a ValueError for the server form where `total` cannot be used."""
+        if self.form == "server" and not network.sums:
+            raise ValueError(
+                "the server form adds up over all agents, and this network changes over time, loses "
+                "or delays messages, or corrects trackers: take form neighbours, or topk, randomk "
+                "and quantize alone"
+            )
+        return self
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         def aim() -> Aim:
-            if self.adds_up or network.n_agents == 1:
+            if self.form == "server" or network.n_agents == 1:
                 return Aim()
             gap, last = (self.consensus_step * (1.0 - w) for w in network.spectrum)
             spectrum = Spectrum(1.0 - gap, 1.0 - last)
-            return Aim(tracking_limit(spectrum, "combine-then-adapt"), tracking_step(spectrum, "combine-then-adapt"))
+            order: Order = "combine-then-adapt"
+            return Aim(tracking_limit(spectrum, order), tracking_step(spectrum, order))
 
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         v = blockwise(_gradient, self.oracle(problem, streams, 0), x0)
         y = v.copy()
-        if self.adds_up:
-            base, penalty, y = [one / network.n_agents for one in network.total(base, penalty, v)]  # equal on all agents
+        if self.form == "server":
+            sums = network.total(base, penalty, v)
+            base, penalty, y = [one / network.n_agents for one in sums]  # equal on all agents
         step = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), y, v, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         x, y, gamma = state.x, state.tracker, self.consensus_step
         move = state.step_size[:, None, None] * problem.constraint.landing(x, y, state.penalty)
-        if not self.adds_up:
+        if self.form == "neighbours":
             mixed, shared = network.mix(x, y)
             x, y = x + gamma * (mixed - x), y + gamma * (shared - y)
         x = x - move  # (1)
         new = blockwise(_gradient, self.oracle(problem, streams, state.k + 1), x)
         v = state.field + self.weight * (new - state.field)  # (2)
         y = y + v - state.field  # (3)
-        if self.adds_up:
+        if self.form == "server":
             y = network.total(v)[0] / network.n_agents
         return advanced(self.step_size, state, x=x, tracker=y, field=v)

@@ -80,14 +80,17 @@ class LocalTracking(OnManifold):
         return LocalState(x, mixed - g, step_size, base, k, spent)
 
     def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: LocalState) -> LocalState:
-        eta, steps, project = state.step_size[:, None, None], self.local_steps, problem.constraint.project
+        eta, steps = state.step_size[:, None, None], self.local_steps
+        project = problem.constraint.project
         x = z = state.x
         for t in range(steps):
             if t > 0:
                 x = project(z, "polar")
-            g = blockwise(riemannian, self.oracle(problem, streams, steps * state.k + t), x)
+            oracle = self.oracle(problem, streams, steps * state.k + t)
+            g = blockwise(riemannian, oracle, x)
             z = z - eta * (g + state.correction)  # (1)
         y = (state.x - z) / (steps * eta)  # (2)
         mixed, mean = self.mix(network, z, y)
-        after = advanced(self.step_size, state, x=project(mixed, "polar"), correction=state.correction - y + mean)  # (3), (4)
+        x, c = project(mixed, "polar"), state.correction - y + mean  # (4), (3)
+        after = advanced(self.step_size, state, x=x, correction=c)
         return after._replace(gradients=state.gradients + steps)

@@ -80,7 +80,8 @@ def projected(problem: Problem[ProjectableManifold], x: Array, mixed: Array, alo
     """The nearest points of the manifold to ``mixed - step P_x(along)``, in blocks of agents; ``step`` is ``(n_local,)``."""
 
     def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, along: Array, a: Array) -> Array:
-        return f.constraint.project(mixed - a[:, None, None] * f.constraint.tangent(x, along), "polar")
+        ahead = mixed - a[:, None, None] * f.constraint.tangent(x, along)
+        return f.constraint.project(ahead, "polar")
 
     return blockwise(moved, problem, x, mixed, along, step)
 
@@ -121,11 +122,13 @@ class OnManifold(Mixing):
             elif network.n_agents > 1:
                 gap, c = self.gap_and_aim(network.spectrum)
             steep, spent = steepness(problem, network, streams, x0)
-            return self.shortening * (curved_step(steep, c, gap) / (gain * schedule(self.step_size).most)), spent
+            step = curved_step(steep, c, gap) / (gain * schedule(self.step_size).most)
+            return self.shortening * step, spent
 
         base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+        step = base * schedule(self.step_size).scale(0)
+        return TrackingState(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

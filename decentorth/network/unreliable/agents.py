@@ -19,7 +19,7 @@ from ...numerics.states import arrays
 from ...protocols import Algorithm, Array, Declared, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Coding, Crash, Delay, MessageLoss, Sleep, any_of
+from .faults import Crash, Delay, MessageLoss, Sleep, any_of
 from .network import UnreliableNetwork
 
 log = logging.getLogger(__name__)
@@ -38,11 +38,6 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     declared = Declared.of(method)
     if declared.every_message:
         raise ChannelError("growing steps need every message as it was sent: take step size auto")
-    if declared.adds_up and (channel.correction or len(channel.all(Coding)) < len(channel.faults)):
-        raise ChannelError(
-            "this method adds up over all agents, which needs every message on time and no correction: "
-            "take topk, randomk and quantize alone"
-        )
     momentum = declared.momentum
     if tell and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
         log.warning(

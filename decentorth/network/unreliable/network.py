@@ -18,7 +18,7 @@ from ..network import Network, Placement, Plan
 from ..traffic import Traffic
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Delay, Edges, MessageLoss, any_of
+from .faults import Coding, Delay, Edges, MessageLoss, any_of
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -152,6 +152,12 @@ class UnreliableNetwork(Network):
     def sums_exactly(self) -> bool:
         """False: messages may be lost."""
         return False
+
+    @property
+    def sums(self) -> bool:
+        """True if the only fault is coding: every message arrives in its round, and trackers are left alone."""
+        codings = len(self.channel.all(Coding))
+        return self.sequence is None and codings == len(self.channel.faults) and not self.channel.correction
 
     def in_flight(self) -> dict[str, Array]:
         """The arrays that later messages build on."""

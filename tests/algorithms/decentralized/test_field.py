@@ -565,7 +565,7 @@ def test_on_a_star_the_server_form_is_that_of_a_server_and_its_nodes(name: str, 
 
 @pytest.mark.parametrize("fault", ["loss:p=0.1", "delay:rounds=1", "sleep:p=0.1"])
 def test_a_server_is_refused_where_messages_are_lost_or_late(fault: str) -> None:
-    with pytest.raises(TypeError, match="adds up over all agents, which needs every message on time"):
+    with pytest.raises(ValueError, match="the server form adds up over all agents, and this network"):
         do.solve(unlike(), do.EFLanding(form="server"), "star", iterations=3, channel=do.Channel(fault, "topk:share=0.3"))
 
 
