@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from .decentralized.drfgt import DRFGT as DRFGT
     from .decentralized.drgta import DRGTA as DRGTA
     from .decentralized.drsgd import DRSGD as DRSGD
+    from .decentralized.ef_landing import EFLanding as EFLanding
     from .decentralized.generalized_drfgt import GeneralizedDRFGT as GeneralizedDRFGT
     from .decentralized.gradient_tracking import GradientTracking as GradientTracking
+    from .decentralized.local_tracking import LocalTracking as LocalTracking
     from .decentralized.push_pull import PushPull as PushPull
     from .decentralized.rextra import REXTRA as REXTRA
     from .decentralized.rfextra import RFEXTRA as RFEXTRA

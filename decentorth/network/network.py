@@ -386,6 +386,11 @@ class Network(Shown):
         """True if iterations can use `total`: the edges stay, and every message arrives."""
         return self.sequence is None
 
+    @property
+    def sums(self) -> bool:
+        """True if iterations can use `total`, of coded values where the network codes messages."""
+        return self.sums_exactly
+
     @cached_property
     def flooding_rounds(self) -> int:
         """The number of rounds after which a value has reached all agents (`topologies.flooding_rounds`)."""

@@ -74,6 +74,10 @@ class Network(Protocol):
     def sums_exactly(self) -> bool:
         """True if `total` can be used in iterations: the network's edges stay, and every message arrives."""
 
+    @property
+    def sums(self) -> bool:
+        """True if `total` can be used in iterations, exactly or as the sum of coded values."""
+
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix for one round among agents of equal label and return ``(heard, W x, ...)``.
 

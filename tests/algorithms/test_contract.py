@@ -51,11 +51,13 @@ from decentorth import (
     DeEPCA,
     DeMuon,
     DRProxGT,
+    EFLanding,
     GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
     HyperbolicJacobi,
     Landing,
+    LocalTracking,
     PushPull,
     RMTracking,
     solve,
@@ -92,6 +94,11 @@ def landing_field(gradient: naive.Gradient, x: Array, state: Any) -> Array:
 
 def riemannian_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
     return naive.tangent_projection(x, gradient(x))
+
+
+def euclidean_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
+    """Of f_i."""
+    return gradient(x)
 
 
 def soft_gradient(gradient: naive.Gradient, x: Array, state: Any, penalty: float) -> Array:
@@ -143,6 +150,8 @@ class Method:
     """The mixing matrix of that many agents."""
     exchanges: int = 1
     """Dependent exchanges with the neighbours in an iteration."""
+    star: bool = False
+    """Whether an exchange is with a hub and back, in two rounds."""
     sent: int = 2
     """Points sent over each directed edge in an iteration."""
     beside: int = 0
@@ -393,6 +402,23 @@ METHODS = [
         feasibility=1e-12,
         field=riemannian_gradient,
     ),
+    Method("ef_landing", EFLanding, lambda: pca().problem, GRAPHS["ring"], field=euclidean_gradient),
+    Method(
+        "ef_landing-short",
+        partial(EFLanding, consensus_step=0.5, weight=0.5),
+        lambda: procrustes().problem,
+        GRAPHS["erdos-renyi"],
+        tracks=False,
+    ),
+    Method(
+        "ef_landing-server",
+        partial(EFLanding, form="server"),
+        lambda: procrustes().problem,
+        GRAPHS["star"],
+        star=True,
+        sent=1,
+        tracks=False,
+    ),
     Method("vr_drfgt", VRDRFGT, lambda: pca().problem, GRAPHS["erdos-renyi"]),
     Method(
         "vr_drfgt-batches",
@@ -402,6 +428,26 @@ METHODS = [
         tracks=False,
         solves=("eigenspace",),
         spends=(1, 2),
+    ),
+    Method(
+        "local_tracking",
+        LocalTracking,
+        lambda: procrustes().problem,
+        GRAPHS["ring"],
+        feasibility=1e-12,
+        tracks=False,
+        spends=(4,),
+    ),
+    Method(
+        "local_tracking-batches",
+        partial(LocalTracking, local_steps=3, rounds=2, step_size="diminishing", batch_size=2),
+        lambda: pca().problem,
+        GRAPHS["star"],
+        exchanges=2,
+        sent=4,
+        exact=False,
+        tracks=False,
+        spends=(3,),
     ),
     Method("rmtracking", RMTracking, lambda: procrustes().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
     Method("drgta", DRGTA, lambda: pca().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
@@ -751,7 +797,7 @@ def test_an_exchange_is_one_message_over_every_edge(method: Method) -> None:
     after = (setup.network.rounds, setup.network.messages, setup.network.bytes)
     edges = int(np.count_nonzero(setup.network.W.toarray())) - setup.n
     assert np.subtract(after, before).tolist() == [
-        4 * method.exchanges,
+        4 * method.exchanges * (1 + method.star),
         4 * method.exchanges * edges,
         4 * edges * 8 * (method.sent * state.x[0].size + method.beside),
     ]

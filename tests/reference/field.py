@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import root
 
-from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, polar, sym, tangent_projection
+from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, mean, polar, sym, tangent_projection
 from tests.reference.rivals import Gradients, Steps, Trajectory, combine, extra, starts, step_at
 
 
@@ -270,3 +270,124 @@ def rfextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterati
         return g @ (3 * one - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - one)
 
     return extra(mapping, W, x0, step_size, iterations)
+
+
+def local_tracking(
+    gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, steps: int, awake: Array | None = None
+) -> Trajectory:
+    """``z <- z - eta (grad f(P(z)) + c)`` a few times from x, ``y = (x - z) / (steps eta)``, ``c+ = c - y + W y``, ``x+ = P(W z)``.
+
+    ``awake`` says of each iteration who takes part, ``(iterations, n)``; the weights of the others go to the agents' own.
+    """
+    n, x = len(W), starts(x0, W)
+    own = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
+    c = [mixed - own[i] for i, mixed in enumerate(combine(W, own))]
+    points, corrections = [x], [c]
+    for k in range(iterations):
+        there = [i for i in range(n) if awake is None or awake[k][i]]
+        V = np.eye(n)
+        for i in there:
+            for j in there:
+                if i != j:
+                    V[i, j] = W[i, j]
+                    V[i, i] -= W[i, j]
+        z, y = list(x), [np.zeros_like(x0) for _ in range(n)]
+        for i in there:
+            for t in range(steps):
+                at = x[i] if t == 0 else polar(z[i])
+                z[i] = z[i] - step_size * (tangent_projection(at, gradients(i, steps * k + t, at)) + c[i])
+            y[i] = (x[i] - z[i]) / (steps * step_size)
+        mixed, means = combine(V, z), combine(V, y)
+        x, c = list(x), list(c)
+        for i in there:
+            x[i], c[i] = polar(mixed[i]), c[i] - y[i] + means[i]
+        points.append(x)
+        corrections.append(c)
+    return Trajectory(np.array(points), np.array(corrections))
+
+
+def server(gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, steps: int) -> Array:
+    """Local steps of ``n`` clients of a server: the last of its points.
+
+    Clients go from its point along their gradients plus c_i, the server projects the mean of where they end, and c_i is the mean
+    move of all per step less the mean of the client's own gradients.
+    """
+    x = x0
+    own = [tangent_projection(x0, gradients(i, 0, x0)) for i in range(n)]
+    c = [mean(own) - own[i] for i in range(n)]
+    for k in range(iterations):
+        ends, along = [], []
+        for i in range(n):
+            z, total = x, np.zeros_like(x)
+            for t in range(steps):
+                g = tangent_projection(polar(z), gradients(i, steps * k + t, polar(z)))
+                z, total = z - step_size * (g + c[i]), total + g
+            ends.append(z)
+            along.append(total / steps)
+        center = mean(ends)
+        c = [(x - center) / (steps * step_size) - along[i] for i in range(n)]
+        x = polar(center)
+    return x
+
+
+def largest(v: Array, kept: int) -> Array:
+    """The entries of largest absolute value, and 0 for the others; among equal ones the first."""
+    out = np.zeros(v.size)
+    for place in sorted(range(v.size), key=lambda at: (-abs(v.flat[at]), at))[:kept]:
+        out[place] = v.flat[place]
+    return out.reshape(v.shape)
+
+
+def ef_landing(
+    gradients: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: float,
+    iterations: int,
+    penalty: float,
+    consensus_step: float,
+    weight: float,
+    kept: int,
+) -> Trajectory:
+    """``x += gamma (W - I) m - a Lambda(x; y)``, ``y += gamma (W - I) n + v+ - v``, ``v += theta (g - v)``.
+
+    m and n are the sums of the ``kept`` largest entries of what they lack of x and y, after a first message that is whole.
+    """
+    n, x = len(W), starts(x0, W)
+    v = [gradients(i, 0, x[i]) for i in range(n)]
+    y = list(v)
+    m, q = list(x), list(y)
+    points, trackers = [x], [y]
+    for k in range(iterations):
+        if k > 0:
+            m = [m[i] + largest(x[i] - m[i], kept) for i in range(n)]
+            q = [q[i] + largest(y[i] - q[i], kept) for i in range(n)]
+        pulled = [mixed - m[i] for i, mixed in enumerate(combine(W, m))]
+        shared = [mixed - q[i] for i, mixed in enumerate(combine(W, q))]
+        x = [x[i] + consensus_step * pulled[i] - step_size * landing_field(x[i], y[i], penalty) for i in range(n)]
+        new = [v[i] + weight * (gradients(i, k + 1, x[i]) - v[i]) for i in range(n)]
+        y = [y[i] + consensus_step * shared[i] + new[i] - v[i] for i in range(n)]
+        v = new
+        points.append(x)
+        trackers.append(y)
+    return Trajectory(np.array(points), np.array(trackers))
+
+
+def ef_landing_server(
+    gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, penalty: float, weight: float, kept: int
+) -> Array:
+    """A server moves x along the landing field of the mean of g_i, ``g_i += C(v_i - g_i)``, ``v_i += theta (gradient - v_i)``.
+
+    The first message of a node is whole. The last point.
+    """
+    x, v = x0, [gradients(i, 0, x0) for i in range(n)]
+    g = list(v)
+    for k in range(iterations):
+        x = x - step_size * landing_field(x, mean(g), penalty)
+        for i in range(n):
+            v[i] = v[i] + weight * (gradients(i, k + 1, x) - v[i])
+            if k == 0:
+                g[i] = v[i]
+            else:
+                g[i] = g[i] + largest(v[i] - g[i], kept)
+    return x

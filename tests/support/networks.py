@@ -48,6 +48,10 @@ class Recording:
         return self._recorded(self._network.mix_alike, (labels, *xs), 0)
 
     @property
+    def sums(self) -> bool:
+        return self._network.sums
+
+    @property
     def sums_exactly(self) -> bool:
         return self._network.sums_exactly
 
@@ -94,6 +98,9 @@ class Replaying:
 
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
         return self._replayed((x, *xs), 0)
+
+    def total(self, *xs: Array) -> tuple[Array, ...]:
+        return self._replayed(xs, 0)
 
     def max(self, x: Array, rounds: int = 1) -> Array:
         return self._replayed((x,), rounds)[0]

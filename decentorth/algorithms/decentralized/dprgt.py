@@ -23,10 +23,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from ..common.fields import blockwise, refresh, riemannian
+from ...protocols import Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ..common.fields import refresh, riemannian
 from ..common.step_sizes import advanced
-from .tracking import ManifoldTracking, TrackingState
+from .tracking import ManifoldTracking, TrackingState, projected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,6 @@ class DPRGT(ManifoldTracking):
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
     ) -> TrackingState:
         mixed, s = self.mix(network, state.x, state.tracker)
-
-        def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, s: Array, a: Array) -> Array:
-            return f.constraint.project(mixed - a[:, None, None] * f.constraint.tangent(x, s), "polar")  # (1)
-
-        x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
+        x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)
         return advanced(self.step_size, state, x=x, tracker=s, field=field)

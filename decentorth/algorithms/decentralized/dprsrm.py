@@ -25,18 +25,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ...settings import NotNegative
-from ..common.automatic_steps import curved_step, start, tracking_step
-from ..common.curvature import steepness
 from ..common.fields import blockwise, riemannian
-from ..common.method import Mixing
-from ..common.step_sizes import StepSize, advanced, schedule
-from .tracking import TrackingState
+from ..common.step_sizes import StepSize, advanced
+from .tracking import OnManifold, TrackingState, projected
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRSRM(Mixing):
+class DPRSRM(OnManifold):
     """Decentralized projected Riemannian stochastic recursive momentum (after the abstract of Deng, Hu 2025)."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
@@ -44,30 +41,11 @@ class DPRSRM(Mixing):
     step_size: StepSize = "diminishing:power=0.3333333333333333"
     forgetting: Annotated[NotNegative, "The power with which the weight of new gradients falls."] = 2 / 3
 
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
-        def automatic() -> tuple[Array, int]:
-            c, gap = 0.7, 1.0
-            if network.n_agents > 1:
-                mixing = self.mixing(network)
-                c, gap = tracking_step(mixing, "combine-then-adapt"), 1.0 - mixing.lambda_2
-            steep, spent = steepness(problem, network, streams, x0)
-            return curved_step(steep, c, gap), spent
-
-        base, spent = start(self.step_size, len(x0), automatic)
-        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        step_size = base * schedule(self.step_size).scale(0)
-        return TrackingState(x0.copy(), field.copy(), field, step_size, base, 0, spent + 1)
-
     def step(
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
     ) -> TrackingState:
         mixed, s = self.mix(network, state.x, state.tracker)
-
-        def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, s: Array, a: Array) -> Array:
-            ahead = mixed - a[:, None, None] * f.constraint.tangent(x, s)
-            return f.constraint.project(ahead, "polar")  # (1)
-
-        x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
+        x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         oracle, kept = self.oracle(problem, streams, state.k + 1), 1.0 - (state.k + 2) ** -self.forgetting
         d = blockwise(riemannian, oracle, x)
         if kept > 0.0:

@@ -32,11 +32,9 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ...settings import Probability
-from ..common.automatic_steps import curved_step, start, tracking_step
-from ..common.curvature import steepness
 from ..common.fields import blockwise, riemannian
-from ..common.method import Mixing
-from ..common.step_sizes import StepSize, advanced, schedule
+from ..common.step_sizes import advanced
+from .tracking import OnManifold, projected
 
 
 class ConjugateState(NamedTuple):
@@ -54,39 +52,34 @@ class ConjugateState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRCGD(Mixing):
+class DRCGD(OnManifold):
     """Decentralized Riemannian conjugate directions, after the abstract of Chen and others 2024."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     sends: ClassVar[tuple[str, ...]] = ("x", "direction", "tracker")
 
-    step_size: StepSize = "auto"
     cap: Annotated[Probability, "The largest share of the last direction that is kept."] = 0.9
     tracked: Annotated[bool, "Follow tracked gradients, which makes constant steps exact, rather than the agent's own."] = False
 
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> ConjugateState:
-        def automatic() -> tuple[Array, int]:
-            c, gap = 0.7, 1.0
-            if network.n_agents > 1:
-                mixing = self.mixing(network)
-                c, gap = tracking_step(mixing, "combine-then-adapt"), 1.0 - mixing.lambda_2
-            steep, spent = steepness(problem, network, streams, x0)
-            return (1.0 - self.cap) * curved_step(steep, c, gap), spent
+    @property
+    def shortening(self) -> float:
+        return 1.0 - self.cap
 
-        base, spent = start(self.step_size, len(x0), automatic)
-        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        step_size = base * schedule(self.step_size).scale(0)
-        return ConjugateState(x0.copy(), -field, field.copy(), field, step_size, base, 0, spent + 1)
+    def init(  # type: ignore[override]  # the state has d too
+        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
+    ) -> ConjugateState:
+        x, y, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
+        return ConjugateState(x, -field, y, field, step_size, base, k, spent)
 
     def step(
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: ConjugateState
     ) -> ConjugateState:
-        tangent, a = problem.constraint.tangent, state.step_size[:, None, None]
+        tangent = problem.constraint.tangent
         if self.tracked:
             mixed, direction, y = self.mix(network, state.x, state.direction, state.tracker)
         else:
             mixed, direction = self.mix(network, state.x, state.direction)
-        x = problem.constraint.project(mixed + a * tangent(state.x, state.direction), "polar")  # (1)
+        x = projected(problem, state.x, mixed, -state.direction, state.step_size)  # (1)
         field = blockwise(riemannian, self.oracle(problem, streams, state.k + 1), x)
         if self.tracked:
             y += field - state.field

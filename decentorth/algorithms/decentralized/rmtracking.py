@@ -28,9 +28,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ...settings import Probability
-from ..common.fields import blockwise, refresh, riemannian
-from ..common.step_sizes import advanced, schedule
-from .tracking import ManifoldTracking
+from ..common.fields import refresh, riemannian
+from ..common.step_sizes import advanced
+from .tracking import ManifoldTracking, projected
 
 
 class MomentumState(NamedTuple):
@@ -57,25 +57,21 @@ class RMTracking(ManifoldTracking):
 
     momentum: Annotated[Probability, "beta, the share of the last direction that is kept."] = 0.8
 
+    @property
+    def shortening(self) -> float:
+        return 1.0 - self.momentum
+
     def init(  # type: ignore[override]  # the state has m too
         self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
     ) -> MomentumState:
-        begun, share = super().init(problem, network, streams, x0), 1.0
-        if schedule(self.step_size).initial == "auto":
-            share = 1.0 - self.momentum
-        x, s, field, step_size, base, k, spent, _ = begun
-        return MomentumState(x, s, field, s.copy(), share * step_size, share * base, k, spent)
+        x, s, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
+        return MomentumState(x, s, field, s.copy(), step_size, base, k, spent)
 
     def step(
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: MomentumState
     ) -> MomentumState:
         mixed, s = self.mix(network, state.x, state.tracker)
-
-        def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, m: Array, a: Array) -> Array:
-            ahead = mixed - a[:, None, None] * f.constraint.tangent(x, m)
-            return f.constraint.project(ahead, "polar")  # (1)
-
-        x = blockwise(moved, problem, state.x, mixed, state.average, state.step_size)
+        x = projected(problem, state.x, mixed, state.average, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)
         m = self.momentum * state.average + s  # (3)
         return advanced(self.step_size, state, x=x, tracker=s, field=field, average=m)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, Riemannian, Spectrum, Streams
+from ...protocols import Array, Network, Problem, ProjectableManifold, Riemannian, Spectrum, Streams
 from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
 from ..common.curvature import steepness
 from ..common.fields import blockwise, riemannian
@@ -76,9 +76,19 @@ def tracked(
     return x, y, field
 
 
+def projected(problem: Problem[ProjectableManifold], x: Array, mixed: Array, along: Array, step: Array) -> Array:
+    """The nearest points of the manifold to ``mixed - step P_x(along)``, in blocks of agents; ``step`` is ``(n_local,)``."""
+
+    def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, along: Array, a: Array) -> Array:
+        ahead = mixed - a[:, None, None] * f.constraint.tangent(x, along)
+        return f.constraint.project(ahead, "polar")
+
+    return blockwise(moved, problem, x, mixed, along, step)
+
+
 @dataclass(frozen=True, kw_only=True)
-class ManifoldTracking(Exact, Mixing):
-    """Tracking of Riemannian gradients by points that stay on a manifold.
+class OnManifold(Mixing):
+    """Riemannian gradients of points that stay on a manifold, and what follows from the mixing of both.
 
     Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of the
     matrix with which an iteration mixes; for a single agent c = 0.7. Where the points go only the share `pull` of the way to their
@@ -87,23 +97,21 @@ class ManifoldTracking(Exact, Mixing):
     are divided by the gain.
     """
 
-    gradient_factor: ClassVar[float] = 1.0
-    on_devices: ClassVar[bool] = True
-
     @property
     def pull(self) -> float:
         """The share of the way to the neighbours' mean, at most 1."""
         return 1.0
 
-    def _gap_and_aim(self, spectrum: Spectrum) -> tuple[float, float]:
+    @property
+    def shortening(self) -> float:
+        """The factor of automatic steps."""
+        return 1.0
+
+    def gap_and_aim(self, spectrum: Spectrum) -> tuple[float, float]:
         """The gap, and the product of step and curvature at which automatic steps aim."""
         mixing = effective(spectrum, self.rounds, self.chebyshev)
         gap = self.pull * (1.0 - mixing.lambda_2)
         return gap, tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
-
-    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
-        gap, aim = self._gap_and_aim(spectrum)
-        return Limits.of(spectrum, flooding_rounds, gap, most=most_tracking(gap, aim))
 
     def init(self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array) -> TrackingState:
         def automatic() -> tuple[Array, int]:
@@ -112,10 +120,24 @@ class ManifoldTracking(Exact, Mixing):
                 found = network.push_pull_spectrum
                 c, gap, gain = push_pull_step(found, late=True), self.pull * (1.0 - found.sigma), found.gain
             elif network.n_agents > 1:
-                gap, c = self._gap_and_aim(network.spectrum)
+                gap, c = self.gap_and_aim(network.spectrum)
             steep, spent = steepness(problem, network, streams, x0)
-            return curved_step(steep, c, gap) / (gain * schedule(self.step_size).most), spent
+            step = curved_step(steep, c, gap) / (gain * schedule(self.step_size).most)
+            return self.shortening * step, spent
 
         base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+        step = base * schedule(self.step_size).scale(0)
+        return TrackingState(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifoldTracking(Exact, OnManifold):
+    """Tracking of Riemannian gradients by points that stay on a manifold."""
+
+    gradient_factor: ClassVar[float] = 1.0
+    on_devices: ClassVar[bool] = True
+
+    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+        gap, aim = self.gap_and_aim(spectrum)
+        return Limits.of(spectrum, flooding_rounds, gap, most=most_tracking(gap, aim))

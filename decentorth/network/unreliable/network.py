@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +18,7 @@ from ..network import Network, Placement, Plan
 from ..traffic import Traffic
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Delay, Edges, MessageLoss, any_of
+from .faults import Coding, Delay, Edges, MessageLoss, any_of
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class UnreliableNetwork(Network):
         self._back = self._nobody
         self._exchange = 0
         self._reliable = False
+        self._spared: Counter[Contents] = Counter()
+        """The bytes that each of `_ends` has not sent, as its messages were coded."""
         if self.communicator.rank == 0:
             for caution in self.cautions:
                 log.warning(caution)
@@ -149,6 +152,12 @@ class UnreliableNetwork(Network):
     def sums_exactly(self) -> bool:
         """False: messages may be lost."""
         return False
+
+    @property
+    def sums(self) -> bool:
+        """True if the only fault is coding: every message arrives in its round, and trackers are left alone."""
+        codings = len(self.channel.all(Coding))
+        return self.sequence is None and codings == len(self.channel.faults) and not self.channel.correction
 
     def in_flight(self) -> dict[str, Array]:
         """The arrays that later messages build on."""
@@ -207,6 +216,32 @@ class UnreliableNetwork(Network):
         plan.tally(Contents("points for agents that are back", (width,)), sent * 1, sent * 8 * width)
         self._count(traffic, int(sent.sum()), 8 * width)
         return total, weights
+
+    @cached_property
+    def _ends(self) -> Index:
+        """``(2, count)``: the agents at the ends of the tree of `total`, and whom they send to."""
+        up = np.concatenate([(level.senders, level.receivers) for level in self._tree if level.up], axis=1)
+        return up[:, ~np.isin(up[0], up[1])]
+
+    def total(self, *xs: Array) -> tuple[Array, ...]:
+        """As on a reliable network; in an iteration the sum of the agents' coded values. An agent at an end of the tree sends
+        its own value, coded, and the others send sums, which are whole."""
+        if self._asleep is None:
+            return super().total(*xs)
+        here, width = self.agents, sum([x.size for x in xs]) // self.n_local
+        messages = self._memory.messages(xs, self.rounds, self._exchange, self._asleep[here], self._back[here])
+        self._exchange += 1
+        spared = 8 * width - messages.size
+        self.bytes -= spared * self._ends.shape[1]
+        self._spared[Contents("sums over the tree", (width,))] += spared
+        return super().total(*[array.reshape(x.shape) for array, x in zip(messages.arrays, xs, strict=True)])
+
+    def ledger(self) -> Ledger:
+        ledger = super().ledger()
+        if self.final_ledger is None:
+            for contents, spared in self._spared.items():
+                ledger.add(contents, self._ends, 0, -spared)
+        return ledger
 
     def _plan(self) -> _LossyPlan:
         return cast(_LossyPlan, super()._plan())

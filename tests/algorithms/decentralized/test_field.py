@@ -450,3 +450,151 @@ def test_a_run_ends_at_a_tolerance_of_stationarity() -> None:
     assert result.row.values["stationarity"] <= 1e-4 < result.history["stationarity"][0]
     with pytest.raises(ValueError, match="needs a smooth objective plus a term with a proximal map"):
         do.solve(unlike(), "drfgt", RING, iterations=3, stopping=do.stopping.Stationarity(1e-4))
+
+
+@pytest.mark.parametrize("size", [None, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_local_tracking_is_its_formulas(name: str, size: int | None) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, eta = point(case.problem), step_for(case, 0.03)
+    gradients = rivals.full(case.gradients)
+    if size is not None:
+        gradients = batches(case, size, 45)
+    expected = field.local_tracking(gradients, W.toarray(), x0, eta, 15, 3)
+    state = final(case.problem, do.LocalTracking(step_size=eta, local_steps=3, batch_size=size), W, x0)
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.correction, expected.tracker[-1]) < 1e-11
+
+
+def test_local_steps_of_agents_that_all_hear_each_other_are_those_of_clients_of_a_server() -> None:
+    case, x0 = CASES["pca"](), point(CASES["pca"]().problem)
+    eta = step_for(case, 0.1)
+    expected = field.server(rivals.full(case.gradients), N, x0, eta, 40, 5)
+    state = final(case.problem, do.LocalTracking(step_size=eta, local_steps=5), np.full((N, N), 1 / N), x0, 40)
+    assert relative(state.x, np.array([expected] * N)) < 1e-12
+    assert relative(state.x, np.array([x0] * N)) > 1e-2
+
+
+def test_single_steps_before_an_exchange_are_gradient_tracking() -> None:
+    """K = 1 is x <- P(W (x - a y)), y <- W y + the change of the gradients, from y = W g."""
+    case, W, x0 = CASES["procrustes"](), GRAPHS["star"](N), point(CASES["procrustes"]().problem)
+    a, n = step_for(case, 0.1), N
+    x = [x0] * n
+    g = [naive.tangent_projection(x0, slope(x0)) for slope in case.gradients]
+    y = rivals.combine(W.toarray(), g)
+    for _ in range(15):
+        x = [naive.polar(mixed) for mixed in rivals.combine(W.toarray(), [x[i] - a * y[i] for i in range(n)])]
+        new = [naive.tangent_projection(x[i], case.gradients[i](x[i])) for i in range(n)]
+        y = [new[i] - g[i] + mixed for i, mixed in enumerate(rivals.combine(W.toarray(), y))]
+        g = new
+    assert relative(final(case.problem, do.LocalTracking(step_size=a, local_steps=1), W, x0).x, np.array(x)) < 1e-12
+
+
+@pytest.mark.parametrize("steps", [1, 4, 16])
+@pytest.mark.parametrize("channel", [None, "sleep:p=0.3,length=2"])
+def test_local_steps_are_exact_for_unlike_agents_whoever_is_awake(channel: Any, steps: int) -> None:
+    problem = unlike()
+    there = do.stopping.GradientNorm(1e-10) & do.stopping.Consensus(1e-10)
+    method = do.LocalTracking(local_steps=steps)
+    result = do.solve(problem, method, RING, iterations=4000, stopping=there, record_every=50, channel=channel)
+    assert gradient(problem, result.x) < 1e-10
+    assert np.abs(result.x - result.x[0]).max() < 1e-9
+    assert np.abs(result.state.correction.sum(0)).max() < 1e-12
+
+
+def test_agents_that_sleep_are_left_out_of_the_formulas() -> None:
+    case, W, x0, eta = CASES["pca"](), GRAPHS["ring"](N), point(CASES["pca"]().problem), 1e-3
+    channel = do.Channel("sleep:p=0.4,length=2")
+    down = channel.faults[0].down(N, 3, 0)  # type: ignore[attr-defined]  # of a sleep
+    awake = np.array([~down(k) for k in range(15)])
+    assert 0.3 < awake.mean() < 0.9
+    expected = field.local_tracking(rivals.full(case.gradients), W.toarray(), x0, eta, 15, 3, awake)
+    method = do.LocalTracking(step_size=eta, local_steps=3)
+    state = do.solve(case.problem, method, W, x0=x0, iterations=15, channel=channel, seed=3).state
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.correction, expected.tracker[-1]) < 1e-11
+
+
+@pytest.mark.slow
+def test_local_steps_on_batches_come_nearer_in_as_many_rounds() -> None:
+    """The noise of K batches: a round moves as far for every K, and stops sqrt(K) times nearer, within a third."""
+    problem = unlike(samples=200)
+
+    def left(steps: int) -> float:
+        method = do.LocalTracking(step_size=0.3 / steps, local_steps=steps, batch_size=5)
+        runs = [do.solve(problem, method, RING, iterations=600, rows=2, seed=seed).x for seed in range(6)]
+        return float(np.mean([gradient(problem, x) for x in runs]))
+
+    assert left(1) / left(16) == pytest.approx(4.0, rel=1 / 3)
+
+
+COMPRESSED = {"topk:share=0.3": 0.3, "topk:share=1": 1.0}
+"""Channels, and the share of an array that a message has."""
+
+
+@pytest.mark.parametrize("channel", COMPRESSED)
+@pytest.mark.parametrize("name", CASES)
+def test_ef_landing_is_its_formulas(name: str, channel: str) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    kept = round(COMPRESSED[channel] * x0.size)
+    expected = field.ef_landing(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.2 / a, 0.6, 0.7, kept)
+    method = do.EFLanding(step_size=a, penalty=0.2 / a, consensus_step=0.6, weight=0.7)
+    state = do.solve(case.problem, method, W, x0=x0, iterations=15, channel=channel).state
+    agree(state, expected, x0, True)
+    if kept == x0.size:
+        assert relative(final(case.problem, method, W, x0).x, state.x) < 1e-13
+
+
+@pytest.mark.parametrize("channel", COMPRESSED)
+@pytest.mark.parametrize("name", CASES)
+def test_on_a_star_the_server_form_is_that_of_a_server_and_its_nodes(name: str, channel: str) -> None:
+    """All agents have the server's point, to the last bit; a leaf sends its share of the entries, and the hub whole means."""
+    case = CASES[name]()
+    x0, a = point(case.problem), step_for(case, 0.1)
+    kept = round(COMPRESSED[channel] * x0.size)
+    expected = field.ef_landing_server(rivals.full(case.gradients), N, x0, a, 15, 0.2 / a, 0.7, kept)
+    method = do.EFLanding(step_size=a, penalty=0.2 / a, weight=0.7, form="server")
+    result = do.solve(case.problem, method, "star", x0=x0, iterations=15, channel=channel)
+    assert relative(result.x, np.array([expected] * N)) < 1e-12
+    assert (result.x == result.x[0]).all()
+    whole, coded = 8 * x0.size, do.Channel(channel).size([x0.size])
+    assert result.history["bytes"][-1] - result.history["bytes"][1] == 14 * (N - 1) * (whole + coded)
+    assert sum(row.bytes for row in result.sent()) == result.row.bytes
+
+
+@pytest.mark.parametrize("fault", ["loss:p=0.1", "delay:rounds=1", "sleep:p=0.1"])
+def test_a_server_is_refused_where_messages_are_lost_or_late(fault: str) -> None:
+    with pytest.raises(ValueError, match="the server form adds up over all agents, and this network"):
+        do.solve(unlike(), do.EFLanding(form="server"), "star", iterations=3, channel=do.Channel(fault, "topk:share=0.3"))
+
+
+THERE = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
+
+
+@pytest.mark.slow
+def test_a_small_consensus_step_bears_messages_with_few_entries() -> None:
+    """A tenth of the entries: with whole steps to the neighbours' mean agents run apart, with shorter ones they are exact."""
+    problem = unlike(dimension=40, gap=0.5, samples=200)
+    settings: Any = {"iterations": 2500, "stopping": THERE, "record_every": 20, "channel": "topk:share=0.1"}
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        apart = do.solve(problem, do.EFLanding(step_size=0.3), RING, **settings)
+    assert apart.status == "diverged"
+    exact = do.solve(problem, do.EFLanding(step_size=0.3, consensus_step=0.2), RING, **settings)
+    assert exact.converged
+    assert gradient(problem, exact.x) < 1e-8
+    whole = do.solve(problem, do.DRFGT(step_size=0.3), RING, **{**settings, "channel": None})
+    assert exact.row.bytes < whole.row.bytes / 8
+    assert exact.state.k <= whole.state.k
+
+
+@pytest.mark.parametrize("method", [do.DRFGT(step_size=0.3), do.EFLanding(step_size=0.3)])
+def test_quantized_differences_are_exact(method: Any) -> None:
+    """Their unit shrinks with them; four bits of each number, and as many iterations as with whole ones."""
+    problem = unlike(dimension=40, gap=0.5, samples=200)
+    found = [
+        do.solve(problem, method, RING, iterations=1000, stopping=THERE, record_every=10, channel=channel)
+        for channel in (None, "quantize:bits=4,feedback=true")
+    ]
+    assert found[0].state.k == found[1].state.k < 1000
+    assert found[1].row.bytes < found[0].row.bytes / 12
