@@ -51,8 +51,8 @@ def test_the_recipe_of_contributing_works_as_it_is_written() -> None:
     done = subprocess.run(["bash", "-ec", block[1]], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert "2 passed" in done.stdout
-    assert "All 100 iterations are done" in done.stdout
-    assert re.search(r"heavy_ball.*\n(.*\n)*.*drfgt", done.stdout.partition("All 100")[2])
+    assert "Stopped at the limit of 100 iterations" in done.stdout
+    assert re.search(r"heavy_ball.*\n(.*\n)*.*drfgt", done.stdout.partition("Stopped at")[2])
 
 
 @pytest.mark.slow
