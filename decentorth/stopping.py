@@ -19,6 +19,20 @@ import numpy as np
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 from .settings import Count, Finite, Natural, Positive, Range, Seconds, Settings, check, missing
 
+__all__ = [
+    "Consensus",
+    "Error",
+    "Feasibility",
+    "GradientNorm",
+    "Iterations",
+    "LocalMaximum",
+    "ObjectiveBelow",
+    "Rule",
+    "Stationarity",
+    "Time",
+    "as_rule",
+    "rules_of",
+]
 R = TypeVar("R", bound="Rule")
 
 
@@ -427,4 +441,4 @@ class Iterations(Rule):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = missing(__name__, globals())
+    __getattr__ = missing(__name__, __all__)

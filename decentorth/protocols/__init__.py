@@ -5,6 +5,7 @@ where ``n_local`` is the number of agents that live in this process. Several var
 only a problem and its constraint know. Arithmetic, mixing, hashing and metrics never look inside.
 """
 
+from .._lazy import lazily
 from .arrays import Array as Array
 from .arrays import Index as Index
 from .network import Collective as Collective
@@ -76,3 +77,5 @@ from .sets import Signatures as Signatures
 from .sets import Spectral as Spectral
 from .sets import TrackedProducts as TrackedProducts
 from .sets import WithMatrices as WithMatrices
+
+__getattr__, __dir__ = lazily(__name__)
