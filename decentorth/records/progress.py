@@ -16,7 +16,7 @@ import numpy as np
 from topologies.progress import LOG, Telling
 
 from ..numerics.devices import is_on_device
-from ..process.printing import say
+from ..process.printing import on_terminal, say
 from ..protocols import SETUP, Collective, Recorder, Row
 
 SHOWN = (
@@ -199,7 +199,7 @@ def results(first: Row, last: Row, error_name: str | None) -> Iterator[tuple[str
 
 def headline(text: str, style: str) -> None:
     """Print a line on standard output, on a terminal in a style of rich such as "bold green", without colours by NO_COLOR."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        say(text)
-    else:
+    if on_terminal():
         _rich().Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
+    else:
+        say(text)
