@@ -15,10 +15,15 @@ from typing import Any
 
 @cache
 def exports(name: str) -> dict[str, str]:
-    """The module of each name that the source of a package or a module imports from its package."""
+    """The module of each public name that a package or a module imports from its package, or a module defines."""
     module: Any = import_module(name)
     package, found = module.__package__, {}
-    for node in ast.walk(ast.parse(module.__loader__.get_source(name))):
+    tree = ast.parse(module.__loader__.get_source(name))
+    for node in tree.body * (package != name):
+        match node:
+            case ast.ClassDef(name=own) | ast.FunctionDef(name=own) | ast.Assign(targets=[ast.Name(id=own)]):
+                found[own] = name
+    for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=None, names=names):
                 found |= {alias.name: f"{package}.{alias.name}" for alias in names}
@@ -26,7 +31,7 @@ def exports(name: str) -> dict[str, str]:
                 found |= exports(f"{package}.{source}")
             case ast.ImportFrom(module=source, names=names, level=1):
                 found |= dict.fromkeys([alias.name for alias in names], f"{package}.{source}")
-    return found
+    return {one: place for one, place in found.items() if not one.startswith("_")}
 
 
 def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

@@ -224,7 +224,7 @@ def test_a_knowledge_graph_by_path_is_judged_by_its_test_triples(tmp_path: Path,
     (tmp_path / "graph" / "test.txt").write_text("".join(triples[-3:]))
     words = "--problem ultrae --data graph --dimension 4 --negatives 3 --agents 1 --iterations 30".split()
     assert main([*words, "--algorithm", "csdm", "--learning-rate", "0.1", "--out", "a"]) == 0
-    assert re.search(r"mrr \S+ -> \S+", capsys.readouterr().out)
+    assert re.search(r"mrr +\S+ -> \S+", capsys.readouterr().out)
     summary, history = read_summary("a"), read_history("a")
     metrics = summary["metrics"]
     assert metrics["objective"] < history["objective"][0]
