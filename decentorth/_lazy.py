@@ -10,29 +10,36 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 
 @cache
-def exports(package: str) -> dict[str, str]:
-    """The module of each name that the source of a package imports from its own modules."""
-    loader = import_module(package).__loader__
-    source: str = loader.get_source(package)  # type: ignore[union-attr]
-    found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(source)):
+def exports(name: str) -> dict[str, str]:
+    """The module of each public name that a package or a module imports from its package, or a module defines."""
+    module: Any = import_module(name)
+    package, found = module.__package__, {}
+    tree = ast.parse(module.__loader__.get_source(name))
+    for node in tree.body * (package != name):
+        match node:
+            case ast.ClassDef(name=own) | ast.FunctionDef(name=own) | ast.Assign(targets=[ast.Name(id=own)]):
+                found[own] = name
+    for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=None, names=names):
                 found |= {alias.name: f"{package}.{alias.name}" for alias in names}
-            case ast.ImportFrom(module=module, names=[ast.alias("*")], level=1):
-                found |= exports(f"{package}.{module}")
-            case ast.ImportFrom(module=module, names=names, level=1):
-                found |= dict.fromkeys([alias.name for alias in names], f"{package}.{module}")
-    return found
+            case ast.ImportFrom(module=source, names=[ast.alias("*")], level=1):
+                found |= exports(f"{package}.{source}")
+            case ast.ImportFrom(module=source, names=names, level=1):
+                found |= dict.fromkeys([alias.name for alias in names], f"{package}.{source}")
+    return {one: place for one, place in found.items() if not one.startswith("_")}
 
 
 def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package."""
+    """``__getattr__``, which gives ``__all__`` too, and ``__dir__`` of a package."""
 
     def get(name: str) -> object:
+        if name == "__all__":
+            return sorted(exports(package))
         if name not in (modules := exports(package)):
             from .settings import missing
 

@@ -17,6 +17,13 @@ def shape(sides: Iterable[int]) -> str:
     return " x ".join(map(str, sides)) or "a number"
 
 
+def aligned(facts: Iterable[tuple[str, str]]) -> str:
+    """Names and facts in two columns, a line each."""
+    lines = list(facts)
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name:{width}}  {fact}" for name, fact in lines)
+
+
 def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
     """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale.
 

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from .protocols import Row
 
+__all__ = ["FileRecorder", "MLflow", "Parquet", "TensorBoard", "recorder"]
 _MARK = b"decentorth"
 """The key in a Parquet file's metadata by which the recorder knows its own file."""
 

@@ -19,6 +19,20 @@ import numpy as np
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 from .settings import Count, Finite, Natural, Positive, Range, Seconds, Settings, check, missing
 
+__all__ = [
+    "Consensus",
+    "Error",
+    "Feasibility",
+    "GradientNorm",
+    "Iterations",
+    "LocalMaximum",
+    "ObjectiveBelow",
+    "Rule",
+    "Stationarity",
+    "Time",
+    "as_rule",
+    "rules_of",
+]
 R = TypeVar("R", bound="Rule")
 
 
@@ -41,8 +55,8 @@ class Rule(Settings):
         """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the other."""
         raise TypeError("a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in one & two | three")
 
-    def missed(self, row: Row, first: Row) -> list[str]:
-        """The tolerances that the row does not meet, each with its value there and in the run's first row."""
+    def missed(self, row: Row) -> list[str]:
+        """The tolerances that the row does not meet, each with its value there."""
         return []
 
     def met_at_start(self, feasibility: float) -> bool:
@@ -125,8 +139,8 @@ class _Pair(Rule):
     def resumed(self, seconds: float) -> Rule:
         return type(self)(self.first.resumed(seconds), self.second.resumed(seconds))
 
-    def missed(self, row: Row, first: Row) -> list[str]:
-        return [*self.first.missed(row, first), *self.second.missed(row, first)]
+    def missed(self, row: Row) -> list[str]:
+        return [*self.first.missed(row), *self.second.missed(row)]
 
 
 class _Any(_Pair):
@@ -153,12 +167,11 @@ class _All(_Pair):
         return self.first.met_at_start(feasibility) and self.second.met_at_start(feasibility)
 
 
-def _above(words: str, metric: str, row: Row, first: Row, bound: float) -> list[str]:
-    """The metric at the start and in the row, if it is not at or below the bound there."""
-    value = row.values.get(metric, 0.0)
-    if value <= bound:
+def _over(words: str, value: float, tolerance: float) -> list[str]:
+    """How many times the tolerance a value is, if it is above it."""
+    if value <= tolerance:
         return []
-    return [f"{words} {first.values[metric]:.3g} -> {value:.3g}, not below {bound:.3g}"]
+    return [f"{words} {value:.3g} is {value / tolerance:.3g} times its tolerance of {tolerance:.3g}"]
 
 
 @dataclass(frozen=True)
@@ -177,8 +190,8 @@ class _Below(Rule):
             return Stop("converged", True, f"{self._name} {value:.2e} <= {self.tolerance:g}")
         return None
 
-    def missed(self, row: Row, first: Row) -> list[str]:
-        return _above(self._name, self._metric, row, first, self.tolerance)
+    def missed(self, row: Row) -> list[str]:
+        return _over(self._name, row.values.get(self._metric, 0.0), self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -227,9 +240,9 @@ class _Share(Rule):
         bound = f"{self.share:g} times {self.start:.3g}, its value at the start"
         return Stop("converged", True, f"gradient norm {value:.2e} <= {bound}")
 
-    def missed(self, row: Row, first: Row) -> list[str]:
-        found = _above("gradient norm", "gradient_norm", row, first, self.share * self.start)
-        return [f"{words}, {self.share:g} times its start" for words in found]
+    def missed(self, row: Row) -> list[str]:
+        found = _over("gradient norm", row.values["gradient_norm"], self.share * self.start)
+        return [f"{words}, {self.share:g} of its value at the start" for words in found]
 
 
 class Stationarity(_Below):
@@ -322,14 +335,14 @@ class LocalMaximum(Rule):
             near.add("feasibility")
         return bool(self.quantities) and {*self.quantities} <= near
 
-    def missed(self, row: Row, first: Row) -> list[str]:
+    def missed(self, row: Row) -> list[str]:
         agreed, when = row.agreed, ""
         if agreed is None:
             return []
         if agreed.iteration != row.iteration:
             when = f" at iteration {agreed.iteration}"
-        large = {name: value for name, value in self._judged(agreed).items() if not value <= self.tolerance}
-        return [f"local {name} {value:.3g}{when}, not below {self.tolerance:g}" for name, value in large.items()]
+        found = (_over(f"local {name}", value, self.tolerance) for name, value in self._judged(agreed).items())
+        return [words + when for one in found for words in one]
 
     def _judged(self, agreed: Agreed) -> dict[str, float]:
         return {name: agreed.maxima[name] for name in self.quantities or agreed.usual}
@@ -374,8 +387,9 @@ class ObjectiveBelow(Rule):
             return Stop("objective_floor", False, f"objective {value:.6g} <= {self.floor:g}")
         return None
 
-    def missed(self, row: Row, first: Row) -> list[str]:
-        return _above("objective", "objective", row, first, self.floor)
+    def missed(self, row: Row) -> list[str]:
+        value = row.values.get("objective", self.floor)
+        return [f"objective {value:.6g} is above {self.floor:g}"] * (value > self.floor)
 
 
 @dataclass(frozen=True)
@@ -396,7 +410,7 @@ class Time(Rule):
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         if collective.decide(row.seconds >= self.end):
-            return Stop("time_limit", False, f"the time limit of {self.seconds:g} s is reached")
+            return Stop("time_limit", False, f"stopped at the time limit of {self.seconds:g} s")
         return None
 
     def resumed(self, seconds: float) -> Rule:
@@ -422,9 +436,9 @@ class Iterations(Rule):
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         if row.iteration >= self.number:
-            return Stop("iterations", False, f"all {self.number} iterations are done")
+            return Stop("iterations", False, f"stopped at the limit of {self.number} iterations")
         return None
 
 
 if not TYPE_CHECKING:
-    __getattr__ = missing(__name__, globals())
+    __getattr__ = missing(__name__, __all__)

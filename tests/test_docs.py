@@ -159,14 +159,9 @@ def test_relative_links_lead_to_files() -> None:
 
 
 def public(module: str) -> list[str]:
-    """The names of a package: those that it lists, or the classes and functions that are its own."""
+    """The names that a package lists, without its modules."""
     package = importlib.import_module(module)
-    own = [name for name in dir(package) if not name.startswith("_") and _is_own(getattr(package, name), module)]
-    return list(getattr(package, "__all__", own))
-
-
-def _is_own(value: object, module: str) -> bool:
-    return (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
+    return [name for name in package.__all__ if not inspect.ismodule(getattr(package, name))]
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ from ..compare.methods import methods
 from ..compare.model import NetworkModel
 from ..compare.plan import ComparisonPlan, networks_named
 from ..compare.rules import Rules
-from ..compare.tables import FILES, save, table
+from ..compare.tables import FILES, save, screen, table
 from ..compare.trials import Store
 from ..compare.workers import processes
 from ..network.halo import even_bounds
 from ..numerics.ordered_sums import Csr
-from ..process.printing import FAULT, complain, say
+from ..process.printing import FAULT, complain, on_terminal, say
 from ..records.figures import check_matplotlib, check_metrics
 from ..records.files import COMPARISON, refuse_unmarked, replacing
 from ..records.progress import SettingUp, trial_progress
@@ -261,5 +261,5 @@ def _conclude(comparison: Comparison, asked: CompareSettings, root: bool) -> Non
     if root and asked.out is not None:
         save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
     if root and not asked.quiet:
-        say(table(comparison))
+        say(screen(comparison) if on_terminal() else table(comparison))
         say(f"Files in {asked.out}.", asked.out is not None)

@@ -7,15 +7,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from topologies.flags import function_settings
 from topologies.typed import hint
 
 from .. import registry
 from ..process.printing import BAD_INPUT, complain, say
+from ..protocols import Quantity
 from ..settings import Setting, settings
-from .line.config import Command
+from .line.config import PUBLISHED, Command
 from .line.flags import InputError, Parser, spelled
 from .line.form import Form
 from .listing import KINDS
@@ -48,6 +49,7 @@ PLACES = {
     "graph": "topologies.command:main",
     "doctor": "decentorth.commands.doctor.command:DoctorSettings",
     "study": "decentorth.commands.study.command:StudySettings",
+    "launch": "decentorth.commands.launch:launch",
 }
 """The form, the function or the settings that have a command's flags."""
 ARGUMENTS: Mapping[str, Callable[[Load], Iterable[str]]] = {
@@ -55,17 +57,24 @@ ARGUMENTS: Mapping[str, Callable[[Load], Iterable[str]]] = {
     "study": lambda load: load("decentorth.commands.study.command:STUDIES"),
     "new": lambda load: ("algorithm", "problem"),
     "graph": lambda load: KINDS["graphs"](),
+    "launch": lambda load: load("decentorth.commands.launch:SCRIPTS"),
 }
 """The first words of commands that take other words than flags."""
-VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
-    "problem": registry.problems.names,
-    "algorithm": registry.algorithms.names,
-    "algorithms": registry.algorithms.names,
-    "topology": lambda: KINDS["graphs"](),
-    "weights": lambda: KINDS["weights"](),
-    "channel": lambda: KINDS["faults"](),
+VALUES: Mapping[str, Callable[[Load], Iterable[str]]] = {
+    "problem": lambda load: registry.problems.names(),
+    "algorithm": lambda load: registry.algorithms.names(),
+    "algorithms": lambda load: registry.algorithms.names(),
+    "topology": lambda load: KINDS["graphs"](),
+    "weights": lambda load: KINDS["weights"](),
+    "channel": lambda load: KINDS["faults"](),
+    "network": lambda load: load("decentorth.compare.model:NETWORKS"),
+    "local_quantity": lambda load: get_args(Quantity),
+    "step_size": lambda load: ("auto", "constant", "growing", *load("decentorth.algorithms.common.step_sizes:SCHEDULES")),
+    "config": lambda load: (PUBLISHED,),
 }
 """The names that flags take, beside those of their types."""
+LISTS = ("algorithms", "network")
+"""The flags that take several names with commas between them."""
 
 
 def install(words: Sequence[str]) -> int:
@@ -124,7 +133,8 @@ def candidates(before: Words, last: str, commands: Iterable[str], load: Load) ->
     if flag.startswith("--") and name in known:
         one = hint(known[name].hint)
         if name in VALUES:
-            return VALUES[name]()
+            earlier = last[: last.rfind(",") + 1] * (name in LISTS)
+            return (f"{earlier}{one}" for one in VALUES[name](load))
         if bool not in one.types:
             return map(str, one.choices)
     if command in ARGUMENTS and not given and not last.startswith("-"):
@@ -134,6 +144,8 @@ def candidates(before: Words, last: str, commands: Iterable[str], load: Load) ->
 
 def flags(command: str, given: Sequence[str], load: Load) -> Mapping[str, Setting]:
     """The flags of a command, with those of the problem and the method that are given."""
+    if command == "replay":
+        return {"plugin": Command.own["plugin"]}
     if command not in PLACES:
         return {}
     found = load(PLACES[command])

@@ -10,6 +10,7 @@ tolerance, with modelled wall time on named networks.
 ``python -m decentorth compare`` is the same from the command line.
 """
 
+from .._lazy import lazily
 from .comparison import Comparison as Comparison
 from .comparison import Entry as Entry
 from .comparison import Line as Line
@@ -25,3 +26,5 @@ from .tables import save as save
 from .tables import table as table
 from .words import notes as notes
 from .words import title as title
+
+__getattr__, __dir__ = lazily(__name__)

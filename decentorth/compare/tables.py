@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
+from textwrap import fill
 from typing import Literal
 
 from ..records.figures import save as save_figure
@@ -23,6 +24,8 @@ FILES = (
     *("table.md", "table.tex", "figure.png", "figure.svg"),
 )
 """The files of a comparison."""
+WIDTH = 80
+"""The columns of a terminal."""
 DIGITS = 3
 """The digits of numbers that are not integers; CSV has all digits."""
 
@@ -56,8 +59,8 @@ def headings(comparison: Comparison) -> list[str]:
     return ["method", "step", "reached", *counts]
 
 
-def _rows(comparison: Comparison, tolerance: float, bold: str) -> Iterator[list[str]]:
-    """A row for each method: medians, the least of a column bold, and ranges where they are more than one value."""
+def _rows(comparison: Comparison, tolerance: float, bold: str, ranges: bool = True) -> Iterator[list[str]]:
+    """A row for each method: medians, the least of a column bold, and with ``ranges`` those of more than one value."""
     lines = [line for line in comparison.lines if line.tolerance == tolerance]
     for line in lines:
         row = [line.algorithm, line.step, f"{line.reached}/{line.trials}"]
@@ -66,10 +69,32 @@ def _rows(comparison: Comparison, tolerance: float, bold: str) -> Iterator[list[
             shown, words = median, span(low, high)
             if counts.median == min(other.counts[quantity].median for other in lines) < math.inf:
                 shown = bold.format(median)
-            if words != median:
+            if ranges and words != median:
                 shown += f" ({words})"
             row.append(shown)
         yield row
+
+
+def screen(comparison: Comparison) -> str:
+    """The medians, without gradients, and the notes in 80 columns; rows that are too long for that take two lines."""
+    names = headings(comparison)
+    columns = [place for place, name in enumerate(names) if place > 1 and name != "gradients"]
+    lines = [title(comparison)]
+    for tolerance in comparison.shown:
+        rows = list(_rows(comparison, tolerance, "{}", ranges=False))
+        labels = [f"to {tolerance:g}", *(f"{row[0]}, step {row[1]}" for row in rows)]
+        heads = [name.replace("megabytes", "MB").replace("seconds ", "s ") for name in names]
+        cells = [[row[place] for place in columns] for row in (heads, *rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        left, between = max(map(len, labels)), "  "
+        if left + sum(widths) + 2 * len(widths) > WIDTH:
+            left, between = 0, "\n    "
+        lines.append("")
+        for label, row in zip(labels, cells, strict=True):
+            numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+            lines.append(f"{label:{left}}{between}{numbers}")
+    remarks = [*notes(comparison), "The files of --out FOLDER have the ranges, in Markdown and LaTeX."]
+    return "\n".join([*lines, "", *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in remarks)])
 
 
 def _markdown(comparison: Comparison) -> str:

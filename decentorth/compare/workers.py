@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from topologies.flags import InputError
 
-from .. import plugins
+from .. import registry
 from ..numerics.threads import one_thread
 from ..process.environment import cores
 
@@ -65,7 +65,7 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
     from joblib.externals.loky import ProcessPoolExecutor
 
     workers = min(workers, len(trials))
-    pool = ProcessPoolExecutor(workers, initializer=_settle, initargs=plugins.loaded())
+    pool = ProcessPoolExecutor(workers, initializer=_settle, initargs=registry.plugins())
     left, ahead = iter(trials), deque[Future[R]]()
 
     def next_result() -> R:
@@ -106,7 +106,7 @@ def _settle(*named: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
     for path in named:
-        plugins.load(path)
+        registry.load_plugin(path)
 
 
 def leave(code: int) -> NoReturn:

@@ -9,6 +9,11 @@ from typing import TextIO
 FAULT, BAD_INPUT = 1, 2
 
 
+def on_terminal() -> bool:
+    """True if standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def say(text: str, speaks: bool = True) -> int:
     """Print on standard output if this rank ``speaks``; the exit code is 0, or 1 if the text cannot be printed.
 

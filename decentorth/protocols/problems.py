@@ -8,15 +8,15 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_ch
 from .arrays import Array, Index
 from .network import Collective
 
-C_co = TypeVar("C_co", covariant=True)
+_C_co = TypeVar("_C_co", covariant=True)
 """A constraint set or capability of sets: `Problem[Landing]` is a problem on a set that has a landing field."""
 
 
-class Oracle(Protocol[C_co]):
+class Oracle(Protocol[_C_co]):
     """Gradients of the local agents' objectives f_i, exact or from samples, and the constraint set."""
 
     @property
-    def constraint(self) -> C_co: ...
+    def constraint(self) -> _C_co: ...
 
     def gradient(self, x: Array) -> Array:
         """The Euclidean gradient G_i(x_i), or an unbiased estimate, like ``x``, C-contiguous and fresh."""
@@ -25,7 +25,7 @@ class Oracle(Protocol[C_co]):
         """Runs of local agents small enough to stay in cache, as (local slice, restricted oracle)."""
 
 
-class Problem(Oracle[C_co], Protocol[C_co]):
+class Problem(Oracle[_C_co], Protocol[_C_co]):
     """The objectives f_i of the agents in ``agents`` (a slice of the global order), with exact gradients."""
 
     @property

@@ -56,12 +56,12 @@ class Observed(State, Protocol):
 
 
 S = TypeVar("S", bound=State)
-S_contra = TypeVar("S_contra", bound=State, contravariant=True)
+_S_contra = TypeVar("_S_contra", bound=State, contravariant=True)
 P = TypeVar("P", bound=Problem[object])
-P_contra = TypeVar("P_contra", bound=Problem[object], contravariant=True)
+_P_contra = TypeVar("_P_contra", bound=Problem[object], contravariant=True)
 
 
-class Algorithm(Protocol[P_contra, S]):
+class Algorithm(Protocol[_P_contra, S]):
     """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; a caller that keeps a
     state copies it. It never changes problem data or x0.
 
@@ -71,23 +71,23 @@ class Algorithm(Protocol[P_contra, S]):
 
     network: ClassVar[Literal["decentralized", "single-agent"]]
 
-    def init(self, problem: P_contra, network: Network, streams: Streams, x0: Array) -> S: ...
-    def step(self, problem: P_contra, network: Network, streams: Streams, state: S) -> S: ...
+    def init(self, problem: _P_contra, network: Network, streams: Streams, x0: Array) -> S: ...
+    def step(self, problem: _P_contra, network: Network, streams: Streams, state: S) -> S: ...
 
 
 @runtime_checkable
-class Ending(Protocol[P_contra, S_contra]):
+class Ending(Protocol[_P_contra, _S_contra]):
     """A single-agent method that can detect the end of a run: it has converged, or there is no minimiser."""
 
-    def ending(self, problem: P_contra, state: S_contra) -> Stop | None:
+    def ending(self, problem: _P_contra, state: _S_contra) -> Stop | None:
         """The reason to stop here, or None to continue; called before every step, so it must be cheap."""
 
 
 @runtime_checkable
-class Completing(Protocol[P_contra, S]):
+class Completing(Protocol[_P_contra, S]):
     """A method whose steps work in other variables, and leave the point x of a state to be computed where somebody looks at it."""
 
-    def completed(self, problem: P_contra, state: S) -> S:
+    def completed(self, problem: _P_contra, state: S) -> S:
         """The state with its point x."""
 
 

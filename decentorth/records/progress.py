@@ -16,7 +16,7 @@ import numpy as np
 from topologies.progress import LOG, Telling
 
 from ..numerics.devices import is_on_device
-from ..process.printing import say
+from ..process.printing import on_terminal, say
 from ..protocols import SETUP, Collective, Recorder, Row
 
 SHOWN = (
@@ -48,10 +48,9 @@ def step_ranges(algorithm: object, state: object, collective: Collective) -> dic
 def steps_line(ranges: Mapping[str, Sequence[float]]) -> str:
     """The ranges of `step_ranges` in words."""
     parts = []
-    for name, (low, high) in ranges.items():
-        parts.append(f"{name.replace('_', ' ')} {low:.6g}")
-        if high > low:
-            parts[-1] += f" to {high:.6g}"
+    for name, ends in ranges.items():
+        words = dict.fromkeys(f"{end:.6g}" for end in ends)
+        parts.append(f"{name.replace('_', ' ')} {' to '.join(words)}")
     return f"steps       {', '.join(parts) or 'none'}"
 
 
@@ -70,7 +69,7 @@ class Steps:
         """Read the steps at the first recorded row; called by every rank at each row."""
         if self.ranges is None:
             self.ranges = step_ranges(self.algorithm, state, collective)
-            if self.tell:
+            if self.tell and self.ranges:
                 say(steps_line(self.ranges))
         return ()
 
@@ -161,30 +160,46 @@ def trial_progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str
         yield advance
 
 
+def _rich() -> Any:
+    """The part of rich that draws on terminals."""
+    from rich import progress as rich
+
+    return rich
+
+
 @contextlib.contextmanager
 def _bar(total: int, done: int) -> Iterator[Show]:
-    from rich import progress as rich
-    from rich.console import Console
-
-    parts = rich.MofNCompleteColumn(), rich.BarColumn(bar_width=10), rich.TextColumn("{task.description}")
-    with rich.Progress(*parts, rich.TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    rich = _rich()
+    whole = rich.Column(no_wrap=True, min_width=2 * len(str(total)) + 1)
+    parts = (
+        rich.MofNCompleteColumn(table_column=whole),
+        rich.BarColumn(bar_width=10),
+        rich.TimeRemainingColumn(table_column=rich.Column(no_wrap=True, min_width=7)),
+        rich.TextColumn("{task.description}"),
+    )
+    with rich.Progress(*parts, console=rich.Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, completed=done)
         yield lambda done, words, short: bar.update(task, completed=done, description=short)
 
 
-def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: Mapping[str, str]) -> str:
-    """One sentence on how a run ended: the reason, its first and last rows, and further facts by a key of a word or two.
+def results(first: Row, last: Row, error_name: str | None) -> Iterator[tuple[str, str]]:
+    """The names and values of the shown metrics at the end of a run; at its start too, where they fall or rise to the answer.
 
     ``error_name`` is the meaning of the metric ``error``, if the answer is known.
     """
-    facts = []
-    for name in ("gradient_norm", "stationarity", "consensus_error", "feasibility", "error", "mrr"):
+    for name in SHOWN:
         if name in last.values:
-            fact = f"{last.values[name]:.3g}"
-            if name in ("gradient_norm", "stationarity", "mrr") and name in first.values:
-                fact = f"{first.values[name]:.3g} -> {fact}"
+            digits = 6 if name == "objective" else 3
+            fact = f"{last.values[name]:.{digits}g}"
+            if name not in ("consensus_error", "feasibility") and name in first.values:
+                fact = f"{first.values[name]:.{digits}g} -> {fact}"
             words = {"error": error_name or name}.get(name, name)
-            facts.append(f"{words.replace('_', ' ')} {fact}")
-    facts += [f"{last.seconds:.2f} s", *(f"{words} {value}" for words, value in notes.items())]
-    facts = [fact for fact in facts if fact not in message]
-    return f"{message.rstrip('.')}: {', '.join(facts)}."
+            yield words.replace("_", " "), fact
+
+
+def headline(text: str, style: str) -> None:
+    """Print a line on standard output, on a terminal in a style of rich such as "bold green", without colours by NO_COLOR."""
+    if on_terminal():
+        _rich().Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
+    else:
+        say(text)

@@ -46,12 +46,10 @@ def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Observed, row:
         return end
     unmet = ""
     if rule is not None and not stop.converged:
-        unmet = ", ".join(rule.since(first).missed(row, first))
-    ended = [stop.message, unmet]
-    if unmet and stop.status == "iterations":
-        ended = [f"stopped at the limit of {row.iteration} iterations: {unmet}"]
+        unmet = ", ".join(rule.since(first).missed(row))
+    ended = ": ".join(filter(None, [stop.message, unmet]))
     grown, component = _objective(parts, state, row, first), _component(parts, state, row, first)
-    found = [*ended, _still(parts, state, history), grown, component]
+    found = [ended, _still(parts, state, history), grown, component]
     return stop._replace(message="; ".join(filter(None, found)))
 
 

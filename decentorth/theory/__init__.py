@@ -4,6 +4,7 @@ near a solution. ``python -m decentorth theory`` prints every constant for a pro
 measure that paper 001's theorems bound.
 """
 
+from .._lazy import lazily
 from ..algorithms.j_orthogonal.block_stationarity import block_stationarity as block_stationarity
 from .constants import Constants as Constants
 from .constants import constants as constants
@@ -29,3 +30,5 @@ from .merit import merit_gradient as merit_gradient
 from .region import Suprema as Suprema
 from .region import region_points as region_points
 from .region import suprema as suprema
+
+__getattr__, __dir__ = lazily(__name__)

@@ -41,7 +41,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import decentorth as do
 import topologies as tp
-from decentorth.algorithms.common.mixing import average
+from decentorth.authoring import average
 from decentorth.network import Network
 from decentorth.problems.generalized.covariances import canonical_correlations
 

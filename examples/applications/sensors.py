@@ -40,7 +40,7 @@ from scipy.linalg import eigh, orth, subspace_angles
 
 import decentorth as do
 import topologies as tp
-from decentorth.algorithms.common.mixing import average
+from decentorth.authoring import average
 from decentorth.network import Network, UnreliableNetwork
 from decentorth.problems.generalized.covariances import canonical_correlations
 

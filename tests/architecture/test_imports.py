@@ -33,7 +33,7 @@ LAYERS = {
     "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
-    "protocols": Layer(("decentorth.protocols",), "", "numpy"),
+    "protocols": Layer(("decentorth.protocols",), "lazy", "numpy"),
     "display": Layer(("decentorth.display",), "memory", ""),
     "settings": Layer(("decentorth.settings",), "display text", ""),
     "version": Layer(("decentorth._version",), "", ""),
@@ -65,7 +65,7 @@ LAYERS = {
         "process protocols settings display version text files memory topologies numerics running",
         "numpy networkx matplotlib rich IPython threadpoolctl",
     ),
-    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "lazy settings text algorithms problems", ""),
+    "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(
         ("decentorth.api",),
         "process protocols settings display text memory registry numerics problems algorithms network running topologies records",
@@ -74,18 +74,19 @@ LAYERS = {
     "estimators": Layer(
         ("decentorth.estimators",), "api registry running network problems data sets protocols numerics", "numpy scipy sklearn"
     ),
-    "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies memory", "numpy"),
+    "theory": Layer(("decentorth.theory",), "lazy protocols settings numerics algorithms topologies memory", "numpy"),
     "compare": Layer(
         ("decentorth.compare",),
-        "version settings text api registry records running network numerics topologies protocols process",
+        "lazy version settings text api registry records running network numerics topologies protocols process",
         "numpy rich matplotlib joblib threadpoolctl",
     ),
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
-        "version settings display text files process protocols numerics topologies data problems algorithms sets network running "
-        "recorders records registry api theory compare",
+        "authoring version settings display text files process protocols numerics topologies data problems algorithms sets network "
+        "running recorders records registry api theory compare",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
+    "authoring": Layer(("decentorth.authoring",), "lazy protocols settings algorithms problems", ""),
     "top": Layer(
         ("decentorth",),
         "process version lazy settings api registry running network algorithms problems sets data recorders",
@@ -252,7 +253,7 @@ BY_NAME = {
 }
 """Modules that import by a name which stands in their own table; `leaving` initializes MPI for others that wait in MPI_Init."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
-EXECUTES = {"decentorth.plugins", "decentorth.numerics.ordered_sums"}
+EXECUTES = {"decentorth.registry", "decentorth.numerics.ordered_sums"}
 """The modules that execute a file: those that the user names on the command line, and SciPy's compiled loops."""
 PICKLES = (
     "bcast gather scatter allgather alltoall reduce allreduce scan exscan send recv isend irecv ssend issend bsend ibsend "
@@ -317,7 +318,7 @@ def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
         ("decentorth.data.new", "ast.literal_eval(text)", False),
         ("decentorth.numerics.kernels", "import_module(module)", False),
         ("decentorth.data.new", "spec.loader.exec_module(module)", True),
-        ("decentorth.plugins", "spec.loader.exec_module(module)", False),
+        ("decentorth.registry", "spec.loader.exec_module(module)", False),
         ("decentorth.network.transport.mpi", "self.comm.bcast(data)", True),
         ("decentorth.network.transport.mpi", "MPI.COMM_WORLD.allgather(data)", True),
         ("decentorth.network.transport.mpi", "world.send(data, 0)", True),

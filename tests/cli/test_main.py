@@ -133,6 +133,14 @@ def test_sentences_end_where_they_end() -> None:
         ("decentorth run --algorithm push_pull --topology random_k", {"random_k_out"}),
         ("decentorth list fa", {"faults"}),
         ("decentorth study spe", {"spectral"}),
+        ("decentorth compare --algorithms drfgt,drg", {"drfgt,drgta"}),
+        ("decentorth compare --network w", {"wan", "wifi"}),
+        ("decentorth run --local-quantity m", {"movement"}),
+        ("decentorth run --algorithm drgta --step-size g", {"growing", "geometric"}),
+        ("decentorth theory --config p", {"paper004"}),
+        ("decentorth launch sl", {"slurm"}),
+        ("decentorth launch slurm --n", {"--ntasks"}),
+        ("decentorth replay run.log --", {"--help", "--plugin"}),
         ("decentorth run 'open", set()),
     ],
 )
@@ -194,7 +202,7 @@ def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
     words = [sys.executable, "-c", code]
     alone = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (alone.returncode, alone.stderr) == (0, "")
-    assert alone.stdout.splitlines()[-1].startswith("All 10 iterations are done")
+    assert alone.stdout.splitlines()[-1].startswith("Stopped at the limit of 10 iterations")
     ranks = subprocess.run(words, cwd=ROOT, env={**os.environ, "PMI_SIZE": "2"}, capture_output=True, text=True, check=False)
     assert (ranks.returncode, ranks.stdout) == (2, "")
     assert "ranks need an MPI library" in ranks.stderr

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
+import os
+import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +26,52 @@ from decentorth.protocols import Array, Row
 from decentorth.records.files import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
 from decentorth.records.saved_runs import read_history, read_summary
 from tests.support.disks import small_files
+
+
+def on_terminal(words: str, **environ: str) -> str:
+    """What a command prints on a terminal of 80 columns."""
+    pty = pytest.importorskip("pty")
+    own, its = pty.openpty()
+    with subprocess.Popen(
+        ["sh", "-c", f"stty cols 80; {sys.executable} -m decentorth {words}"],
+        env={**os.environ, "TERM": "xterm-256color", **environ},
+        stdout=its,
+        stderr=its,
+        stdin=its,
+    ):
+        os.close(its)
+        said = b""
+        with contextlib.suppress(OSError):  # the terminal's end
+            while part := os.read(own, 1 << 16):
+                said += part
+    os.close(own)
+    return said.decode()
+
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("iterations", "step", "colour", "end"),
+    [
+        (6000, "1e-6", "33", "Stopped at the limit of 6000 iterations: "),
+        (9000, "auto", "32", "Converged at iteration "),
+        (9000, "10", "31", "Diverged: "),
+    ],
+)
+def test_a_terminal_has_whole_counts_and_a_coloured_end(iterations: int, step: str, colour: str, end: str) -> None:
+    words = f"run --problem pca --gradient-tolerance 1e-4 --iterations {iterations} --step-size {step}"
+    said = on_terminal(words)
+    assert f"\x1b[1;{colour}m{end}" in said
+    bars = [line for line in ESCAPES.sub("", said).replace("\r", "\n").splitlines() if "  consensus " in line]
+    assert bars or colour == "31"
+    for bar in bars:
+        assert re.match(rf" *\d+/{iterations} ", bar)
+        assert len(bar) <= 80
+    plain = on_terminal(words, NO_COLOR="1")
+    assert end in plain
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain)
 
 
 class Ranks:

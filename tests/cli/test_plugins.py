@@ -12,7 +12,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth import plugins, registry
+from decentorth import registry
 from decentorth.commands.compare import main as compare
 from decentorth.commands.new.command import main as scaffold
 from decentorth.commands.run.command import main
@@ -51,8 +51,8 @@ def test_the_recipe_of_contributing_works_as_it_is_written() -> None:
     done = subprocess.run(["bash", "-ec", block[1]], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert "2 passed" in done.stdout
-    assert "All 100 iterations are done" in done.stdout
-    assert re.search(r"heavy_ball.*\n(.*\n)*.*drfgt", done.stdout.partition("All 100")[2])
+    assert "Stopped at the limit of 100 iterations" in done.stdout
+    assert re.search(r"heavy_ball.*\n(.*\n)*.*drfgt", done.stdout.partition("Stopped at")[2])
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_plugin_has_the_bits_of_its_class_and_goes_on_only_when_it_is_named_ag
     assert main([*words, "--plugin", path, "--out", "a", "--checkpoint-every", "6"]) == 0
     problem = do.problems.PCASettings(data="synthetic", dimension=6, rank=2, samples=20).problem(4, 0)
     W = tp.uniform_weights(tp.ring(4), 0.8)
-    result = do.solve(problem, plugins.load(path).OwnBits(step_size=0.01), W, iterations=12)
+    result = do.solve(problem, registry.load_plugin(path).OwnBits(step_size=0.01), W, iterations=12)
     assert digest("a") == result.iterates_sha256
     capsys.readouterr()
     for named, words in (("a/config.yaml", ["--config", "a/config.yaml"]), ("the resumed run", ["--resume", "a"])):

@@ -20,7 +20,7 @@ from decentorth import DRFGT
 from decentorth.commands.new.algorithm import Template
 from decentorth.compare import Comparison, MedianRange, Rules, figure, save, table
 from decentorth.compare.figures import curve
-from decentorth.compare.tables import UNITS, headings, number
+from decentorth.compare.tables import UNITS, headings, number, screen
 from tests.compare.cases import ATC, CTA, RULES, small
 
 WILD = "drfgt:step_size=5"
@@ -101,6 +101,21 @@ def test_the_columns_of_a_table_are_aligned(found: Comparison) -> None:
         assert len(rows) == 2 + len(LABELS)
         assert len({tuple(place for place, letter in enumerate(row) if letter == "|") for row in rows}) == 1
     assert all(heading in table(found) for heading in headings(found))
+
+
+def test_a_terminal_gets_the_medians_in_80_columns(found: Comparison) -> None:
+    """Names that fill a line have their numbers in the next one."""
+    lines = screen(found).splitlines()
+    assert max(map(len, lines)) <= 80
+    own = [line for tolerance in found.shown for line in found.lines if line.tolerance == tolerance]
+    places = [place for place, line in enumerate(lines) if line.startswith(tuple(f"{label}, step" for label in LABELS))]
+    assert len(places) == len(own)
+    for line, place in zip(own, places, strict=True):
+        assert lines[place] == f"{line.algorithm}, step {line.step}"
+        reached, *medians = lines[place + 1].split()
+        assert reached == f"{line.reached}/{line.trials}"
+        shown = {name: counts.median for name, counts in line.counts.items() if name != "gradients"}
+        assert all(close(float(cell), true, name) for cell, (name, true) in zip(medians, shown.items(), strict=True))
 
 
 def test_another_format_is_refused(found: Comparison) -> None:

@@ -80,11 +80,11 @@ def test_local_goes_on_where_it_stopped(tmp_path: Path) -> None:
     begun.send_signal(signal.SIGTERM)
     said, _ = begun.communicate(timeout=HUNG)
     assert begun.returncode == 143
-    assert "goes on with --resume a" in last_line(said)
+    assert "continue with --resume a" in last_line(said)
     (stopped,) = checkpoints(tmp_path / "a")
     total = str(stopped + 500)
     done = subprocess.run(command("--iterations", total), cwd=tmp_path, env=ENVIRON, capture_output=True, text=True, check=True)
-    assert last_line(done.stdout).startswith(f"All {total} iterations are done")
+    assert last_line(done.stdout).startswith(f"Stopped at the limit of {total} iterations")
     assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", total)
 
 
@@ -114,7 +114,7 @@ def test_slurm_warns_the_run_checkpoints_the_job_queues_again_and_goes_on(cluste
     (first,) = checkpoints(folder)
     assert log.read_text().count("Ended by SIGTERM after iteration") == 1
     assert summary(folder)["iterations"] == first
-    going_on = f"goes on     from runs/decentorth-{number}/checkpoints/{first:09d}"
+    going_on = f"resumed     from runs/decentorth-{number}/checkpoints/{first:09d}"
     until(lambda: going_on in log.read_text())
     until(lambda: "/100000000  objective" in log.read_text().partition(going_on)[2])
     cluster.ask("scancel", number)
@@ -195,7 +195,7 @@ def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environme
         **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **ROOT_ALLOWED, "INTERFACE": interface},
     )
     assert "on 10 ranks of 1 agents" in said
-    assert last_line(said).startswith("All 300 iterations are done")
+    assert last_line(said).startswith("Stopped at the limit of 300 iterations")
     assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", "300")
     borders, message = 2, 2 * 50 * 20 * 8  # every host has two neighbours in the ring, who are sent x and the tracker
     for name in hosts.NAMES:

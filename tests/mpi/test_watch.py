@@ -77,7 +77,7 @@ def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, t
     assert segments
     assert not [path for path in segments if path.exists()]
     job = run_ranks(0, ["tests/mpi/spoilt.py", "--resume", folder, "--rank-timeout", "0"])
-    assert f"goes on     from {folder}/checkpoints/{AFTER // 20 * 20:09d}" in job.stdout, job.report()
+    assert f"resumed     from {folder}/checkpoints/{AFTER // 20 * 20:09d}" in job.stdout, job.report()
     assert read_summary(Path(folder))["iterates_sha256"] == whole
 
 

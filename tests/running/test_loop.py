@@ -64,7 +64,7 @@ def test_a_run_records_what_is_due() -> None:
     result = solve(pca().problem, DRFGT(step_size=0.1), RING, iterations=300, rows=40)
     due = list(schedule(300, 40, None))
     assert result.history["iteration"].tolist() == due
-    assert (result.status, result.converged, result.message) == ("iterations", False, "all 300 iterations are done")
+    assert (result.status, result.converged, result.message) == ("iterations", False, "stopped at the limit of 300 iterations")
     assert (result.state.k, result.row) == (300, result.history.rows[-1])
     np.testing.assert_array_equal(result.history["rounds"], due)
     np.testing.assert_array_equal(result.history["messages"], 2 * N * np.array(due))
@@ -166,7 +166,7 @@ def test_a_limit_of_time_is_held_to_an_iteration(after: int, tmp_path: Path) -> 
     """Also where iterations become slow on the way, and checkpoints are due in between; a slower machine makes fewer iterations."""
     for checkpoints in (None, Checkpoints(tmp_path, every=2)):
         result = ended_by_time(after, Time(0.3), checkpoints=checkpoints)
-        assert (result.status, result.message) == ("time_limit", "the time limit of 0.3 s is reached")
+        assert (result.status, result.message) == ("time_limit", "stopped at the time limit of 0.3 s")
         assert result.history["iteration"].tolist() == [0, result.state.k]
         assert result.state.k <= after + 6
         assert result.row.seconds >= 0.3
@@ -178,7 +178,7 @@ def test_a_limit_of_time_is_that_of_the_job_that_resumes(tmp_path: Path) -> None
     for rule in (Time(0.3), ObjectiveBelow(-1.0) | Time(0.3) & Time(0.1)):
         again = ended_by_time(0, rule, resume=tmp_path)
         assert (again.status, again.state.k > first.state.k) == ("time_limit", True)
-        assert again.message.startswith("the time limit of 0.3 s is reached")
+        assert again.message.startswith("stopped at the time limit of 0.3 s")
         assert again.row.seconds >= first.row.seconds + 0.3
 
 
@@ -454,7 +454,7 @@ def test_a_function_of_the_row_ends_the_run(rule: Any) -> None:
     found = ("stopped", "the stopping rule ended the run at iteration 7", 7, 7)
     alone, *others = ended(stopping=rule), *on_ranks(3, lambda comm: ended(comm, stopping=rule))
     assert others == [alone] * 3
-    assert (alone[0], alone[1].partition(";")[0], *alone[2:]) == found  # a tolerance that is missed stands behind
+    assert (alone[0], alone[1].partition(":")[0], *alone[2:]) == found  # a tolerance that is missed stands behind
 
 
 @pytest.mark.parametrize("answer", [True, Stop("enough", True, "so it is")])

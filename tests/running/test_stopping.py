@@ -158,7 +158,7 @@ def test_an_error_tolerance_needs_a_known_answer() -> None:
 
 def test_iterations() -> None:
     assert Iterations(10)(row(9), ALONE) is None
-    assert Iterations(10)(row(10), ALONE) == Stop("iterations", False, "all 10 iterations are done")
+    assert Iterations(10)(row(10), ALONE) == Stop("iterations", False, "stopped at the limit of 10 iterations")
     assert Iterations(10)(row(11), ALONE) is not None
     with pytest.raises(ValueError, match="number must be at least 0, got -1"):
         Iterations(-1)
@@ -167,7 +167,7 @@ def test_iterations() -> None:
 def test_time() -> None:
     assert Time("2m") == Time(120)  # type: ignore[arg-type]  # text is read
     assert Time(2.5)(row(seconds=2.0), ALONE) is None
-    assert Time(2.0)(row(seconds=2.0), ALONE) == Stop("time_limit", False, "the time limit of 2 s is reached")
+    assert Time(2.0)(row(seconds=2.0), ALONE) == Stop("time_limit", False, "stopped at the time limit of 2 s")
     with pytest.raises(ValueError, match="seconds must be positive and finite, got 0"):
         Time(0)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from ... import plugins, registry
+from ... import registry
 from ...running.checkpoint import limited
 from ...settings import Setting, Settings, settings, without_effect
 from . import wiring
@@ -106,7 +106,7 @@ class Form(ABC, Generic[C]):
     def shared(self) -> bytes:
         """The given settings and those of an earlier run, for `received` on other ranks."""
         given, _ = self.given()
-        return json.dumps([given, dict(self.saved), plugins.digest().hex()]).encode()
+        return json.dumps([given, dict(self.saved), registry.plugins_digest().hex()]).encode()
 
     @classmethod
     def received(cls, shared: bytes) -> Self:
@@ -115,7 +115,7 @@ class Form(ABC, Generic[C]):
         tokens = [f"--plugin={path}" for path in given.pop("plugin", ())]
         tokens += [f"--{name}={given.pop(name)}" for name in ("config", "resume") if name in given]
         made = cls(tokens, saved=saved, shared=given)
-        if plugins.digest().hex() != digest:
+        if registry.plugins_digest().hex() != digest:
             raise InputError("every rank must be given the same plugins, and rank 0 has others")
         return made
 
@@ -133,7 +133,7 @@ class Form(ABC, Generic[C]):
         hint = self.own["plugin"].hint
         try:
             for path in read_value("--plugin", hint, given):
-                plugins.load(path)
+                registry.load_plugin(path)
             named = read_value("plugin", hint, self.file.get("plugin") or ())
         except (ValueError, TypeError) as error:
             raise InputError(str(error)) from None

@@ -16,7 +16,6 @@ from ...stopping import LocalMaximum
 
 if TYPE_CHECKING:
     from ...network import Channel
-    from ...stopping import LocalMaximum
 
 TOLERANCES = (
     "gradient_tolerance",

@@ -18,13 +18,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-from decentorth.algorithms.common.automatic_steps import resolve, tracking_aim
-from decentorth.algorithms.common.fields import blockwise, landing
-from decentorth.algorithms.common.method import Method
-from decentorth.algorithms.common.schedules import Auto
-from decentorth.algorithms.common.step_sizes import ConstantStepSize
-from decentorth.protocols import Array, Landing, Network, Problem, Streams
-from decentorth.settings import Positive
+from decentorth.authoring import (
+    Array,
+    Auto,
+    ConstantStepSize,
+    Landing,
+    Method,
+    Network,
+    Positive,
+    Problem,
+    Streams,
+    blockwise,
+    landing,
+    resolve,
+    tracking_aim,
+)
 
 
 class TemplateState(NamedTuple):

@@ -17,11 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decentorth.problems.base import AgentProblem, Deferred, Loadable, Selection, on_each_rank
-from decentorth.problems.common.checks import matrices
-from decentorth.protocols import Array
+from decentorth.authoring import AgentProblem, Array, Count, Deferred, Loadable, Selection, Settings, matrices, on_each_rank
 from decentorth.sets import Stiefel
-from decentorth.settings import Count, Settings
 
 
 class TemplateProblem(AgentProblem[Stiefel], Loadable):

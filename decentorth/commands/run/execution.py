@@ -90,7 +90,7 @@ class Execution:
             limit = f"--{Declared.of(self.configuration.algorithm).counts} {settings.iterations}"
             raise InputError(f"{resumed.path} is beyond {limit}: give more than {resumed.state.k}")
         self.facts["resumed_from"] = str(resumed.path)
-        yield f"goes on     from {resumed.path}"
+        yield f"resumed     from {resumed.path}"
         yield from (f"lost        {Loss(*loss)}" for loss in resumed.losses)
 
     def _solve(self) -> int:
@@ -157,9 +157,9 @@ class Execution:
             try:
                 result, found = certify(result)
                 self.facts["certificate"] = found.plain()
-                certificate = f"certificate {found}"
+                certificate = str(found)
             except ValueError as error:
-                certificate = f"certificate none: {one_line(error)}"
+                certificate = f"none: {one_line(error)}"
         signals = PendingSignals()
         if checkpoints is not None:
             signals = checkpoints.signals
@@ -169,8 +169,7 @@ class Execution:
                 summary = summarize(self.configuration, result, self.facts)
                 saved = output.save(result, summary)
             if output.prints:
-                output.conclude(result)
-                say(certificate, bool(certificate))
+                output.conclude(result, certificate)
             ended_by = int(result.collective.max(float(max(signals.seen & ENDINGS, default=0))))
             signals.take()
         if not saved:

@@ -10,13 +10,14 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ...display import aligned, shape, size
 from ...process.printing import complain, say
 from ...protocols import Declared, Nonsmooth
 from ...recorders import recorder
 from ...records.figures import plot_histories, save
 from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
-from ...records.progress import SettingUp, Show, plain_lines, progress, show_row, verdict
-from ...settings import Settings, values
+from ...records.progress import SettingUp, Show, headline, plain_lines, progress, results, show_row
+from ...settings import settings, values
 from ..line.config import Configuration
 from ..line.flags import InputError, with_flags
 from ..line.shell import one_line
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _LARGEST_TABLE = 20
 """The most sites whose messages are printed one by one; summary.json has them all."""
+_STYLES = {"diverged": "bold red", "left_safe_region": "bold red"}
+"""The styles of the last line for ends that leave no answer."""
 
 
 class RunOutput:
@@ -163,29 +166,37 @@ class RunOutput:
             return []
         return [f"the history so far is in {path}"]
 
-    def conclude(self, result: Result) -> None:
-        """Print how the run has ended."""
-        notes = {}
-        if self.folder is not None:
-            notes["files in"] = str(self.folder.path)
+    def conclude(self, result: Result, certificate: str) -> None:
+        """Print the results, and how the run has ended."""
+        error_name, network = getattr(result.problem, "error_name", None), result.network
+        facts = [*results(result.history.rows[0], result.row, error_name)]
+        if network.messages:
+            facts.append(("sent", f"{network.messages} messages, {size(network.bytes)} in {network.rounds} rounds"))
+        if result.sites and len(result.sites) <= _LARGEST_TABLE:
+            facts += sent_in_words(result.sent())
+        if result.filled and len(result.filled) <= _LARGEST_TABLE:
+            facts.append(("filled", filled_in_words(result.filled)))
+        if result.agreement is not None:
+            facts.append(("agreeing", taken(result)))
         if result.drifted:
             drift = result.row.values["tracking_error"]
-            notes["the mean of the trackers drifted by"] = f"{drift:.2g} (tracking_error)"
+            facts.append(("drift", f"the mean of the trackers drifted by {drift:.2g} (tracking_error)"))
         if result.losses:
-            notes["lost"] = "; ".join(map(str, result.losses))
-        if result.agreement is not None:
-            notes["agreeing took"] = taken(result)
-        if result.status == "terminated" and self.folder is not None:
-            notes["goes on with"] = f"--resume {self.folder.path}"
-        if result.filled and len(result.filled) <= _LARGEST_TABLE:
-            say(filled_in_words(result.filled), self.prints)
-        if result.sites and len(result.sites) <= _LARGEST_TABLE:
-            say(sent_in_words(result.sent()), self.prints)
+            facts.append(("lost", "; ".join(map(str, result.losses))))
+        facts += [("certificate", certificate)] * bool(certificate)
+        facts.append(("time", f"{result.row.seconds:.2f} s"))
+        if self.folder is not None:
+            facts.append(("files", str(self.folder.path)))
+        say(aligned(facts))
         reason = result.message[:1].upper() + result.message[1:]
+        if result.status == "terminated" and self.folder is not None:
+            reason += f": continue with --resume {self.folder.path}"
         if result.converged:
             reason = f"Converged at iteration {result.state.k} ({result.message})"
-        error_name, first = getattr(result.problem, "error_name", None), result.history.rows[0]
-        say(verdict(with_flags(reason), first, result.row, error_name, notes))
+        style = "bold green"
+        if not result.converged:
+            style = _STYLES.get(result.status, "bold yellow")
+        headline(f"{with_flags(reason)}.", style)
 
     def close(self) -> None:
         """Close the files, and let other runs use the folder."""
@@ -250,44 +261,38 @@ def check_recorder(place: str) -> None:
 
 def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
     """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel, rule of stopping and algorithm."""
-    settings, network = configuration.run, run.network
-    shape, problem = " x ".join(map(str, run.problem.shape)), values(configuration.problem)
-    if isinstance(configuration.problem, Settings):
-        idle = configuration.problem.idle()
-        problem = {name: value for name, value in problem.items() if name not in idle}
-    ranks = _ranks(run, settings.spread_samples)
-    lines = [
-        f"problem     {settings.problem}: {_listed(problem)}; seed {settings.seed}; x is {shape}",
-        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {ranks}",
-    ]
-    if settings.bad_channel is not None:
-        lines.append(f"channel     {_channel(settings.bad_channel, run.repairs)}")
+    given, network = configuration.run, run.network
+    about = [*_listed(configuration.problem), f"seed {given.seed}", f"x is {shape(run.problem.shape)}"]
+    where = [f"{network.n_agents} agents", origin, mixing_words(network), *_ranks(run, given.spread_samples)]
+    lines = [f"problem     {given.problem}: {', '.join(about)}", f"network     {', '.join(where)}"]
+    if given.bad_channel is not None:
+        lines.append(f"channel     {_channel(given.bad_channel, run.repairs)}")
     if agreement is not None:
         lines.append(f"stopping    {in_words(agreement)}")
     method = run.algorithm
     if getattr(run.arguments.problem, "sizes", None) is not None:
         # without what real data would recommend
         method = Declared.of(configuration.algorithm).resolved(network)
-    words = _listed(values(method))
+    words = _listed(method)
     if configuration.published:
-        words += ", the published experiment (paper 004, Section V), --config paper004"
-    lines.append(f"algorithm   {settings.algorithm}: {words}")
-    notes = _cautions(settings.algorithm, settings.problem, run)
+        words.append("the published experiment (paper 004), --config paper004")
+    lines.append(f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}")
+    notes = _cautions(given.algorithm, given.problem, run)
     return lines + [f"note        {note}" for note in notes]
 
 
-def _ranks(run: Run, blocks: int | None) -> str:
-    """The ranks of a run, and the agents or the ``blocks`` of samples that they have."""
+def _ranks(run: Run, blocks: int | None) -> list[str]:
+    """The ranks of a run, and the agents or the ``blocks`` of samples that they have; nothing for one process of all agents."""
     ranks, sizes = run.collective.size, np.diff(run.network.bounds)
     where = f"over {ranks} ranks"
     if ranks == 1:
         where = "in this process"
     if blocks is not None:
-        return f"its samples in {blocks} blocks {where}"
+        return [f"its samples in {blocks} blocks {where}"]
     if ranks == 1:
-        return where
+        return []
     ends = sorted({int(sizes.min()), int(sizes.max())})
-    return f"on {ranks} ranks of {' to '.join(map(str, ends))} agents"
+    return [f"on {ranks} ranks of {' to '.join(map(str, ends))} agents"]
 
 
 def _channel(channel: Channel, repairs: bool) -> str:
@@ -313,6 +318,22 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
         yield f"{leaves}: it is a control without a constraint"
 
 
-def _listed(values: Mapping[str, object]) -> str:
-    given = {name: value for name, value in values.items() if value not in (None, [])}
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())
+def _listed(entry: object) -> list[str]:
+    """The settings of a problem or a method that are not its defaults, and always its data and its step size."""
+    known = settings(type(entry))
+    shown = {
+        name: value
+        for name, value in values(entry).items()
+        if value not in (None, []) and (name in ("data", "step_size") or vars(entry)[name] != known[name].default)
+    }
+    return [_in_words(name.replace("_", " "), value) for name, value in shown.items()]
+
+
+def _in_words(name: str, value: object) -> str:
+    if value is True:
+        return name
+    if value is False:
+        return f"no {name}"
+    if type(value) is list:
+        return f"{name} {','.join(map(str, value))}"
+    return f"{name} {value}"

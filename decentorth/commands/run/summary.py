@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import topologies
@@ -97,30 +97,28 @@ def taken(result: Result) -> str:
     return f"{rounds}, {messages}, {size(tally.bytes)} of {size(network.bytes)}"
 
 
-def sent_in_words(rows: Sequence[Sent]) -> str:
-    """A line for each site, with what it has sent."""
-    lines = []
+def sent_in_words(rows: Sequence[Sent]) -> Iterator[tuple[str, str]]:
+    """The name of each site's line, and what it has sent."""
     for site in dict.fromkeys(row.site for row in rows):
         amounts: Counter[str] = Counter()
         for row in (own := [row for row in rows if row.site == site]):
             amounts[row.quantity] += row.bytes
         words = [f"{name} {part // 8} numbers, {size(part)}" for name, part in amounts.items()]
         receivers = ", ".join(dict.fromkeys(row.to for row in own))
-        lines.append(f"sent        {site} to {receivers}: {'; '.join(words)}")
-    return "\n".join(lines)
+        yield f"sent by {site}", f"to {receivers}: {'; '.join(words)}"
 
 
 def filled_in_words(filled: Mapping[str, int]) -> str:
-    """A line about the missing cells that got the mean of their column."""
+    """The missing cells that got the mean of their column."""
     cells = ", ".join(f"{site} {count}" for site, count in filled.items())
-    return f"filled      missing cells, with the mean of their column: {cells}"
+    return f"missing cells, with the mean of their column: {cells}"
 
 
 def mixing_words(network: Network) -> str:
     """The network's speed of averaging, in words for the opening lines."""
     facts = _mixing(network)
     if "sigma_W" in facts:
-        return f"sigma_W {facts['sigma_W']:.6g}, gap {facts['gap']:.4g}"
+        return f"spectral gap {facts['gap']:.3g}"
     words = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in facts.items()]
     return ", ".join(words) or "no eigenvalues"
 

@@ -185,7 +185,7 @@ class CheckpointWriter:
         self.next = min(max(self._looks.next, k + 1), k - k % self._iterations + self._iterations)
         if ends:
             name = signal.Signals(int(ends)).name
-            words = f"ended by {name} after iteration {k}; its checkpoint is what to resume from"
+            words = f"ended by {name} after iteration {k}, with a checkpoint"
             return Stop("terminated", False, words)
         if (due or k == self._first or k % self._iterations == 0) and self._finite(snapshot):
             self._write(snapshot)
