@@ -89,6 +89,15 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
             exec(compile(block["before"] or block["code"], str(page), "exec"), names)
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_code_fits_80_columns(page: Path) -> None:
+    """All but the two set-up lines of the README, and output."""
+    blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(), re.S | re.M)
+    code = [line for language, block in blocks if language in ("", "python", "bash", "sh") for line in block.splitlines()]
+    wide = [line for line in code if len(line) > 80 and "venv" not in line]
+    assert not wide
+
+
 def test_blocks_are_found() -> None:
     """Guards the test above against a list that is empty, and marks against slips of the pen."""
     assert {"data.md", "objective.md", "graphs.md", "cluster.md"} <= {page.values[0].name for page in with_code()}

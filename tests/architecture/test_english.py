@@ -1,17 +1,18 @@
 """Docstrings open with a noun phrase or a verb, not with a pronoun or a question word.
 
-The library's messages name no flags.
+Pages, docstrings and messages avoid turns of phrase that readers must read twice. The library's messages name no flags.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.source import Module, module, modules
+from tests.support.source import ROOT, Module, module, modules
 
 OPENINGS = ("What", "Whether", "Who", "Those", "That")
 
@@ -60,6 +61,95 @@ def test_no_docstring_opens_with_a_pronoun() -> None:
 )
 def test_the_checker_sees_openings(text: str, caught: bool) -> None:
     assert bool(riddles(module("decentorth.new", text))) is caught
+
+
+TURNS = {
+    r"alike": "equally, with equal weight",
+    r"elsewhere": "otherwise",
+    r"one another": "each other",
+    r"so many": "N, the noun",
+    r"of this number": "the noun",
+    r"those (that|which|who)": "the noun",
+    r"bears?": "tolerates",
+    r"knows? of": "can see",
+    r"(is|are|be|was|were) told": "warns, reports",
+    r"tells?": "prints, reports, returns",
+    r"look(s|ed|ing)? at": "checks, reads",
+    r"go(es)? on|going on": "continues",
+    r"anew": "again",
+    r"falls? apart": "is not connected",
+    r"mend(s|ed)?": "fix",
+    r"who hears": "every agent that learns of it",
+    r"(some|no|every)body": "the noun",
+    r"what \w+( \w+)? costs?": "the term of the field",
+    r"has no": "lacks, without",
+    r"what is no": "the noun",
+    r"there (is|are) not(?! enough)": "the noun",
+    r"is to": "must",
+}
+"""Turns of phrase that make a sentence hard to read, as regular expressions of whole words, with the plain form."""
+LIMITS = {
+    "decentorth.algorithms": 85,
+    "decentorth.api": 21,
+    "decentorth.commands": 27,
+    "decentorth.compare": 8,
+    "decentorth.data": 20,
+    "decentorth.estimators": 5,
+    "decentorth.network": 30,
+    "decentorth.numerics": 2,
+    "decentorth.problems": 27,
+    "decentorth.process": 1,
+    "decentorth.protocols": 8,
+    "decentorth.records": 14,
+    "decentorth.running": 21,
+    "decentorth.sets": 4,
+    "decentorth.settings": 5,
+    "decentorth.stopping": 2,
+    "topologies": 22,
+}
+"""The highest permitted number of `TURNS` in the docstrings and other strings of a package or module. It may only fall."""
+
+
+def turns(text: str) -> list[str]:
+    """The turns of phrase in a text."""
+    return [f"{found[0]!r}: {plain}" for turn, plain in TURNS.items() for found in re.finditer(rf"\b({turn})\b", text, re.I)]
+
+
+def prose(page: str) -> str:
+    """A page without code, formulas and comments."""
+    return re.sub(r"^```.*?^```$|<!--.*?-->|^ {4}.*?$|`[^`]*`|\$[^$]*\$", "", page, flags=re.S | re.M)
+
+
+def test_pages_are_plain() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [page for page in pages if not {"generated", "gallery", "results"} & {*page.parts}]
+    found = [f"{page.relative_to(ROOT)}: {turn}" for page in pages for turn in turns(prose(page.read_text(encoding="utf-8")))]
+    assert not found, "\n".join(found)
+    assert len(pages) > 50
+
+
+def test_strings_of_the_code_become_plainer() -> None:
+    found: Counter[str] = Counter()
+    for source in modules():
+        strings = [node.value for node in ast.walk(source.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        group = ".".join(source.name.split(".")[:2]) if source.name.startswith("decentorth") else "topologies"
+        found[group] += len(turns(" ".join(strings)))
+    risen = [f"{group}: {number}" for group, number in found.items() if number > LIMITS.get(group, 0)]
+    assert not risen, "\n".join(["turns of phrase in docstrings and messages, see TURNS:", *risen])
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("A set that has no projection, as agents look at it.", 2),
+        ("Nobody is told what waiting costs, and it goes on.", 4),
+        ("The agents continue; there is not enough memory.", 0),
+        ("This is total, and mended.", 1),
+    ],
+)
+def test_turns_are_found(text: str, number: int) -> None:
+    assert len(turns(text)) == number
+    assert turns(prose(f"`{text}`\n\n```\n{text}\n```")) == []
 
 
 COMMANDS = (
