@@ -128,6 +128,8 @@ class JOrthogonal:
         try:
             return np.linalg.solve(plus(left, 1.0), x + 0.5 * v).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
+            if len(x) > 1:  # the other agents' points do not depend on the one that fails
+                return np.concatenate([self.retract(x[[i]], v[[i]]) for i in range(len(x))])
             return np.full_like(x, np.nan)
 
     def corrected(self, x: Array) -> Array:

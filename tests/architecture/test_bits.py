@@ -74,6 +74,7 @@ ALLOWED = {
     ("decentorth/problems/common/squares.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
     ("decentorth/problems/features/split.py", "SplitPencil.__init__", "any"): "the diagonal of E, which all agents share",
     ("decentorth/problems/features/split.py", "SplitPencil._blocks_inverted", "LinAlgError"): "validation: ends the run",
+    ("decentorth/sets/j_orthogonal.py", "JOrthogonal.retract", "LinAlgError"): "then each agent alone",
     ("decentorth/problems/features/split.py", "SplitPencil._starts", "accumulate"): "numbers of features",
     ("decentorth/problems/features/split.py", "SplitPencil.prepare", "LinAlgError"): "validation: ends the run",
     ("decentorth/problems/features/split.py", "SplitPencil.error", "norm"): "a measure of one point",

@@ -140,4 +140,6 @@ def test_signatures_are_checked(p: int, q: int) -> None:
 def test_the_cayley_retraction_is_nan_where_it_is_undefined() -> None:
     """I - a/2 is singular for a = ((0, 2), (2, 0)), a tangent at x = I."""
     a = np.array([[[0.0, 2.0], [2.0, 0.0]]])
-    assert np.isnan(JOrthogonal(1, 1).retract(np.eye(2)[None], a)).all()
+    both = JOrthogonal(1, 1).retract(np.eye(2)[None].repeat(2, 0), np.concatenate([a, 0.0 * a]))
+    assert np.isnan(both[0]).all()
+    assert (both[1] == np.eye(2)).all()
