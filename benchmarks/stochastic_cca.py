@@ -5,6 +5,7 @@
     python benchmarks/stochastic_cca.py images           # 10,000 x (392 + 392) halves of images, two seeds; minutes
     python benchmarks/stochastic_cca.py images t10k-images-idx3-ubyte.gz
     python benchmarks/stochastic_cca.py ica              # 100,000 samples of 10 sources, three seeds; minutes
+    python benchmarks/stochastic_cca.py images-few       # 2000 images, one seed; ica-few: 20,000 samples
     python benchmarks/stochastic_cca.py memory           # 2 x 20,000 columns
 
 1. How much of the sum of the p = 5 largest canonical correlations is within the column spaces of X and Y (100: all) after as many
@@ -88,7 +89,10 @@ FULL = (
     Case("generated, 100,000 x (100 + 100)", generated(100_000, 100), (64, 512)),
     Case("generated, 6400 x (1000 + 1000)", generated(6400, 1000, 0.01), (64,)),
 )
-SOURCES = Case("independent components, 100,000 x 10", ICASettings(samples=100_000, whiten=False), (1000,), (0.1, 1))
+
+
+def sources(samples: int) -> Case:
+    return Case(f"independent components, {samples:,} x 10", ICASettings(samples=samples, whiten=False), (1000,), (0.1, 1))
 
 
 class Curve(NamedTuple):
@@ -262,15 +266,16 @@ def main(what: str = "small", file: str | None = None) -> None:
         if what == "memory":
             memory(2000, 20_000, 64)
             return
-        if what == "ica":
-            compare(SOURCES, 3)
+        few = what.endswith("-few")
+        if what.startswith("ica"):
+            compare(sources(20_000 if few else 100_000), 1 if few else 3)
             return
-        if what == "images":
+        if what.startswith("images"):
             path = Path(folder, "images.idx")
             if file is None:
-                written(path, 10_000)
+                written(path, 2000 if few else 10_000)
             for case in halves(file or str(path)):
-                compare(case, 2)
+                compare(case, 1 if few else 2)
             return
         for case in FULL if what == "full" else SMALL:
             compare(case, 5 if what == "full" else 3)

@@ -142,6 +142,8 @@ class Declared:
     step_size: Any = None
     penalty: Any = None
     momentum: Any = 0.0
+    varsigma: Any = None
+    """Of a method that minimises a majoriser: its constant, or the name of the rule that finds it."""
     gradient_factor: ClassVar[float | None] = None
     """Of a method whose trackers have the mean of fields F_i that stand for Riemannian gradients: where x^T x = I, a Riemannian
     gradient is at most this many times as long as F_i, whatever the objective."""

@@ -25,6 +25,8 @@ _GONE = 1e6
 """The feasibility above which points that started nearer have left the set for good."""
 _GROWTH = 100.0
 """The growth of the objective that is reported, as a multiple of its start."""
+_RISE = 1.01
+"""The same for a method whose majoriser has a constant: a large enough one lets no objective rise."""
 _STATIONARY = 1e-10
 """The change of the objective over a move as long as x0, relative to its value, up to which x0 is stationary."""
 _SOLVED = 1e-6
@@ -129,6 +131,8 @@ def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     gain = _gain(parts, first)
     if gain == math.inf:
         gain = 0.0
+    if begun > 0.0 and ended > _RISE * begun and _constant(parts):
+        return f"the objective has risen from {begun:.3g} to {ended:.3g}; {_smaller(parts, state)}"
     if not ended - begun > max((_GROWTH - 1.0) * abs(begun), gain):
         return None
     advice = "try another start or method"
@@ -245,9 +249,16 @@ def _off_set(parts: Parts) -> str | None:
     return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}"
 
 
+def _constant(parts: Parts) -> bool:
+    """True for a method whose majoriser has a constant instead of one that it finds."""
+    return isinstance(Declared.of(parts.algorithm).varsigma, float | int)
+
+
 def _smaller(parts: Parts, state: Observed) -> str:
-    """The advice for a step size that is too large, for the objectives or for the penalty."""
+    """The advice for a step size that is too large, for the objectives or for the penalty, or for a majoriser that is none."""
     declared, problem = Declared.of(parts.algorithm), parts.problem
+    if _constant(parts):
+        return f"the varsigma {declared.varsigma:g} is too small: try {10.0 * declared.varsigma:g}, or 'auto'"
     step, penalty = declared.first_step, declared.penalty
     if not isinstance(step, float | int):
         return _below(parts, step, state, ", or momentum 0" * bool(declared.momentum))

@@ -21,6 +21,7 @@ from decentorth import RGD
 from decentorth.api import set_up
 from decentorth.numerics.devices import opened
 from decentorth.problems import GEVPSettings
+from decentorth.records import publication
 from decentorth.running.history import schedule
 
 TUNING_SEED = 1000
@@ -158,7 +159,7 @@ def tuned(given: argparse.Namespace, methods: dict[str, Any], factors: Sequence[
     return chosen
 
 
-def band(axes: Any, histories: Sequence[dict[str, Any]], x: str, y: str, **style: Any) -> None:
+def band(axes: Any, histories: Sequence[dict[str, Any]], x: str, y: str, place: int, label: str, **looks: Any) -> None:
     """The median over runs and, shaded, their range, on logarithmic axes, as far as all have come.
 
     Runs are interpolated, since times differ from run to run.
@@ -166,9 +167,14 @@ def band(axes: Any, histories: Sequence[dict[str, Any]], x: str, y: str, **style
     grid = np.geomspace(max(one[x][1] for one in histories), min(one[x][-1] for one in histories), 200)
     with np.errstate(invalid="ignore"):
         logs = [np.interp(np.log(grid), np.log(one[x][1:]), np.log(np.maximum(one[y][1:], 1e-16))) for one in histories]
-    median, low, high = (np.exp(of(logs, axis=0)) for of in (np.median, np.min, np.max))
-    axes.fill_between(grid, low, high, color=style.get("color"), alpha=0.18, linewidth=0)
-    axes.plot(grid, median, linewidth=1.2, **style)
+    publication.band(axes, grid, np.exp(logs), place, label, linewidth=1.2, **looks)
+
+
+def where(device: str | None) -> str:
+    """The words of a caption for what seconds are."""
+    if device is None:
+        return "Seconds are of the processor, one thread"
+    return f"Seconds are of the clock, on {device}"
 
 
 def arguments(about: str, figure: str, iterations: int, **sizes: int) -> argparse.Namespace:

@@ -21,12 +21,12 @@ import time
 from dataclasses import replace
 
 import scipy.linalg
-from experiment import Task, arguments, band, last, parallel, run, tuned
-from matplotlib.figure import Figure
+from experiment import Task, arguments, band, last, parallel, run, tuned, where
 
 from decentorth import PLAM, RGD, GeneralizedLanding
 from decentorth.problems import pencil
-from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
+from decentorth.records.figures import logarithmic, panels, style
+from decentorth.records.publication import legend_below, publish
 
 METHODS = {
     r"landing, $\Psi_B$": GeneralizedLanding(safe=False),
@@ -60,6 +60,7 @@ def reached(runs, goal):
     return f"{statistics.median(float(one[0]) for one in seconds):.2f} s"
 
 
+@style()
 def main() -> None:
     given = arguments(str(__doc__), "figure2.png", 300)
     settings, n, p = given.settings, given.dimension, given.rank
@@ -85,33 +86,34 @@ def main() -> None:
     eigh = statistics.median(times)
     print(f"scipy.linalg.eigh: {eigh:.3g} s")
 
-    figure = Figure(figsize=(10, 6), layout="constrained")
-    grid = figure.subplots(2, 3, squeeze=False, sharex="col", sharey="col")
+    figure, grid = panels(2, 3, (7.16, 5.0), sharex="col", sharey="col")
     for (row, methods), axes in zip(rows.items(), grid, strict=True):
         for place, name in enumerate(methods):
             runs = [found[row, name, seed] for seed in range(given.seeds)]
-            style = {"color": COLOURS[place], "linestyle": DASHES[place], "label": name}
             for panel, (x, y, _, _) in zip(axes, PANELS, strict=True):
-                band(panel, runs, x, y, **style)
+                band(panel, runs, x, y, place, name)
             ends = sorted(map(last, runs))
             times = ", ".join(f"{goal:g} at {reached(runs, goal)}" for goal in GAPS)
             spent = statistics.median(one["seconds"][-1] for one in runs)
             print(f"{row}, {name}: gap {statistics.median(ends):.1e} ({ends[0]:.1e} to {ends[-1]:.1e}) in {spent:.2f} s; {times}")
         for panel, (x, y, across, up) in zip(axes, PANELS, strict=True):
             logarithmic(panel, across if row == list(rows)[-1] else "", up)
-            panel.grid(which="major", linewidth=0.3, color="0.85")
             if x == "seconds":
                 panel.axvline(eigh, color="0.4", linewidth=0.8, linestyle=(0, (4, 2)))
                 panel.annotate(
                     "eigh", (eigh, 0.03), xycoords=("data", "axes fraction"), fontsize=7, color="0.4", rotation=90, ha="right"
                 )
-            panel.tick_params(labelsize=7, which="both")
             panel.set_ylim(*((1e-9, 2.0) if y == "gap" else (1e-15, 1e3)))
-        axes[0].set_title(row, fontsize=9, loc="left")
-    figure.suptitle(f"GEVP, n = {n}, p = {p}, condition {settings.condition:g}, {given.seeds} seeds: median and range", fontsize=9)
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    save(figure, given.figure)
+        axes[0].set_title(row, loc="left")
+    legend_below(figure, grid[0][:1], 2)
+    publish(
+        figure,
+        given.figure,
+        f"""The generalized eigenvalue problem, n = {n}, p = {p}, condition {settings.condition:g}, {given.iterations} iterations:
+        constant steps (tuned, without safe steps) above, Barzilai-Borwein steps below. Medians and ranges of {given.seeds} seeds
+        from 0 on. {where(given.device)}; the vertical line is scipy.linalg.eigh on one thread. Made by
+        examples/generalized/figure2.py.""",
+    )
 
 
 if __name__ == "__main__":

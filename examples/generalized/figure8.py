@@ -23,10 +23,10 @@ from itertools import product
 import numpy as np
 from experiment import TUNING_SEED, Task, arguments, band, last, parallel, run
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 
 from decentorth import PLAM, GeneralizedLanding
-from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, panels, style
+from decentorth.records.publication import publish
 
 METHODS = {r"landing, $\Psi_B$": GeneralizedLanding(safe=False), "PLAM": PLAM()}
 LETTERS = {r"landing, $\Psi_B$": r"$\omega$", "PLAM": r"$\beta$"}
@@ -55,6 +55,7 @@ def perturbed(method, factors):
     return replace(method, step_size=factors[0] * method.step_size, penalty=factors[1] * method.penalty)
 
 
+@style()
 def main() -> None:
     given = arguments(str(__doc__), "figure8.png", 300, dimension=100, rank=50)
     pairs = list(dict.fromkeys([*product(WIDE, WIDE), *product(NEAR, NEAR)]))
@@ -63,7 +64,8 @@ def main() -> None:
     tasks = [Task(given.settings, perturbed(bases[name], pair), seed, given.iterations, given.device) for name, pair, seed in keys]
     found = dict(zip(keys, parallel(run, tasks, given.jobs, len(pairs)), strict=True))
 
-    figure = Figure(figsize=(10, 8.4), layout="constrained")
+    figure, ((spare,),) = panels(1, 1, (7.16, 7.4))
+    spare.remove()
     upper, lower = figure.subfigures(2, 1, height_ratios=(2.2, 1))
     grid = upper.subplots(2, 2, width_ratios=(1, 1.5))
     bests, tables = {}, {}
@@ -71,19 +73,18 @@ def main() -> None:
         gaps = np.array([[np.median([last(found[name, (a, b), s]) for s in range(given.seeds)]) for a in WIDE] for b in WIDE])
         failed = np.array([[sum(np.isinf(last(found[name, (a, b), s])) for s in range(given.seeds)) for a in WIDE] for b in WIDE])
         heat(left, gaps, failed, given.seeds)
-        left.set_title(f"{name}: relative gap after {given.iterations} iterations", fontsize=9)
+        left.set_title(f"{name}: gap after {given.iterations} iterations")
         left.set_xlabel(r"$\eta$ / base", fontsize=8)
         left.set_ylabel(f"{LETTERS[name]} / base", fontsize=8)
         colorbar = upper.colorbar(left.images[0], ax=left)
         colorbar.ax.tick_params(labelsize=7)
         for pair in product(NEAR, NEAR):
             runs = [found[name, pair, seed] for seed in range(given.seeds)]
-            band(right, runs, "iteration", "gap", color=COLOURS[NEAR.index(pair[0])], linestyle=DASHES[NEAR.index(pair[1])])
+            looks = {"color": COLOURS[NEAR.index(pair[0])], "linestyle": DASHES[NEAR.index(pair[1])]}
+            band(right, runs, "iteration", "gap", 0, "_", **looks)
         logarithmic(right, "iteration", "relative gap")
         right.set_ylim(gaps[np.isfinite(gaps)].min() / 3, 2.0)
-        right.grid(which="major", linewidth=0.3, color="0.85")
-        right.tick_params(labelsize=7, which="both")
-        right.set_title(f"{name}: the paper's multiples", fontsize=9)
+        right.set_title(f"{name}: the paper's multiples")
         told = np.isfinite(gaps) & (failed == 0)
         b, a = np.unravel_index(np.where(told, gaps, np.inf).argmin(), gaps.shape)
         bests[name], tables[name] = gaps[b, a], np.where(told, gaps, np.inf)
@@ -96,34 +97,37 @@ def main() -> None:
         grid[0, 1].plot([], [], color=COLOURS[place], label=rf"$\eta$ x {factor:g}")
     for place, factor in enumerate(NEAR):
         grid[0, 1].plot([], [], color="0.5", linestyle=DASHES[place], label=rf"penalty x {factor:g}")
-    grid[0, 1].legend(fontsize=7, ncols=2, frameon=False, loc="lower left")
+    grid[0, 1].legend(ncols=2, loc="lower left")
 
     landing, shown = next(iter(METHODS)), [factor for factor in WIDE if factor != 1.0]
-    panels = lower.subplots(1, len(shown), sharey=True, sharex=True)
-    for panel, step in zip(panels, shown, strict=True):
+    bottom = lower.subplots(1, len(shown), sharey=True, sharex=True)
+    for panel, step in zip(bottom, shown, strict=True):
         for place, penalty in enumerate(shown):
             runs = [found[landing, (step, penalty), seed] for seed in range(given.seeds)]
-            band(panel, runs, "iteration", "feasibility", color=COLOURS[place], label=rf"$\omega$ x {penalty:g}")
+            band(panel, runs, "iteration", "feasibility", place, rf"$\omega$ x {penalty:g}")
         logarithmic(panel, "iteration", r"landing: $\|x^\top B x - I\|_F$" if step == shown[0] else "")
-        panel.set_title(rf"$\eta$ x {step:g}", fontsize=9)
-        panel.grid(which="major", linewidth=0.3, color="0.85")
-        panel.tick_params(labelsize=7, which="both")
+        panel.set_title(rf"$\eta$ x {step:g}")
         panel.set_ylim(1e-5, 1e2)
-    panels[0].legend(fontsize=7, frameon=False)
-    n, p = given.dimension, given.rank
-    figure.suptitle(f"GEVP, n = {n}, p = {p}, condition 100, {given.seeds} seeds: median and range", fontsize=9)
-    save(figure, given.figure)
+    lower.legend(*bottom[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
+    publish(
+        figure,
+        given.figure,
+        f"""Landing with Psi_B and PLAM for multiples of their best step and penalty, on the generalized eigenvalue problem,
+        n = {given.dimension}, p = {given.rank}, condition 100, {given.iterations} iterations. Left: the median gap over
+        {given.seeds} seeds from 0 on, and the share of seeds that diverged. Right and below: medians and ranges. Made by
+        examples/generalized/figure8.py.""",
+    )
 
 
 def heat(axes, values, failed, seeds) -> None:
-    """A grid of gaps, with crosses where runs diverged: how many of the seeds."""
+    """A grid of gaps, with the number of seeds that diverged."""
     finite = values[np.isfinite(values)]
     axes.imshow(values, origin="lower", norm=LogNorm(finite.min(), max(1.0, finite.max())), cmap="viridis_r", aspect="auto")
+    axes.grid(False)
     axes.set_xticks(range(len(WIDE)), [f"{factor:g}" for factor in WIDE], fontsize=7)
     axes.set_yticks(range(len(WIDE)), [f"{factor:g}" for factor in WIDE], fontsize=7)
     for row, column in zip(*np.nonzero(failed), strict=True):
-        words = "diverged" if failed[row, column] == seeds else f"{failed[row, column]} of {seeds}"
-        axes.text(column, row, words, ha="center", va="center", fontsize=6, color="0.2")
+        axes.text(column, row, f"{failed[row, column]}/{seeds}", ha="center", va="center", fontsize=6, color="0.2")
 
 
 if __name__ == "__main__":

@@ -18,15 +18,16 @@ from itertools import product
 
 import numpy as np
 from experiment import Task, arguments, band, parallel, set_up_on
-from matplotlib.figure import Figure
 
 from decentorth import GeneralizedLanding
 from decentorth.numerics.devices import on_host
-from decentorth.records.figures import COLOURS, DASHES, logarithmic, save
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, panels, style
+from decentorth.records.publication import legend_below, publish
 from decentorth.running.history import schedule
 
 DIRECTIONS = {r"landing, $\Psi_B$": "psi-b", r"landing, $\Psi_B^R$": "psi-br"}
 EARLY = 50
+WORDS = {"safe": "largest safe step", "bound": "bound of Lemma 2.4", "requested": "step asked for"}
 STEPS = {"automatic constant steps": "auto", "Barzilai-Borwein steps": "bb"}
 
 
@@ -50,19 +51,20 @@ def steps(task):
     return dict(zip(("iteration", "safe", "bound", "requested"), np.array(rows, dtype=float).T, strict=True))
 
 
+@style()
 def main() -> None:
     given = arguments(str(__doc__), "figure9.png", 300)
     keys = [(name, kind, seed) for seed, name, kind in product(range(given.seeds), DIRECTIONS, STEPS)]
     methods = {(name, kind): GeneralizedLanding(direction=DIRECTIONS[name], step_size=STEPS[kind]) for name, kind, _ in keys}
     tasks = [Task(given.settings, methods[name, kind], seed, given.iterations, given.device) for name, kind, seed in keys]
     found = dict(zip(keys, parallel(steps, tasks, given.jobs, len(methods)), strict=True))
-    figure = Figure(figsize=(8, 3.4), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for panel, kind in zip(panels, STEPS, strict=True):
+    figure, (axes,) = panels(1, 2, (7.16, 3.4), sharey=True)
+    for panel, kind in zip(axes, STEPS, strict=True):
         for place, name in enumerate(DIRECTIONS):
             runs = [found[name, kind, seed] for seed in range(given.seeds)]
             for look, words in enumerate(("safe", "bound", "requested")):
-                band(panel, runs, "iteration", words, color=COLOURS[place + 1], linestyle=DASHES[look], label=f"{name}, {words}")
+                looks = {"color": COLOURS[2 * place], "linestyle": DASHES[look]}
+                band(panel, runs, "iteration", words, 0, f"{name}: {WORDS[words]}", **looks)
             safe, bound = ([np.mean(one["requested"] > one[words]) for one in runs] for words in ("safe", "bound"))
             print(f"{kind}, {name}: the safe step is the smaller one in {np.median(safe):.0%} of the recorded iterations")
             shorter = [(one["iteration"] <= EARLY, one["bound"] < one["requested"]) for one in runs]
@@ -70,13 +72,17 @@ def main() -> None:
             print(
                 f"    the bound of Lemma 2.4 in {np.median(bound):.0%}, up to iteration {EARLY} in {early:.0%}, then in {late:.0%}"
             )
-        logarithmic(panel, "iteration", "step size" if panel is panels[0] else "")
-        panel.set_title(kind, fontsize=9)
-        panel.grid(which="major", linewidth=0.3, color="0.85")
-        panel.tick_params(labelsize=7, which="both")
-    panels[0].legend(fontsize=7, frameon=False)
-    figure.suptitle(f"GEVP, n = {given.dimension}, p = {given.rank}, condition 100, {given.seeds} seeds", fontsize=9)
-    save(figure, given.figure)
+        logarithmic(panel, "iteration", "step size" * (panel is axes[0]))
+        panel.set_title(kind)
+    legend_below(figure, axes[:1], 2)
+    publish(
+        figure,
+        given.figure,
+        f"""The largest safe step, the bound of Lemma 2.4 on it with the true Lipschitz constant of grad N, and the step that the
+        method asked for, on the generalized eigenvalue problem, n = {given.dimension}, p = {given.rank}, condition 100,
+        {given.iterations} iterations. Medians and ranges of {given.seeds} seeds from 0 on. Made by
+        examples/generalized/figure9.py.""",
+    )
 
 
 if __name__ == "__main__":

@@ -18,20 +18,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sys
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import decentorth as do
+from decentorth.records.figures import COLOURS, DASHES, logarithmic, panels, style
+from decentorth.records.publication import legend_below, publish
 
 EPS, START = 0.9, 0.8
 
 
+@style()
 def main(path="safe_steps.png", iterations=2000):
     problem = do.solve(do.problems.CCASettings().problem(1, 0), do.RGD(), iterations=0).problem
     constraint = problem.constraint
     x0 = problem.start(0)
     x0 *= np.sqrt(1 + START / np.sqrt(2 * x0.shape[1]))  # X^T B X = I of both views times 1 + START / sqrt(2 p)
-    figure, (above, below) = plt.subplots(2, 1, figsize=(5, 5), layout="constrained", sharex=True)
+    figure, ((above,), (below,)) = panels(2, 1, (3.5, 4.4), sharex=True)
+    logarithmic(above, "", "step")
+    logarithmic(below, "iteration", r"$\|X^\top B X - I\|_F$")
     for colour, direction in enumerate(("psi-b", "psi-br")):
         bounds, wanted, infeasible = [], [], []
         for state in do.iterate(problem, do.GeneralizedLanding(direction=direction), x0=x0):
@@ -41,20 +45,24 @@ def main(path="safe_steps.png", iterations=2000):
             if state.k == iterations:
                 break
         k = 1 + np.arange(iterations + 1)
-        above.loglog(k, bounds, color=f"C{colour}", label=f"{direction}: safe step")
-        above.loglog(k, wanted, color=f"C{colour}", linestyle="--", label=f"{direction}: automatic step")
-        below.loglog(k, infeasible, color=f"C{colour}")
+        looks = {"color": COLOURS[2 * colour], "linewidth": 1.2}
+        above.plot(k, bounds, label=f"{direction}: safe step", linestyle=DASHES[2 * colour], **looks)
+        above.plot(k, wanted, label=f"{direction}: automatic step", linestyle=DASHES[2 * colour + 1], **looks)
+        below.plot(k, infeasible, linestyle=DASHES[2 * colour], **looks)
         restricted = sum(bound < step for bound, step in zip(bounds, wanted, strict=True))
         print(
             f"{direction}: automatic step {wanted[0]:.2e}; safe steps {min(bounds):.2e} to {max(bounds):.2e}, shorter than that in "
             f"{restricted} of {len(bounds)} iterations; infeasibility at most {max(infeasible):.2f}"
         )
-    above.set(ylabel="step")
-    above.legend(frameon=False, fontsize=8)
     below.axhline(EPS, color="black", linestyle=":", linewidth=0.8)
-    below.set(xlabel="iteration", ylabel=r"$\|X^\top B X - I\|_F$")
-    figure.savefig(path, dpi=150)
-    print(f"figure in {path}")
+    legend_below(figure, [above], 1)
+    publish(
+        figure,
+        path,
+        f"""The largest safe step and the automatic step along landing on the canonical correlations of the halves of the digits,
+        p = 5, eps = {EPS}, from a start with ||X^T B X - I||_F = {START}: {iterations} iterations, one run of each direction.
+        Below: the infeasibility, and eps (dotted). Made by examples/generalized/safe_steps.py.""",
+    )
 
 
 if __name__ == "__main__":

@@ -143,6 +143,28 @@ def test_theorem_4_9_the_path_of_gs_jobcd_has_a_finite_length() -> None:
 # statements that fail as printed
 
 
+@pytest.mark.slow
+def test_theorem_4_10_the_path_of_vr_j_jobcd_is_finite_and_does_not_shorten_with_the_samples() -> None:
+    """The same f from 16 rows, each of them once or 4096 times: N^(1/4) says that the second path is an eighth of the first.
+
+    It has the same length, which no path can have below the distance of its ends, whatever N. The last fifth is short.
+    """
+    rows, lengths = np.random.default_rng(0).standard_normal((16, N)), {}
+    for copies in (1, 4096):
+        problem, total = LogCosh(np.repeat(rows, copies, axis=0), signs(N)), 16 * copies
+        small = int(total**0.5)
+        method = VRJJOBCD(varsigma="pair", large_batch=total, batch_size=small, restart=small / (total + small))
+        found = []
+        for seed in range(3):
+            points = np.stack(followed(problem, method, 1500, seed, far(problem))[1:])
+            moves = np.linalg.norm(np.diff(points, axis=0), axis=(-2, -1))
+            assert moves[1200:].sum() < 0.05 * moves.sum()
+            assert moves.sum() > np.linalg.norm(points[-1] - points[0])
+            found.append(moves.sum())
+        lengths[copies] = np.mean(found)
+    assert lengths[4096] == pytest.approx(lengths[1], rel=0.2)
+
+
 def test_lemma_2_5_c_needs_the_bound_of_H() -> None:
     """Step 1 has no cross terms between pairs: they are there for a general H, and its claim with Q = Q_underbar fails by them.
 

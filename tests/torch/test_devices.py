@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import topologies as tp
 from decentorth import (
@@ -32,6 +33,7 @@ from decentorth import (
     RGD,
     ConjugateGradients,
     DeEPCA,
+    GeneralizedLanding,
     GradientTracking,
     Landing,
     PushPull,
@@ -42,7 +44,7 @@ from decentorth import (
 )
 from decentorth.commands.run.command import main
 from decentorth.numerics.devices import is_on_device, numbers, opened
-from decentorth.problems import PCA, FunctionProblem, NonsmoothFunctionProblem, Procrustes
+from decentorth.problems import GEVP, PCA, FunctionProblem, NonsmoothFunctionProblem, Procrustes, pencil
 from decentorth.protocols import Declared
 from decentorth.running.checkpoint.states import mapped
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
@@ -84,6 +86,15 @@ NETWORKED = [
     RMTracking(),
 ]
 ALONE = [RGD(), RGD(retraction="qr"), Landing(), Landing(safe=True), PLAM(), PCAL(), ConjugateGradients(), LBFGS()]
+PENCIL = GEVP(*pencil(D, 10.0, 0), R)
+ON_PENCILS = [
+    *[GeneralizedLanding(direction=one) for one in ("psi-b", "psi-br", "riemannian", "natural")],
+    GeneralizedLanding(safe=False),
+    *[RGD(metric="euclidean", retraction=one) for one in ("polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr")],
+    RGD(),
+    PLAM(),
+    PCAL(),
+]
 CASES = [*((method, "targets") for method in NETWORKED), *((DRFGT(), kind) for kind in PROBLEMS)]
 CASES += [(DRGTA(), kind) for kind in ("Gram", "both", "column")]
 
@@ -115,6 +126,26 @@ def test_networks_have_the_numbers_of_numpy_and_the_same_bits_again(method: Any,
 @pytest.mark.parametrize("method", ALONE, ids=lambda one: re.sub(r"\W+", "-", repr(one))[:60])
 def test_single_agents_have_the_numbers_of_numpy_and_the_same_bits_again(method: Any) -> None:
     same_numbers(PROBLEMS["targets"]().pooled(), method, None)
+
+
+@pytest.mark.parametrize("method", ON_PENCILS, ids=lambda one: re.sub(r"\W+", "-", repr(one))[:90])
+def test_generalized_stiefel_manifolds_have_the_numbers_of_numpy_and_the_same_bits_again(method: Any) -> None:
+    same_numbers(PENCIL, method, None)
+
+
+def test_a_retraction_to_a_generalized_stiefel_manifold_from_anywhere() -> None:
+    """Near, far and of another length: NumPy's points to rounding; NaN where the point has not full rank."""
+    manifold, put = PENCIL.constraint, opened(CPU).put
+    placed = manifold.on(put)
+    for length in (1e-3, 0.3, 3.0, 1e40):
+        y = manifold.random(RNG)[None] + length * RNG.standard_normal((1, D, R))
+        for retraction in ("polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"):
+            exact, _ = manifold.retract_with(y, manifold.product(y), retraction)
+            found, product = placed.retract_with(put(y), placed.product(put(y)), retraction)
+            np.testing.assert_allclose(found.host(), exact, atol=1e-11)
+            np.testing.assert_allclose(product.host(), manifold.product(exact), atol=1e-11)
+    flat = put(np.zeros((1, D, R)))
+    assert np.isnan(placed.retract_with(flat, flat, "cholesky-qr")[0].host()).all()
 
 
 @pytest.mark.parametrize("method", [PushPull(), DRGTA()])
@@ -257,6 +288,7 @@ def kinks() -> Any:
 
 
 SHORT: list[tuple[Any, str]] = [*((method, "targets") for method in (*NETWORKED, *ALONE)), (DRSM(step_size=0.01), "kinks")]
+SHORT += [(method, "pencil") for method in ON_PENCILS]
 LONG: list[tuple[Any, str]] = [
     (method(step_size=0.1, retraction=one), kind)
     for method, kind in ((DRGTA, "rows"), (DRGTA, "column"), (RGD, "Gram"))
@@ -275,8 +307,8 @@ def test_single_precision_has_the_numbers_of_double(method: Any, kind: str) -> N
 
     Line searches end at a minimiser, which is as good as any other with its objective.
     """
-    alone = any(method is one for one in ALONE) or isinstance(method, RGD)
-    problem = (PROBLEMS | {"kinks": kinks})[kind]()
+    alone = any(method is one for one in (*ALONE, *ON_PENCILS)) or isinstance(method, RGD)
+    problem = (PROBLEMS | {"kinks": kinks, "pencil": lambda: PENCIL})[kind]()
     if alone:
         problem = problem.pooled()
     W = None if alone else RING
@@ -331,6 +363,10 @@ def test_a_run_that_diverges_says_so() -> None:
         ({"algorithm": DeEPCA()}, "DeEPCA does not run on a device: ConjugateGradients, DESTINY, DGD"),
         ({"algorithm": DRFGT(safe=True)}, "safe and growing steps do not run on a device"),
         ({"problem": PROBLEMS["Gram"]().pooled(), "W": None, "algorithm": LBFGS(), "channel": "loss:p=0.1"}, "channel is not for"),
+        (
+            {"problem": GEVP(np.eye(D), csr_array(np.eye(D)), R), "algorithm": RGD(metric="euclidean"), "W": None},
+            "SparseMatrix does not run on a device: give a dense matrix, or leave device out",
+        ),
         ({"resume": "nowhere"}, "resume is not for a run on a device"),
         ({"stopping": LocalMaximum(1e-3)}, "LocalMaximum (local_tolerance) is not for a run on a device"),
         (

@@ -147,6 +147,19 @@ def test_varsigma_of_the_paper_is_too_small() -> None:
     assert max(np.diff(values)) > 0.0
 
 
+@pytest.mark.parametrize("varsigma", [1.0, 3.0])
+def test_a_run_whose_constant_varsigma_is_too_small_says_so(varsigma: float) -> None:
+    """Where it diverges, and where the objective has only risen; with ten times as much, or auto, nothing is said."""
+    problem = log_cosh(8)
+    start = problem.constraint.random(np.random.default_rng(1), 3.0)
+    assert problem.lipschitz[0] < 3.0
+    small = varsigma * float(problem.lipschitz[0]) / 3.0
+    said = [solve(problem, JJOBCD(varsigma=small), iterations=k, x0=start) for k in (3, 300)]
+    for one in said:
+        assert f"the varsigma {small:g} is too small: try {10.0 * small:g}, or 'auto'" in one.message
+    assert "varsigma" not in solve(problem, JJOBCD(), iterations=30, x0=start).message
+
+
 def test_backtracking_finds_a_smaller_constant_than_the_bound() -> None:
     """On a quadratic too, in the same state as the others; L falls by a half at most, and rises by doubling."""
     problem = hevp(10)
