@@ -131,7 +131,7 @@ def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     gain = _gain(parts, first)
     if gain == math.inf:
         gain = 0.0
-    if begun > 0.0 and ended > _RISE * begun and _constant(parts):
+    if begun > 0.0 and ended > _RISE * begun and _number(Declared.of(parts.algorithm).varsigma):
         return f"the objective has risen from {begun:.3g} to {ended:.3g}; {_smaller(parts, state)}"
     if not ended - begun > max((_GROWTH - 1.0) * abs(begun), gain):
         return None
@@ -249,18 +249,18 @@ def _off_set(parts: Parts) -> str | None:
     return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}"
 
 
-def _constant(parts: Parts) -> bool:
-    """True for a method whose majoriser has a constant instead of one that it finds."""
-    return isinstance(Declared.of(parts.algorithm).varsigma, float | int)
+def _number(setting: object) -> bool:
+    """True for a setting that is a number, not the name of a rule."""
+    return isinstance(setting, float | int)
 
 
 def _smaller(parts: Parts, state: Observed) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty, or for a majoriser that is none."""
     declared, problem = Declared.of(parts.algorithm), parts.problem
-    if _constant(parts):
+    if _number(declared.varsigma):
         return f"the varsigma {declared.varsigma:g} is too small: try {10.0 * declared.varsigma:g}, or 'auto'"
     step, penalty = declared.first_step, declared.penalty
-    if not isinstance(step, float | int):
+    if not _number(step):
         return _below(parts, step, state, ", or momentum 0" * bool(declared.momentum))
     steepest = 0.0
     if isinstance(problem, Smooth):
@@ -268,7 +268,7 @@ def _smaller(parts: Parts, state: Observed) -> str:
     curved = math.inf
     if 0.0 < steepest < math.inf:
         curved = 1.0 / steepest
-    if isinstance(penalty, float | int) and step * penalty > 0.5 and step <= 2.0 * curved:
+    if _number(penalty) and step * penalty > 0.5 and step <= 2.0 * curved:
         return (
             f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
             f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"

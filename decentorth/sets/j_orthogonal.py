@@ -120,12 +120,15 @@ class JOrthogonal:
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, for any ``retraction``.
 
-        The result is feasible to rounding, of second order, and fresh.
+        The result is feasible to rounding, of second order, and fresh; NaN if x or v is so large that I - a/2 is singular to rounding.
         """
         # This is v x^{-1}: the inverse is J x^T J.
         left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)
         left *= -0.5
-        return np.linalg.solve(plus(left, 1.0), x + 0.5 * v).astype(np.float64, copy=False)
+        try:
+            return np.linalg.solve(plus(left, 1.0), x + 0.5 * v).astype(np.float64, copy=False)
+        except np.linalg.LinAlgError:
+            return np.full_like(x, np.nan)
 
     def corrected(self, x: Array) -> Array:
         """The Newton-Schulz step x (3 I - J x^T J x) / 2 towards the set, which squares the order of the distance from it.
