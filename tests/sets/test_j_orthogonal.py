@@ -135,3 +135,9 @@ def test_signs_are_checked(signs: list[float], message: str) -> None:
 def test_signatures_are_checked(p: int, q: int) -> None:
     with pytest.raises(ValueError, match="one of them at least, got p = "):
         JOrthogonal(p, q)
+
+
+def test_the_cayley_retraction_is_nan_where_it_is_undefined() -> None:
+    """I - a/2 is singular for a = ((0, 2), (2, 0)), a tangent at x = I."""
+    a = np.array([[[0.0, 2.0], [2.0, 0.0]]])
+    assert np.isnan(JOrthogonal(1, 1).retract(np.eye(2)[None], a)).all()

@@ -315,7 +315,8 @@ class HSPPSettings(SignedSettings, DrawnSettings):
         constraint, value = self._constraint(n, n - 1), None
         if kind == "planted":
             plain = HSPP(D, np.zeros((len(D), len(D))), constraint.signs, self.alpha, smoothing=self.smoothing)
-            T, value = plain.distances(constraint.random(rng)), 0.0
+            upper, value = np.triu(plain.distances(constraint.random(rng)), 1), 0.0
+            T = upper + upper.T  # products of matrices need not be symmetric to the bit
         elif kind == "tree":
             T = squared_distances(paths)
         elif kind == "euclidean":

@@ -171,6 +171,7 @@ def test_the_planted_point_is_stationary_at_zero() -> None:
     assert problem.value(x)[0] < 1e-24
     assert np.abs(problem.gradient(x)).max() < 1e-9
     assert built(points=30, distances="planted").optimal_value == 0.0
+    assert built(points=1000, dimension=50, data="gaussian", distances="planted", smoothing=0.5).optimal_value == 0.0
 
 
 @pytest.mark.slow
