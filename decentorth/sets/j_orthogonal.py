@@ -120,7 +120,7 @@ class JOrthogonal:
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, for any ``retraction``.
 
-        The result is feasible to rounding, of second order, and fresh; NaN if x or v is so large that I - a/2 is singular to rounding.
+        The result is feasible to rounding, of second order, and fresh. It is NaN where I - a/2 is singular to rounding.
         """
         # This is v x^{-1}: the inverse is J x^T J.
         left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)
