@@ -331,11 +331,13 @@ def test_theorem_2_8_on_means_over_seeds() -> None:
         assert total[1023] - total[255] < 1.5 * (total[255] - total[63])
 
 
+@pytest.mark.parametrize("factor", [0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize(("direction", "step", "penalty"), [("psi-b", 200.0, 0.1), ("psi-br", 0.01, 1e5)])
-def test_published_steps_of_figure_2_diverge(direction: Direction, step: float, penalty: float) -> None:
-    """Appendix B's eta and omega without safe steps; h is multiplied by 1 - 4 eta omega s^2, s the singular values of B x."""
+def test_published_steps_of_figure_2_diverge(direction: Direction, step: float, penalty: float, factor: float) -> None:
+    """Appendix B's eta, with all factors of its grid, and omega, without safe steps; h is multiplied by 1 - 4 eta omega s^2, s the
+    singular values of B x."""
     settings = do.problems.GEVPSettings(dimension=60, rank=30, condition=100.0)
-    method = do.GeneralizedLanding(direction=direction, step_size=step, penalty=penalty, safe=False)
+    method = do.GeneralizedLanding(direction=direction, step_size=factor * step, penalty=penalty, safe=False)
     with pytest.warns(RuntimeWarning, match="diverged"):
         result = do.solve(settings.problem(1, 0), method, iterations=60, seed=0)
     assert result.status == "diverged"
