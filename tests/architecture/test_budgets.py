@@ -20,7 +20,7 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 30_508,
+    "code lines": 30_450,
     "code lines above 100 characters, in 1,000": 54.9,
     "conditional expressions in 1,000 code lines": 16.8,
     "Any in 1,000 lines": 19.8,
