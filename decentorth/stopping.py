@@ -320,7 +320,7 @@ class LocalMaximum(Rule):
         if agreed is None or not self.reached(agreed):
             return None
         found = ", ".join(f"{name} {value:.2e}" for name, value in self._judged(agreed).items())
-        decided = "the agent alone decided"
+        decided = "the agent decided alone"
         if agreed.rounds:
             decided = f"the agents agreed by {agreed.rounds} rounds of max-consensus"
         return Stop("converged", True, f"{decided}: local {found} <= {self.tolerance:g}")

@@ -165,7 +165,7 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
         instead = "choose another --out or give --overwrite"
         raise InputError(f"{path} already holds a run ({SUMMARY}); {instead}")
     if kept(Path(path) / FOLDER):
-        instead = f"go on with --resume {path}, choose another --out or give --overwrite"
+        instead = f"continue with --resume {path}, choose another --out or give --overwrite"
         raise InputError(f"{path} holds the checkpoints of a run that did not end; {instead}")
 
 

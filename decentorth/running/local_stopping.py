@@ -198,11 +198,11 @@ def _check(
 ) -> None:
     """Raise a ValueError for rules that these agents cannot follow."""
     if len({(rule.every, rule.rounds) for rule in rules}) > 1:
-        once = "the agents meet once for all"
+        once = "one attempt serves all of them"
         raise ValueError(f"local tolerances that are combined must have the same every and rounds: {once}")
     if isinstance(problem, SplitFeatures):
-        rows = "here each holds rows of one: give a gradient tolerance"
-        raise ValueError(f"a local tolerance is for agents that each hold a point, and {rows}")
+        rows = "here each holds rows: give a gradient tolerance"
+        raise ValueError(f"a local tolerance is for agents that hold a whole point; {rows}")
     if "gradient" in asked and "gradient" not in usual:
         other = "give a local tolerance for movement, disagreement or feasibility"
         raise ValueError(f"the agents of this method have no estimate of the mean gradient: {other}")

@@ -74,7 +74,7 @@ class Recording:
         now = [column for metric in self._metrics for column in metric.columns]
         if before != now:
             names = f"{', '.join(before)}; it was given {', '.join(now)}"
-            raise ValueError(f"a resumed run goes on with its metrics, {names}")
+            raise ValueError(f"a resumed run keeps its metrics, {names}")
         self._first, self.row = rows[0], rows[-1]
         self.recorded = self.row.iteration
         if self._agreement is not None:

@@ -69,7 +69,7 @@ def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture
     [
         ("--algorithm rextra --channel crash:p=0.1", "this method also keeps dual: take sleep"),
         ("--algorithm dgd --penalty 1 --channel loss:p=0.1 --tracker-correction 1", "this method has none"),
-        ("--tracker-correction 1", "tracker_correction is for a bad channel"),
+        ("--tracker-correction 1", "tracker_correction is for a faulty channel"),
     ],
 )
 def test_a_method_that_a_channel_does_not_suit_is_refused_before_there_are_files(

@@ -54,7 +54,7 @@ def test_the_others_go_on_with_the_bits_of_one_process(
     assert found["iterates_sha256"] == in_one_process(FLAGS[:4], losses, found["iterations"])
     rows = [int(line.partition(",")[0]) for line in (out / "history.csv").read_text().split()[1:]]
     assert rows == [*range(0, found["iterations"], 20), found["iterations"]]  # the last is due when the time is over
-    assert all(f"lost        {loss}; the others go on" in job.stdout for loss in losses)
+    assert all(f"lost        {loss}; the others continue" in job.stdout for loss in losses)
     assert str(losses[-1]) in job.stdout.partition("objective   ")[2]
 
     further = str(found["iterations"] + 100)

@@ -265,7 +265,7 @@ def _warn_of_bits(manifest: files.Manifest, read: Arrays, identity: Identity, co
     probes = identity.probes.items()
     same = all(np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in probes)
     if not all(collective.everyone(b"same" * same)):
-        words = "where arithmetic rounds differently: bits will not be those of an unbroken run"
+        words = "where arithmetic rounds differently: bits will differ from those of an unbroken run"
         _warn(collective, f"{manifest.path} was written {words}")
     if (version := manifest.facts["decentorth"]) != __version__:
         words = f"by decentorth {version}, this is {__version__}: bits may differ"
