@@ -158,9 +158,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     if asked.print_config:
         return say(configuration.yaml(outputs=True), root)
     workers = together(communicator, lambda: _check_early(configuration, communicator))
-    tell = root and not asked.quiet
+    prints = root and not asked.quiet
     try:
-        with SettingUp(tell):
+        with SettingUp(prints):
             plan = _plan(configuration, communicator)
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
@@ -169,8 +169,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     where = f"each on {communicator.size} ranks"
     if communicator.size == 1:
         where = f"in up to {workers} processes"
-    say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", tell)
-    with trial_progress(plan.total, 0, not tell) as advance:
+    say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", prints)
+    with trial_progress(plan.total, 0, not prints) as advance:
         try:
             comparison = plan.run(workers=workers, store=store, advance=advance)
         except ValueError as error:

@@ -69,7 +69,7 @@ class Recording:
             self.ending = partial(parts.algorithm.ending, parts.problem)
 
     def _continue(self, rows: Sequence[Row], k: int) -> None:
-        """Go on from these rows; a ValueError for rows of other metrics."""
+        """Continue from these rows; a ValueError for rows of other metrics."""
         before = list(rows[0].values)
         now = [column for metric in self._metrics for column in metric.columns]
         if before != now:

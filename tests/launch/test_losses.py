@@ -69,7 +69,7 @@ def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp
     flags = [*FLAGS[:-1], "10", "--topology", "path", "--step-size", "1e-3"]  # written before the rows that are waited for
     job = killed(programs, 4, flags, out, [1], [0.3])
     assert job.returncode == 1, job.report()
-    assert "without agents 3 to 5 the others fall apart into 2 components" in job.stderr
+    assert "without agents 3 to 5 the others are not connected (2 components)" in job.stderr
     assert "0 to 2; 6 to 9" in job.stderr
     newest = max(int(path.name) for path in (out / "checkpoints").glob("[0-9]*"))
     assert f"the last checkpoint is {out}/checkpoints/{newest:09d}" in job.stderr

@@ -55,7 +55,7 @@ class Form(ABC, Generic[C]):
     path, raw
         A configuration file's name and its bytes, when there is one.
     saved
-        Settings of an earlier run that is to go on, which a file and flags override.
+        Settings of an earlier run to resume, which a file and flags override.
     shared
         Settings that rank 0 has read.
     """

@@ -272,7 +272,7 @@ class RunSettings(CaseSettings, Place, Limits):
 
     @property
     def continues(self) -> bool:
-        """True if the run goes on in its own folder."""
+        """True if the run continues in its own folder."""
         return self.resume is not None and Path(str(self.out)).resolve() == Path(self.resume).resolve()
 
     @property

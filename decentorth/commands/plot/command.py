@@ -61,7 +61,7 @@ def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
 
 
 def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """A label for each run, by its folder: the settings of a run that differ, and of a method those that differ between its runs.
+    """A label for each run, by its folder: the settings that differ between runs, and between runs of a method.
 
     Equal labels get their folders.
     """

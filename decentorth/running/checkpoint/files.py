@@ -45,7 +45,7 @@ class CheckpointError(RuntimeError):
 
 
 class DamagedError(CheckpointError):
-    """A checkpoint cannot be read: its files differ from those that were written, or an older version wrote it."""
+    """A checkpoint cannot be read: its files are damaged, or an older version wrote it."""
 
 
 T = TypeVar("T")

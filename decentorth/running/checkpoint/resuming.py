@@ -96,7 +96,7 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
     """The notes of the newest checkpoint whose files have the right sizes, and the number of agents at the start of the run.
 
-    The agents are those in the files, and those that were lost. A ValueError if there is no such checkpoint.
+    The number counts lost agents too. A ValueError if there is no such checkpoint.
     """
     damage = []
     for path in files.found(given):
@@ -237,7 +237,7 @@ def _brief(value: object) -> str:
 
 
 def _read(manifest: files.Manifest, agents: slice) -> Arrays:
-    """All arrays: the rows of ``agents``, and those that are common to all agents."""
+    """All arrays: the rows of ``agents``, and the arrays common to all agents."""
     rows = {name: slice(0, manifest.arrays[name].shape[0]) for name in _COMMON}
     return {name: files.read(manifest, name, rows.get(name, agents)) for name in manifest.arrays}
 
