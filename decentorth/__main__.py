@@ -18,7 +18,7 @@ from .process import environment as _mpienv
 from .process.printing import BAD_INPUT, FAULT, complain, discard, say
 
 COMMANDS = {
-    "demo": ("decentorth.commands.demo:main", "Make a small run and open a page that plays it."),
+    "demo": ("decentorth.commands.demo:main", "Run a small example and open a page that plays it."),
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
     "compare": ("decentorth.commands.compare:main", "Compare methods on the same problems, graphs and seeds."),
     "replay": ("decentorth.commands.run.replay:main", "Repeat an asynchronous run from its log."),
@@ -26,8 +26,8 @@ COMMANDS = {
     "study": ("decentorth.commands.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
     "theory": ("decentorth.commands.theory.command:main", "Print the constants and guaranteed steps of paper 004."),
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
-    "doctor": ("decentorth.commands.doctor.command:main", "Say what works here, with a remedy for what does not."),
-    "new": ("decentorth.commands.new.command:main", "Write a file for a method or a problem of your own, with its test."),
+    "doctor": ("decentorth.commands.doctor.command:main", "Test this machine, and print remedies."),
+    "new": ("decentorth.commands.new.command:main", "Write a file for your own method or problem, and its test."),
     "launch": ("decentorth.commands.launch:main", "Print a script for Slurm, for several hosts or for this machine."),
     "list": ("decentorth.commands.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
@@ -119,7 +119,7 @@ def _help() -> str:
         f"  {'--version':<22}Print the version.",
         f"  {_COMPLETION:<22}Let this shell complete commands and flags.",
     ]
-    return "\n".join([*lines, "", "decentorth COMMAND --help says more of a command."])
+    return "\n".join([*lines, "", "decentorth COMMAND --help describes a command."])
 
 
 if __name__ == "__main__":

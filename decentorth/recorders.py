@@ -109,7 +109,7 @@ class TensorBoard(FileRecorder):
         if self._writer is not None:
             self._writer.close()
             if not Path(self.path).is_dir():
-                raise FileNotFoundError(f"{self.path} was removed while the run went on")
+                raise FileNotFoundError(f"{self.path} was removed during the run")
 
 
 class MLflow(FileRecorder):

@@ -36,7 +36,7 @@ Share = Annotated[float, Range(above=0, most=1)]
 Probability = Annotated[float, Range(least=0, below=1)]
 Natural = Annotated[int, Range(least=0)]
 Count = Annotated[int, Range(least=1)]
-Seed = Annotated[int, Range(least=0), "The seed of generated data, the start, random graphs and sampling."]
+Seed = Annotated[int, Range(least=0), "Seed of generated data, the start, random graphs and sampling."]
 Quiet = Annotated[bool, "Print nothing but errors."]
 Condition = Annotated[float, Range(least=1)]
 """The condition of a matrix."""

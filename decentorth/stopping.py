@@ -1,8 +1,8 @@
 """Stopping rules. A rule reads each recorded row, combines with others by ``|`` and ``&``, and states if it means convergence.
 
-Every rank has the same numbers, so every rank decides alike; rank 0 decides on wall-clock time and informs the other ranks. With
-`LocalMaximum` the agents decide themselves, by a max-consensus on each agent's own quantities (see `local_stopping`); the other
-rules are those of an observer of the whole network.
+All ranks have the same numbers and decide equally. Rank 0 decides on wall-clock time and informs the others. With `LocalMaximum`
+the agents decide themselves, by max-consensus on local quantities (see `local_stopping`). The other rules are those of an observer
+of the whole network.
 """
 
 from __future__ import annotations
@@ -289,15 +289,15 @@ class LocalMaximum(Rule):
     tolerance
         The tolerance of each quantity.
     quantities
-        gradient: the length of the agent's estimate of the mean Riemannian gradient, for methods that track it and for a single
-        agent; movement: how far its point has moved in the last iteration, over its step; disagreement: how far its point is from
-        what it and its neighbours average to; feasibility. By default gradient (movement, for methods without an estimate),
+        gradient: the norm of the agent's estimate of the mean Riemannian gradient (methods with a tracker, or one agent).
+        movement: the distance its point moved in the last iteration, divided by the step. disagreement: the distance of its
+        point from the average with its neighbours. feasibility. By default gradient (without a tracker movement),
         disagreement and feasibility.
     every
         Iterations between two attempts; by default ten for each round that an attempt takes.
     rounds
-        Rounds of an attempt: what the agents know of the diameter of their graph, an upper bound; by default the diameter. With n
-        agents n - 1 is always enough, on a graph that stays the same.
+        Rounds of an attempt, an upper bound on the diameter of the graph; by default the diameter. n - 1 is always enough for n
+        agents on a fixed graph.
 
     Raises
     ------
@@ -320,7 +320,7 @@ class LocalMaximum(Rule):
         if agreed is None or not self.reached(agreed):
             return None
         found = ", ".join(f"{name} {value:.2e}" for name, value in self._judged(agreed).items())
-        decided = "the agent alone decided"
+        decided = "the agent decided alone"
         if agreed.rounds:
             decided = f"the agents agreed by {agreed.rounds} rounds of max-consensus"
         return Stop("converged", True, f"{decided}: local {found} <= {self.tolerance:g}")

@@ -124,7 +124,7 @@ def command(tokens: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"decentorth graph: cannot write to standard output ({error.strerror})\n")
         return 1
     except MemoryError as error:
-        return _refused(MemoryError(f"there is not enough memory for this: {error or 'it is used up'}"))
+        return _refused(MemoryError(f"not enough memory: {error or 'none is left'}"))
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SMALL = 1 << 24
-"""The bytes that are taken without a look at the system's files: 16 MiB."""
+"""The bytes that are taken without reading the system's files: 16 MiB."""
 _GROUPS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),

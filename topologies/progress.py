@@ -13,7 +13,7 @@ from typing import Self, TextIO
 LOG = logging.getLogger("topologies")
 """Long computations name themselves here, at level INFO."""
 PATIENCE, EVERY, TICK = 2.0, 5.0, 0.1
-"""CPU seconds before the first line, CPU seconds between lines, and seconds between looks at the clock."""
+"""CPU seconds before the first line, CPU seconds between lines, and seconds between readings of the clock."""
 
 
 class Telling(logging.Handler):

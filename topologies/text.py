@@ -114,7 +114,7 @@ def _written(value: object) -> str:
 
 def specifications(words: Iterable[str]) -> list[str]:
     """Names with parameters, ``name:key=value,key=value``, out of words that may have been cut at any comma: what has an equals
-    sign before any colon goes on with the name before it."""
+    sign before any colon continues the name before it."""
     found: list[str] = []
     for word in ",".join(words).split(","):
         if not found or "=" not in word.partition(":")[0]:

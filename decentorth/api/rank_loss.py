@@ -162,7 +162,7 @@ def _left(first: Run, communicator: Shrinking, rewind: Rewind, losses: Sequence[
     try:
         run = first.without(lost, communicator, communicator.alive)
     except ValueError as error:
-        words = f"lost {loss}, and the others cannot go on: {error}"
+        words = f"lost {loss}, and the others cannot continue: {error}"
         if folder is not None and (saved := kept(folder)):
             words = f"{words}; the last checkpoint is {saved[0]}"
         raise LostError(words, communicator.rank == 0) from error

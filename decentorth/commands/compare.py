@@ -1,7 +1,7 @@
 """``python -m decentorth compare``: methods compared from the command line, in this process and others or, under ``mpirun``, each
 run over all MPI ranks.
 
-Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interrupted (the same command goes on).
+Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interrupted (the same command continues).
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class CompareSettings(CaseSettings, Rules):
     Parameters
     ----------
     algorithms : tuple of str
-        The methods, with their parameters where they are not the defaults: "drfgt,drfgt:order=adapt-then-combine,penalty=10".
+        The methods, with parameters if needed: "drfgt,drfgt:order=adapt-then-combine,penalty=10".
     network : tuple of str
-        Networks whose wall time is modelled: datacenter, lan, wan, wifi, satellite, ideal, with other parameters
-        ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
+        Networks for the modelled wall time: datacenter, lan, wan, wifi, satellite or ideal, with other parameters if
+        needed ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
     out : str
         Folder for comparison.csv, trials.csv, curves.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg,
-        comparison.yaml and runs; runs that it holds are not made again.
+        comparison.yaml and runs. Runs already in it are not repeated.
     overwrite : bool
-        Replace the tables and figures of another comparison in out.
+        Replace tables and figures of another comparison in out.
     plot : bool
         Draw the figure in out.
     panels : tuple of str
-        Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility; by default the metric.
+        Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility. By default the metric.
     workers : int
-        Processes that make runs; by default one per processor. With 1 the measured seconds are the quietest.
+        Number of processes; by default one per processor. With 1 the seconds are measured best.
     """
 
     algorithms: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class CompareSettings(CaseSettings, Rules):
         if not self.tune:
             found |= dict.fromkeys(("grid", "tune_seeds"), "no steps are tried without tune")
         if self.metric == "objective" and self.consensus_factor is not None:
-            found["consensus_factor"] = "an objective is no distance"
+            found["consensus_factor"] = "an objective is not a distance"
         if not self.plot:
             found["panels"] = "there is no figure without plot"
         if self.out is None:
@@ -122,9 +122,9 @@ class CompareForm(Form[CompareConfiguration]):
 
     program = "decentorth compare"
     summary = (
-        "Compare methods on the same problems, starts, graphs and seeds: iterations, rounds, "
-        "bytes, gradients, seconds, and the modelled wall time on a network, to each tolerance. "
-        "The settings are those of the problem named."
+        "Compare methods on the same problems, starts, graphs and seeds. The table has the iterations, "
+        "rounds, bytes, gradients, seconds and modelled wall time to each tolerance. "
+        "--problem NAME --help shows that problem's settings."
     )
     own: ClassVar = {name: _SETTINGS[name] for name in ("problem", "algorithms", *_SETTINGS)}
     noun = "comparison"
@@ -158,9 +158,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     if asked.print_config:
         return say(configuration.yaml(outputs=True), root)
     workers = together(communicator, lambda: _check_early(configuration, communicator))
-    tell = root and not asked.quiet
+    prints = root and not asked.quiet
     try:
-        with SettingUp(tell):
+        with SettingUp(prints):
             plan = _plan(configuration, communicator)
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
@@ -169,14 +169,14 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     where = f"each on {communicator.size} ranks"
     if communicator.size == 1:
         where = f"in up to {workers} processes"
-    say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", tell)
-    with trial_progress(plan.total, 0, not tell) as advance:
+    say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", prints)
+    with trial_progress(plan.total, 0, not prints) as advance:
         try:
             comparison = plan.run(workers=workers, store=store, advance=advance)
         except ValueError as error:
             raise InputError(one_line(error)) from error
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("with --out the same command goes on") from None
+            raise KeyboardInterrupt("with --out the same command continues") from None
         except BrokenExecutor as error:
             complain(f"decentorth compare: {error}")
             return FAULT

@@ -23,7 +23,7 @@ PLACES = Path(__file__).parents[1] / "launch", Path(__file__).parents[2] / "laun
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Print the script that the arguments name, by default those of this process, and return the exit code."""
-    usage, missing = "decentorth launch slurm|hosts|local", "say which script, as in: decentorth launch slurm > job.sbatch"
+    usage, missing = "decentorth launch slurm|hosts|local", "name a script, as in: decentorth launch slurm > job.sbatch"
     return of_function(tokens, launch, usage, missing=missing)
 
 
@@ -46,7 +46,7 @@ def launch(
     time
         Slurm: the time limit of the job (90, 30s, 10m, 4h); by default 4h.
     job_name
-        Slurm: the name of the job, which its folder in runs/ has too.
+        Slurm: the name of the job and of its folder in runs/.
 
     Returns
     -------

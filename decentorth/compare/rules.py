@@ -33,31 +33,31 @@ class Rules(Settings):
     Parameters
     ----------
     trials : int
-        Trials of each method, with the seeds seed, seed + 1, ...: each has its own data, start and random graph, the same for
-        every method.
+        Trials of each method, with the seeds seed, seed + 1, ... Each has its own data, start and random graph, the
+        same for every method.
     iterations : int
-        The most iterations of a trial.
+        The largest number of iterations of a trial.
     tolerances : tuple of float
-        The values of the metric to which costs are counted: positive, except for objectives.
+        Values of the metric to which costs are counted. Positive, unless the metric is the objective.
     metric : str
-        The quantity that must come below a tolerance: the gradient norm at the projected mean, its distance from a known answer, or
-        the objective there (any values; for objectives without a minimum too).
+        The quantity that must fall below a tolerance: the gradient norm at the projected mean, the error there
+        (distance from a known answer), or the objective there, where tolerances may be negative.
     consensus_factor : float
-        Also ask that consensus_rms is at most so many times the tolerance, so that the agents are where the metric is measured;
-        none asks nothing. An objective is no distance, so nothing is asked with it.
+        Also require the agents' disagreement (consensus_rms) to be at most this multiple of the tolerance. none turns
+        it off. Not used with --metric objective.
     feasibility : float
-        Also ask that feasibility is at most this: for sets without a projection, on which methods that become feasible only as
-        they converge have objectives below the least one.
+        Also require feasibility to be at most this. For sets without a projection, where infeasible points may have
+        objectives below the minimum.
     time_limit : float
-        The most time that the iterations of a trial may take: 90, 30s, 10m, 2h.
+        The largest time of a trial's iterations: 90, 30s, 10m, 2h.
     tune : bool
-        Try steps for each method, on seeds that no trial uses, and compare the methods at their best.
+        Try steps for each method, on seeds that no trial uses, and compare the methods at their best steps.
     grid : int
-        The number of steps to try: the method's own (automatic or given) and multiples of it, factors of two apart.
+        Number of steps to try: the method's own and its multiples by powers of two.
     tune_seeds : int
-        Seeds on which steps are tried: those after the seeds of the trials.
+        Number of seeds on which steps are tried, after the seeds of the trials.
     resolution : float
-        Counts are at most by this share too high: metrics are looked at in iterations so far apart. 0 looks at every iteration.
+        Metrics are checked at steps of this fraction; counts may be too high by as much. 0 checks every iteration.
     """
 
     trials: Count = 5

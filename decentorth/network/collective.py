@@ -113,9 +113,9 @@ class AgentCollective:
         for rank, text in enumerate(reports):
             if text:
                 words, trace = json.loads(text)
-                elsewhere = ValueError(f"on rank {rank}: {words}")
-                elsewhere.add_note(f"There:\n{trace}")
-                raise elsewhere
+                theirs = ValueError(f"on rank {rank}: {words}")
+                theirs.add_note(f"There:\n{trace}")
+                raise theirs
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
         if self.rank > 0:

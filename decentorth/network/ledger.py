@@ -23,7 +23,7 @@ class Ledger(dict[Contents, list[Index]]):
     """Of each kind of message tables ``(pairs, 4)``: sender, receiver, messages and bytes."""
 
     def add(self, contents: Contents, pairs: Index, messages: Index | int, size: Index | int) -> None:
-        """Add so many messages, and bytes in all, for each of the ``pairs``, ``(2, count)``: sender, receiver."""
+        """Add messages, and their bytes in all, for each of the ``pairs``, ``(2, count)``: sender, receiver."""
         rows = np.empty((pairs.shape[1], 4), dtype=np.int64)
         rows[:, :2], rows[:, 2], rows[:, 3] = pairs.T, messages, size
         tables = self.setdefault(contents, [])

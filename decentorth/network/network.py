@@ -178,7 +178,7 @@ class Network(Shown):
         """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single agent)."""
         if self.sequence is not None:
             raise ValueError(
-                "a time-varying network has no eigenvalues to choose automatic steps or rounds by: "
+                "a time-varying network has no eigenvalues for automatic steps or rounds: "
                 "give step_size and penalty as numbers, and rounds without chebyshev"
             )
         if self.directed:
@@ -441,7 +441,7 @@ class Network(Shown):
         return ledger
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:
-        """Count a round of so many messages of ``size`` bytes."""
+        """Count a round of messages of ``size`` bytes."""
         self.rounds += 1
         self.messages += messages
         self.bytes += messages * size

@@ -131,7 +131,7 @@ class Collective(Protocol):
         """Raise ValueError on every rank, naming the ranks that differ from rank 0, unless all pass the same digest."""
 
     def together(self) -> AbstractContextManager[None]:
-        """A context in which an error on one rank is raised on all, elsewhere as a ValueError; its body must not communicate."""
+        """A context in which all ranks raise the error of one, the others as a ValueError; its body must not communicate."""
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
         """The blocks of all ranks in agent order on rank 0, nothing on the other ranks (they send)."""

@@ -234,7 +234,7 @@ class SubgradientSettings(NamedTuple):
     step_size: str
     """The step policy, as text."""
     block_partition: Literal["fixed", "redraw"] = "fixed"
-    """The blocks of columns: fixed, or drawn anew in every iteration."""
+    """The blocks of columns: fixed, or drawn again in every iteration."""
 
 
 @runtime_checkable

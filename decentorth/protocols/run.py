@@ -85,7 +85,7 @@ class Ending(Protocol[_P_contra, _S_contra]):
 
 @runtime_checkable
 class Completing(Protocol[_P_contra, S]):
-    """A method whose steps work in other variables, and leave the point x of a state to be computed where somebody looks at it."""
+    """A method whose steps use other variables, and compute the point x only when it is recorded."""
 
     def completed(self, problem: _P_contra, state: S) -> S:
         """The state with its point x."""
@@ -93,21 +93,21 @@ class Completing(Protocol[_P_contra, S]):
 
 @runtime_checkable
 class Asynchronous(Algorithm[Any, Any], Protocol):
-    """A method whose agents do not go in common iterations; its state holds them as ``agents``."""
+    """A method whose agents have no common iterations; its state holds them as ``agents``."""
 
     activations: int
-    """The most activations of all agents together, which take the place of iterations."""
+    """The largest number of activations over all agents, in place of iterations."""
     log: str | None
     counts: ClassVar[str]
 
     def check_channel(self, channel: Any) -> None:
-        """Raise a ValueError for faults that the agents cannot bear."""
+        """Raise a ValueError for faults that the agents do not tolerate."""
 
     def check_place(self) -> None:
         """Raise an OSError or a ValueError if the log cannot be written."""
 
     def recover(self, agents: Any, folder: Path) -> int:
-        """Let the agents go on from their own checkpoints in the folder; the activations that they have made."""
+        """Let the agents continue from their own checkpoints in the folder; return their activations."""
 
     def write_log(self, agents: Any, facts: Mapping[str, Any], collective: Collective) -> None:
         """Write the logs of all agents, with the facts; called by every rank."""
@@ -121,7 +121,7 @@ class Declared:
     on_devices: ClassVar[bool] = False
     """True if its iterations can be made on a device."""
     every_message: ClassVar[bool] = False
-    """True if it cannot bear that messages are lost or changed."""
+    """True if it does not tolerate lost or changed messages."""
     on_time: ClassVar[bool] = False
     """True if it does not converge where most messages are late."""
     nonsmooth: ClassVar[bool] = False

@@ -223,7 +223,7 @@ def plot_histories(
 
 
 def _shown(histories: Mapping[str, Columns], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
-    """The metrics of each panel: those that are asked for, or those of Figure 1, or the objective."""
+    """The metrics of each panel: the given ones, or those of Figure 1, or the objective."""
     if not histories:
         raise InputError("nothing to plot: give the folder of at least one run")
     present = {name for history in histories.values() for name in history}

@@ -2,7 +2,7 @@
 
 ========================= ==================================================================================================
 ``config.yaml``           every setting of the run, written before anything else; ``--config`` reads it back
-``history.csv``           a row per recorded iteration, written and flushed while the run goes on; floats read back bit for bit
+``history.csv``           a row per recorded iteration, written and flushed during the run; floats read back bit for bit
 ``summary.json``          how the run ended, its final metrics and costs, and where it ran (null where a number is not finite)
 ``final.npz``             ``x`` of shape ``(n, ...)`` in agent order, and the problem's named variables
 ``checkpoints/``          where asked for: see `decentorth.running.checkpoint.files`
@@ -165,7 +165,7 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
         instead = "choose another --out or give --overwrite"
         raise InputError(f"{path} already holds a run ({SUMMARY}); {instead}")
     if kept(Path(path) / FOLDER):
-        instead = f"go on with --resume {path}, choose another --out or give --overwrite"
+        instead = f"continue with --resume {path}, choose another --out or give --overwrite"
         raise InputError(f"{path} holds the checkpoints of a run that did not end; {instead}")
 
 
@@ -173,8 +173,8 @@ def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
 
     Any end of this process closes it. Where another run holds the lock this raises, or without ``insist`` warns. Where the file
-    system has no locks (flock), a warning says so; on Windows nothing is locked. It raises also where the folder has files of
-    others that a run would replace.
+    system has no locks (flock), a warning says so; on Windows nothing is locked. It also raises if a run would replace
+    other files in the folder.
     """
     refuse_foreign(path)
     try:
@@ -211,7 +211,7 @@ class RunFolder:
     overwrite
         Replace the run that the folder already holds.
     continues
-        Resume the run in it: its checkpoints stay, and its history until it is written anew.
+        Resume the run in it: its checkpoints stay, and its history until it is rewritten.
     needed
         Bytes that the final arrays will take.
     lock

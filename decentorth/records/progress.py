@@ -1,4 +1,4 @@
-"""Progress output during set-up and iterations: a bar on a terminal, about ten plain lines elsewhere."""
+"""Progress output during set-up and iterations: a bar on a terminal, otherwise about ten lines."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LINES = 10
 
 
 class SettingUp(Telling):
-    """A context that prints the present task of a long set-up, if it is to ``tell``."""
+    """A context that prints the current task of a long set-up, if ``prints``."""
 
-    def __init__(self, tell: bool) -> None:
-        super().__init__("setting up", "reading the settings", (SETUP, LOG), tell)
+    def __init__(self, prints: bool) -> None:
+        super().__init__("setting up", "reading the settings", (SETUP, LOG), prints)
 
 
 def step_ranges(algorithm: object, state: object, collective: Collective) -> dict[str, list[float]]:
@@ -55,21 +55,23 @@ def steps_line(ranges: Mapping[str, Sequence[float]]) -> str:
 
 
 class Steps:
-    """A metric without columns that reads from the first state the steps with which the agents start, and prints them if it is to
-    ``tell``; ``ranges`` are those with which a resumed run started."""
+    """A metric without columns that reads the agents' first steps from the first state, and ``prints`` them.
+
+    ``ranges`` are those of the first start of a resumed run.
+    """
 
     columns: tuple[str, ...] = ()
 
-    def __init__(self, algorithm: object, tell: bool, ranges: dict[str, list[float]] | None = None) -> None:
+    def __init__(self, algorithm: object, prints: bool, ranges: dict[str, list[float]] | None = None) -> None:
         self.algorithm = algorithm
-        self.tell = tell
+        self.prints = prints
         self.ranges = ranges
 
     def __call__(self, problem: object, state: object, collective: Collective) -> tuple[float, ...]:
         """Read the steps at the first recorded row; called by every rank at each row."""
         if self.ranges is None:
             self.ranges = step_ranges(self.algorithm, state, collective)
-            if self.tell and self.ranges:
+            if self.prints and self.ranges:
                 say(steps_line(self.ranges))
         return ()
 

@@ -118,7 +118,7 @@ def read_start(place: str | os.PathLike[str]) -> Array:
             point = npy_array(path)
         require_real(point.dtype, str(path))
     except FileNotFoundError:
-        why = f"{path} does not exist; has that run ended?"
+        why = f"{path} does not exist; has the run ended?"
         raise InputError(f"cannot start from {place}: {why}") from None
     except OSError as error:
         raise InputError(f"cannot start from {place}: {error.strerror}") from None

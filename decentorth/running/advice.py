@@ -62,7 +62,7 @@ def warn_of_objective(parts: Parts, state: Observed, values: Mapping[str, float]
     whose = _whose(parts, state)
     if parts.collective.rank == 0:
         found = f"at iteration {state.k} (the mean is {objective})"
-        log.warning("the objective%s is not finite %s, and the run goes on", whose, found)
+        log.warning("the objective%s is not finite %s; the run continues", whose, found)
 
 
 def _whose(parts: Parts, state: Observed) -> str:
@@ -76,11 +76,11 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
     rows = history.rows
     first, last = rows[0], rows[-1]
     if _stationary(parts, first) and not _lower(last, first):
-        return "x0 is stationary already: a solution, or a saddle point that a run from another x0 would leave"
+        return "x0 is stationary: a solution, or a saddle point, which another x0 would avoid"
     moving = [row.iteration for row in rows if not _same(row, last)]
     away = parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max()))
     if last.iteration > first.iteration and not moving and away == 0.0:
-        return "the points are at x0, where they started: try another x0 or a smaller step size"
+        return "the points have not moved from x0: try another x0 or a smaller step size"
     norm = last.values.get("gradient_norm")
     if norm is None or norm <= _SOLVED * first.values["gradient_norm"]:
         return None
@@ -244,7 +244,7 @@ def _off_set(parts: Parts) -> str | None:
     if off <= _OFF:
         return None
     on = "give problem.constraint.project(x0[None])[0], or leave x0 out"
-    return f"it started off {constraint!r}, with feasibility {off:.3g}: {on}"
+    return f"x0 is not on {constraint!r}, with feasibility {off:.3g}: {on}"
 
 
 def _number(setting: object) -> bool:

@@ -1,13 +1,12 @@
-"""Agents decide by themselves when all of them are done: max-consensus on each agent's own quantities.
+"""Agents decide to stop by themselves: max-consensus on each agent's local quantities.
 
-Every so many iterations, between two of them, agent i computes some numbers from what it has (q_i below), and then the agents send
-their neighbours R times the largest that they know of,
+At fixed iterations agent i computes its local quantities (q_i below). Neighbours then exchange running maxima R times,
 
     m_i <- max(m_i, max_{j: W_ij != 0} m_j),    m_i = q_i at first                     (1)
 
-With R at least the diameter of the graph, m_i is max_j q_j for every i: exactly, as nothing is rounded. So all agents decide alike,
-in the same iteration, by comparing m_i with the tolerance, and none waits for one that has ended. The quantities are those of
-the points at which the run then ends. The agents must know R, the tolerances, and the iterations of the attempts beforehand.
+With R at least the diameter of the graph, m_i is exactly max_j q_j for every i, since nothing is rounded. All agents compare m_i
+with the tolerance and stop in the same iteration. None waits for one that has stopped. The quantities are those of the final
+points. The agents must know R, the tolerances and the iterations of the attempts beforehand.
 
     gradient        c ||y_i||, y_i the tracker; of a single agent the Riemannian gradient at the projection of its point
     movement        ||x_i - (x_i an iteration ago)|| / (its step)
@@ -25,8 +24,8 @@ where (3) holds as dist(xbar) <= ||xbar - x_i|| + dist(x_i), for the nearest x_i
 Lipschitz constant of the fields between the x_i and the projection of xbar, and ||grad f|| <= c ||(1/n) sum_i F_i|| there: c = 2
 for the landing field, 1 for the others. With ``safe`` that is so once all agents' labels agree. Movement is weaker: where
 x_i <- sum_j W_ij x_j - alpha F_i(x_i) with one alpha for all, the mean of the F_i an iteration ago is at most a, which for methods
-that retract holds to first order; it says nothing where W and the agents' data hold each other in balance elsewhere, and with steps
-that diminish it need not vanish.
+that retract holds to first order. It proves nothing at other points where W and the agents' data balance, and it need not
+vanish with diminishing steps.
 """
 
 from __future__ import annotations
@@ -186,7 +185,7 @@ class Agreement:
         return saved
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Go on with the result of `saved`; its maxima count if they are of the same quantities."""
+        """Continue with the result of `saved`; its maxima count if they are of the same quantities."""
         if saved:
             self.tally = Tally(*saved["tally"])
         if tuple(saved.get("maxima", ())) == self.quantities:
@@ -198,11 +197,11 @@ def _check(
 ) -> None:
     """Raise a ValueError for rules that these agents cannot follow."""
     if len({(rule.every, rule.rounds) for rule in rules}) > 1:
-        once = "the agents meet once for all"
+        once = "one attempt serves all of them"
         raise ValueError(f"local tolerances that are combined must have the same every and rounds: {once}")
     if isinstance(problem, SplitFeatures):
-        rows = "here each holds rows of one: give a gradient tolerance"
-        raise ValueError(f"a local tolerance is for agents that each hold a point, and {rows}")
+        rows = "here each holds rows: give a gradient tolerance"
+        raise ValueError(f"a local tolerance is for agents that hold a whole point; {rows}")
     if "gradient" in asked and "gradient" not in usual:
         other = "give a local tolerance for movement, disagreement or feasibility"
         raise ValueError(f"the agents of this method have no estimate of the mean gradient: {other}")

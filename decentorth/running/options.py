@@ -32,7 +32,8 @@ class Drawn(Settings):
     Parameters
     ----------
     placement
-        How agents are divided over MPI ranks: "even" (equal shares in order), or "fewer-cuts", so that fewer edges cross ranks.
+        How agents are divided over MPI ranks: "even" (equal shares in order) or "fewer-cuts" (fewer edges between
+        ranks).
     """
 
     seed: Seed = 0
@@ -46,16 +47,15 @@ class Place(Drawn):
     Parameters
     ----------
     rank_timeout
-        On MPI ranks: the job ends when a rank has given no sign of life for this many seconds (stopped, its host frozen or gone);
-        0: never. A gradient may take longer; a single call that holds Python's lock may not. It is also the limit for all ranks to
-        begin the first run.
+        MPI: abort if a rank gives no sign of life for this time (600, 30s, 10m, 2h); 0: never. A gradient may take
+        longer; a single call that holds Python's lock may not. Also the limit for all ranks to start.
     on_rank_loss
-        The response to the loss of a rank (killed, or its host): "abort" ends the run; "shrink" continues without that rank's
-        agents, and "restart", for asynchronous agents, with them, from their checkpoints on the other ranks; both with Open MPI
-        and its --with-ft ulfm (``docs/running.md``).
+        MPI: the response to a lost rank or host. "abort" ends the run. "shrink" continues without the rank's agents.
+        "restart", for asynchronous agents, continues with them from their checkpoints on other ranks. The last two
+        need Open MPI with --with-ft ulfm (``docs/running.md``).
     device
-        Where the iterations are made: "cuda" or "cuda:1" (a GPU, by PyTorch) or "torch:cpu", with ":float32" behind it in single
-        precision; by default NumPy (``docs/devices.md``).
+        Where iterations are computed: "cuda" or "cuda:1" (a GPU, by PyTorch) or "torch:cpu", with ":float32" appended
+        for single precision. By default NumPy (``docs/devices.md``).
     """
 
     rank_timeout: Annotated[Seconds, Form(partial(_limit, "rank_timeout"))] = RANK_TIMEOUT
@@ -70,13 +70,13 @@ class Limits(Settings):
     Parameters
     ----------
     iterations
-        The most iterations.
+        The largest number of iterations.
     record_every
-        Record a row every this many iterations instead.
+        Record every Nth iteration, instead of logarithmically spaced ones.
     safety_region
-        Stop when the feasibility measure of some agent exceeds this (exit code 3 of the command).
+        Stop when an agent's feasibility exceeds this (exit code 3).
     compute_timeout
-        On MPI ranks: the job ends when a rank has computed for this many seconds without meeting the others; 0: never.
+        MPI: abort if a rank computes longer than this (600, 30s, 10m, 2h) without communicating; 0: never.
     """
 
     iterations: Natural = 1000
@@ -92,21 +92,21 @@ class Options(Limits):
     Parameters
     ----------
     stopping
-        A rule such as ``GradientNorm(1e-6, relative=True) & Consensus(1e-6) | Time(60)``, looked at in each recorded row (there
-        is one when a time is over); or ``LocalMaximum(1e-6)``, by which the agents decide themselves. A number is the tolerance of
-        ``GradientNorm``. A function of the row ends the run where it returns True: ``lambda row: row["error"] < 1e-3``; on
-        ranks the answer of rank 0 counts.
+        A rule such as ``GradientNorm(1e-6, relative=True) & Consensus(1e-6) | Time(60)``, checked at recorded
+        iterations, or ``LocalMaximum(1e-6)``, by which the agents decide themselves. A number is the tolerance of
+        ``GradientNorm``. A function of the row ends the run if it returns True: ``lambda row: row["error"] < 1e-3``.
+        On ranks the answer of rank 0 counts.
     rows
-        About how many log-spaced rows of metrics to record; by default 200, but no more than one in five iterations.
+        Number of log-spaced rows of metrics, about; by default 200, at most one in five iterations.
     recorders
-        Objects whose ``record(row)`` rank 0 calls.
+        Objects whose ``record(row)`` is called on rank 0.
     metrics
-        Further metrics, beside the standard ones.
+        Metrics besides the standard ones.
     checkpoints
         Where and when to write checkpoints: ``Checkpoints("folder", every=1000)`` or ``every="10m"``.
     resume
-        Where a run like this one left checkpoints: goes on from the newest that is whole, with the bits of a run that never
-        stopped, on any number of ranks.
+        A folder of checkpoints of the same run. Continue from the newest complete one, with the bits of a run that
+        never stopped, on any number of ranks.
     """
 
     interruptible: ClassVar[bool] = False

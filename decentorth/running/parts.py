@@ -31,7 +31,7 @@ class Parts:
 
     @property
     def x0(self) -> Array:
-        """The start of this process's agents, ``(n_local, *shape)``; a new array each time, which nobody else keeps."""
+        """The start of this process's agents, ``(n_local, *shape)``; a new array each time."""
         return np.repeat(self.start[None], self.network.n_local, axis=0)
 
     def steps(self, state: Any = None) -> Iterator[Any]:

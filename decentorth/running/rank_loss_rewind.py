@@ -22,11 +22,10 @@ class Held(NamedTuple):
 
 
 class Rewind:
-    """A watcher of the loop that copies the points every so many iterations, and keeps the last two copies.
+    """A watcher that copies the points every ``every`` iterations, and keeps the last two copies.
 
-    A rank that has made k iterations has heard from its neighbours that they have made k - 1, so no two ranks are further apart
-    than there are ranks. Where copies are made no more often, the oldest of all ranks' last copies is one that every rank still
-    has, and the first of those that were not measured later anywhere.
+    A rank in iteration k has messages of iteration k - 1 from its neighbours, so two ranks differ by at most the number of ranks.
+    With copies at least that far apart, every rank still has the oldest of all ranks' last copies.
 
     ``every`` is the number of iterations between copies, at least that of ranks; ``start`` and ``history`` are those of the run.
     """

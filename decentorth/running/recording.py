@@ -69,12 +69,12 @@ class Recording:
             self.ending = partial(parts.algorithm.ending, parts.problem)
 
     def _continue(self, rows: Sequence[Row], k: int) -> None:
-        """Go on from these rows; a ValueError for rows of other metrics."""
+        """Continue from these rows; a ValueError for rows of other metrics."""
         before = list(rows[0].values)
         now = [column for metric in self._metrics for column in metric.columns]
         if before != now:
             names = f"{', '.join(before)}; it was given {', '.join(now)}"
-            raise ValueError(f"a resumed run goes on with its metrics, {names}")
+            raise ValueError(f"a resumed run keeps its metrics, {names}")
         self._first, self.row = rows[0], rows[-1]
         self.recorded = self.row.iteration
         if self._agreement is not None:

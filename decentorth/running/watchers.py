@@ -1,6 +1,6 @@
 """The interface of watchers, the clock of a run, and the watcher of its limits of time.
 
-A watcher looks at a run between two of its iterations. The others record rows and wait for Ctrl-C (`recording`), keep copies to go
+A watcher checks a run between two iterations. The others record rows and wait for Ctrl-C (`recording`), keep copies to go
 back to (`rank_loss_rewind`), let the agents decide (`local_stopping`) and write checkpoints (`checkpoint`).
 """
 
@@ -18,11 +18,11 @@ from .checkpoint import LOOK_SECONDS, SharedLooks, Snapshot
 
 
 class Watcher(Protocol):
-    """Looks at a run between two of its iterations: at the first that is not before ``next``, on every rank."""
+    """A check of a run between two iterations, on every rank: the first that is not before ``next``."""
 
     @property
     def next(self) -> float:
-        """The iteration at which to look again; infinity for never."""
+        """The iteration of the next check; infinity for never."""
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """The reason to stop, or None to continue."""
@@ -60,7 +60,7 @@ class Clock:
 class TimeLimits:
     """Limits of time, at each of which a row is ``wanted``.
 
-    One process looks at its clock after each iteration. Ranks agree from time to time about the clock of rank 0.
+    One process checks its clock after each iteration. Ranks agree from time to time about the clock of rank 0.
     """
 
     def __init__(self, stopping: Rule | None, collective: Collective, clock: Clock, k: int) -> None:

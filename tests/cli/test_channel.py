@@ -69,7 +69,7 @@ def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture
     [
         ("--algorithm rextra --channel crash:p=0.1", "this method also keeps dual: take sleep"),
         ("--algorithm dgd --penalty 1 --channel loss:p=0.1 --tracker-correction 1", "this method has none"),
-        ("--tracker-correction 1", "tracker_correction is for a bad channel"),
+        ("--tracker-correction 1", "tracker_correction is for a faulty channel"),
     ],
 )
 def test_a_method_that_a_channel_does_not_suit_is_refused_before_there_are_files(
@@ -88,7 +88,7 @@ def test_safe_steps_over_a_late_channel_are_refused_before_work(
     """On the command line before there are files, and in Python before there is a problem."""
     out = tmp_path / "out"
     assert main(["--algorithm", algorithm, "--safe", "--channel", late, "--out", str(out)]) == 2
-    assert f"cannot tell which messages are from before when these are late: drop safe or {late.partition(':')[0]}\n" in (
+    assert f"cannot distinguish earlier messages if these are late: drop safe or {late.partition(':')[0]}\n" in (
         capsys.readouterr().err
     )
     assert not out.exists()
@@ -96,7 +96,7 @@ def test_safe_steps_over_a_late_channel_are_refused_before_work(
     def never(agents: slice, collective: Any) -> Any:
         raise AssertionError("built")
 
-    with pytest.raises(ChannelError, match="when these are late"):
+    with pytest.raises(ChannelError, match="if these are late"):
         set_up(
             Deferred(4, never), algorithms.get(algorithm)(safe=True), tp.metropolis_weights(tp.ring(4)), comm="serial", channel=late
         )

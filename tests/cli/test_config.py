@@ -100,7 +100,7 @@ def test_ranks_with_other_arguments_are_refused() -> None:
             read_configuration(Command, words, comm)
         return str(refused.value)
 
-    same = "every rank must be started with the same arguments, and some have others"
+    same = "start every rank with the same arguments; some have others"
     assert on_ranks(3, read) == [same] * 3
 
 
@@ -248,7 +248,7 @@ FLAG_ERRORS = [
     ),
     (
         "--problem pca --split features --agents 4 --local-tolerance 0.1",
-        "--local-tolerance: local_tolerance is for agents that each hold a point: leave it out with split features",
+        "--local-tolerance: local_tolerance is for agents that hold a whole point: leave it out with split features",
     ),
     ("--agents 4 --spread-samples 2", "--spread-samples: spread_samples is for a single agent, not 4: give --agents 1"),
 ]
@@ -350,7 +350,7 @@ FILE_ERRORS = [
     ("run.yaml", "a: 1\n" * 20000, "run.yaml: a configuration has at most 65536 bytes"),
     ("run.yaml", BOMB, "run.yaml: anchors and aliases (&name, *name) are not read; write the value in both places"),
     ("run.yaml", "agents: !!int ''", "run.yaml: tags (!!int) are not read; write the value alone"),
-    ("run.yaml", "agents: " + "[" * 4000, "run.yaml: lists and mappings lie too deep in one another; settings are flat keys"),
+    ("run.yaml", "agents: " + "[" * 4000, "run.yaml: lists and mappings are nested too deeply; settings are flat keys"),
     ("run.yaml", "a: 1\n---\na: 2", "run.yaml: not well-formed YAML: expected a single document"),
     ("run.yaml", "[a]: 1", "run.yaml: keys must be names of settings, got ['a']"),
     ("run.yaml", 'out: "\\U99999999"', "run.yaml: not well-formed YAML"),
@@ -364,7 +364,7 @@ FILE_ERRORS = [
     ("run.yaml", "agents: 10\ntopo", "not well-formed YAML"),
     ("run.yaml", "a: !!python/object/apply:os.getcwd []", "tags (!!python/object/apply:os.getcwd) are not read"),
     ("run.toml", "agents = 3\nstep-si", "not well-formed TOML"),
-    ("run.toml", "agents = " + "[" * 4000, "run.toml: lists and mappings lie too deep in one another; settings are flat keys"),
+    ("run.toml", "agents = " + "[" * 4000, "run.toml: lists and mappings are nested too deeply; settings are flat keys"),
     ("run.toml", ".".join("a" * 100_000) + " = 1", "run.toml: a configuration has at most 65536 bytes"),
     ("run.toml", ".".join("a" * 30_000) + " = 1", "run.toml: a line of a configuration has at most 4096 characters"),
     (
@@ -376,7 +376,7 @@ FILE_ERRORS = [
 ]
 
 
-@pytest.mark.slow_cases("run.yaml-text17-run.yaml: lists and mappings lie too deep in one another; settings are flat keys")
+@pytest.mark.slow_cases("run.yaml-text17-run.yaml: lists and mappings are nested too deeply; settings are flat keys")
 @pytest.mark.parametrize(("path", "text", "phrase"), FILE_ERRORS)
 def test_errors_in_files(path: str, text: str, phrase: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -46,7 +46,7 @@ def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str])
         (["graph", "ring:4", "--plto", "x"], "decentorth graph: unknown flag --plto; did you mean --plot?"),
         (["graph", "ring:4", "word"], "decentorth graph: unexpected 'word'"),
         (["doctor", "--rank", "3"], "decentorth doctor: unknown flag --rank; did you mean --ranks?"),
-        (["new", "algorithm"], "decentorth new: say what is to be written, as in: decentorth new algorithm heavy_ball"),
+        (["new", "algorithm"], "decentorth new: give a kind and a name, as in: decentorth new algorithm heavy_ball"),
         (["replay", "--plugin", "x.py"], "decentorth: give the log first, as in: decentorth replay run.log --plugin FILE.py"),
         (["list", "problem"], "decentorth list: unexpected 'problem'; did you mean problems?"),
         (["--install-completion", "tcsh"], "decentorth: --install-completion takes one of bash, zsh, fish, or nothing"),
@@ -240,7 +240,7 @@ def test_letters_that_the_output_lacks_are_escaped(tmp_path: Path) -> None:
 def test_memory_that_ends_in_the_iterations_is_one_line() -> None:
     ended = by_shell("ulimit -v 2200000; decentorth run --agents 3000 --dimension 300 --rank 50 --quiet")
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
-    assert ended.stderr.startswith("decentorth: there is not enough memory for this: Unable to allocate")
+    assert ended.stderr.startswith("decentorth: not enough memory: Unable to allocate")
 
 
 def test_completion_needs_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def test_a_plugin_has_the_bits_of_its_class_and_goes_on_only_when_it_is_named_ag
     capsys.readouterr()
     for named, words in (("a/config.yaml", ["--config", "a/config.yaml"]), ("the resumed run", ["--resume", "a"])):
         assert main([*words, "--quiet"]) == 2
-        asked = f"{named} names a plugin, and no file that is read has code executed: if you trust it, give --plugin own_bits.py"
+        asked = f"{named} names a plugin, but files are never executed without a flag: if you trust it, give --plugin own_bits.py"
         assert asked in capsys.readouterr().err
     assert main(["--resume", "a", "--plugin", path, "--iterations", "20", "--quiet"]) == 0
     assert main(["--config", "a/config.yaml", "--plugin", path, "--iterations", "20", "--out", "b", "--quiet"]) == 0
@@ -175,8 +175,8 @@ def test_entry_points_of_installed_packages_are_found_by_name(folder: Path, monk
         ("algorithm drfgt", "the algorithm 'drfgt' exists already"),
         ("algorithm numpy", "numpy.py would hide it"),
         ("algorithm taken", "test_taken.py is there already, and nothing is overwritten"),
-        ("graph x", "say what is to be written"),
-        ("", "say what is to be written"),
+        ("graph x", "give a kind and a name"),
+        ("", "give a kind and a name"),
     ],
 )
 def test_the_scaffold_refuses_and_writes_nothing(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

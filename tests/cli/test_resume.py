@@ -117,16 +117,16 @@ def test_a_number_of_agents_that_the_files_do_not_hold(capsys: pytest.CaptureFix
 
 
 REFUSED = [
-    ("--resume a --step-size 0.5", "--step-size is auto in the run that is to go on, and 0.5 here; only --iterations,"),
-    ("--resume a --problem pca", "--problem is procrustes in the run that is to go on, and pca here"),
-    ("--resume a --config other.yaml", "--self-weight is not given in the run that is to go on, and 0.7 here"),
+    ("--resume a --step-size 0.5", "--step-size is auto in the run to resume, but 0.5 here; only --iterations,"),
+    ("--resume a --problem pca", "--problem is procrustes in the run to resume, but pca here"),
+    ("--resume a --config other.yaml", "--self-weight is not given in the run to resume, but 0.7 here"),
     ("--resume a --iterations 20", "a/checkpoints/000000060 is beyond --iterations 20: give more than 60"),
     ("--resume late --activations 20", "late/checkpoints/000000060 is beyond --activations 20: give more than 60"),
     ("--resume a --out held", "held already holds a run"),
     ("--resume a/checkpoints/000000060", "checkpoint_every needs a folder for the run: give --out FOLDER"),
-    ("--resume plain", "plain holds no checkpoint: was the run given checkpoint_every"),
+    ("--resume plain", "plain holds no checkpoint: was checkpoint_every"),
     ("--resume python", "the checkpoints in python were not written by this command: resume them in Python"),
-    ("--config resume.yaml", "resume.yaml: what to go on with is not a setting of a run; give --resume a"),
+    ("--config resume.yaml", "resume.yaml: a file cannot name a run to resume; give --resume a"),
     ("--checkpoint-every 5", "--checkpoint-every: checkpoint_every needs a folder for the run: give --out FOLDER"),
     ("--checkpoint-every 5d --out b", "checkpoint_every must be a number of iterations (100) or a time (30s, 10m, 2h), got '5d'"),
 ]
@@ -178,7 +178,7 @@ def test_checkpoints_of_a_killed_run_are_not_run_over(capsys: pytest.CaptureFixt
     assert run(*words) == 0
     Path("a/summary.json").unlink()
     assert run(*words) == 2
-    assert "a holds the checkpoints of a run that did not end; go on with --resume a" in capsys.readouterr().err
+    assert "a holds the checkpoints of a run that did not end; continue with --resume a" in capsys.readouterr().err
     assert names("a") == [20, 40]
     assert run(*words, "--overwrite") == 0
     assert names("a") == [20, 40]

@@ -472,7 +472,7 @@ def test_memory_that_there_is_not_is_one_line(capsys: pytest.CaptureFixture[str]
     for flags in ("--rows 1000000000000", "--dimension 1000000", "--problem pca --data synthetic --samples 1000000000000"):
         assert main(flags.split()) == 2
         error = capsys.readouterr().err
-        assert error.startswith("decentorth: there is not enough memory for this: the data and the agents' points would take ")
+        assert error.startswith("decentorth: not enough memory: the data and the agents' points would take ")
         assert "B are free;" in error
         assert error.endswith("; give smaller numbers, or more ranks on more hosts\n")
         assert error.count("\n") == 1
@@ -640,8 +640,8 @@ def test_results_find_a_place(ranks: int, folder: Path) -> None:
     whole, _ = eventful(folder / "whole", 0, "", ranks=ranks)
     assert whole.returncode == 0, whole.report()
     for event, why in {
-        "remove": "a was removed while the run went on",
-        "replace": "a was removed while the run went on",
+        "remove": "a was removed during the run",
+        "replace": "a was removed during the run",
         "fill": "cannot use FOLDER/a/final.npz: No space left on device",
     }.items():
         (folder / "tmp").mkdir()

@@ -234,7 +234,7 @@ def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert (process.returncode, said) == (130, "decentorth compare: interrupted; with --out the same command goes on\n")
+    assert (process.returncode, said) == (130, "decentorth compare: interrupted; with --out the same command continues\n")
     kept = {path: path.stat().st_mtime_ns for path in runs.glob("*.json")}
     assert 0 < len(kept) < 10
     assert main(words[1 + len(MODULE) :]) == 0

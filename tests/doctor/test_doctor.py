@@ -108,7 +108,7 @@ def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> Non
     code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", starts))
     assert code == 1
     assert findings["2 ranks"]["state"] == "fault"
-    assert "ranks believed to be alone" in findings["2 ranks"]["found"]
+    assert "every rank ran alone" in findings["2 ranks"]["found"]
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def test_the_others_go_on_with_the_bits_of_one_process(
     assert found["iterates_sha256"] == in_one_process(FLAGS[:4], losses, found["iterations"])
     rows = [int(line.partition(",")[0]) for line in (out / "history.csv").read_text().split()[1:]]
     assert rows == [*range(0, found["iterations"], 20), found["iterations"]]  # the last is due when the time is over
-    assert all(f"lost        {loss}; the others go on" in job.stdout for loss in losses)
+    assert all(f"lost        {loss}; the others continue" in job.stdout for loss in losses)
     assert str(losses[-1]) in job.stdout.partition("objective   ")[2]
 
     further = str(found["iterations"] + 100)
@@ -69,7 +69,7 @@ def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp
     flags = [*FLAGS[:-1], "10", "--topology", "path", "--step-size", "1e-3"]  # written before the rows that are waited for
     job = killed(programs, 4, flags, out, [1], [0.3])
     assert job.returncode == 1, job.report()
-    assert "without agents 3 to 5 the others fall apart into 2 components" in job.stderr
+    assert "without agents 3 to 5 the others are not connected (2 components)" in job.stderr
     assert "0 to 2; 6 to 9" in job.stderr
     newest = max(int(path.name) for path in (out / "checkpoints").glob("[0-9]*"))
     assert f"the last checkpoint is {out}/checkpoints/{newest:09d}" in job.stderr

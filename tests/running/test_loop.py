@@ -243,7 +243,7 @@ def test_divergence_from_a_start_off_the_set_names_the_start() -> None:
     problem = FunctionProblem(lambda agent, x: float((x * x).sum()) / 2.0, lambda agent, x: x, Stiefel(4, 2), N)
     result = solve(problem, DRFGT(step_size=0.1, penalty=1.0), RING, x0=18.0 * np.eye(4, 2), iterations=100)
     assert result.status == "diverged"
-    assert "it started off St(4, 2), with feasibility 457: give problem.constraint.project(x0[None])[0]" in result.message
+    assert "x0 is not on St(4, 2), with feasibility 457: give problem.constraint.project(x0[None])[0]" in result.message
 
 
 def spoilt(name: str) -> FunctionProblem[Stiefel]:
@@ -327,7 +327,7 @@ def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.L
     assert result.iterates_sha256 == expected
     first = int(np.flatnonzero(np.isnan(result.history["objective"]))[0])
     assert 5 < first < 150
-    words = f"the objective of agent 2 is not finite at iteration {first} (the mean is nan), and the run goes on"
+    words = f"the objective of agent 2 is not finite at iteration {first} (the mean is nan); the run continues"
     assert [record.message for record in caplog.records] == [words]
     caplog.clear()
     on_ranks(3, lambda comm: solve(spoilt("value"), method, W, comm=comm, **arguments).status)

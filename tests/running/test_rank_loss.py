@@ -241,7 +241,7 @@ def test_nothing_lost_changes_nothing(monkeypatch: Any) -> None:
 
 def test_others_that_fall_apart_say_so(monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setattr("decentorth.api.rank_loss.surviving", lambda comm: comm)
-    words = r"lost ranks 1, with agents 3 to 5, after iteration \d+, and the others cannot go on: .* 0 to 2; 6 to 9; the last "
+    words = r"lost ranks 1, with agents 3 to 5, after iteration \d+, and the others cannot continue: .* 0 to 2; 6 to 9; the last "
     with pytest.raises(LostError, match=f"{words}checkpoint is .*000000040"):
         outlived({1: 400}, DRFGT(), tp.metropolis_weights(tp.path(N)), checkpoints=Checkpoints(tmp_path, every=40))
     assert kept(tmp_path)

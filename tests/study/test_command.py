@@ -84,5 +84,5 @@ def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> Non
         with contextlib.suppress(ProcessLookupError):
             os.killpg(study.pid, signal.SIGKILL)
     assert study.returncode == 130
-    assert "the same command goes on where it stopped" in said
+    assert "the same command continues where it stopped" in said
     assert len(STUDIES["drfgt"].kept(file)) == file.read_bytes().count(b"\n") - 1 > 0

@@ -44,7 +44,7 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     if count > 1:
         parts = [ranges(left[labels == label]) for label in range(min(count, _SHOWN))]
         raise ValueError(
-            f"without agents {ranges(leaving)} the others fall apart into {count} components, which cannot agree any more: "
+            f"without agents {ranges(leaving)} the others are not connected ({count} components), and cannot agree any more: "
             f"{'; '.join(parts)}{'; ...' if count > _SHOWN else ''}"
         )
     return repaired

@@ -1,1 +1,1 @@
-"""The asynchronous method: agents that wait for nobody, their schedules, logs and runs on ranks."""
+"""The asynchronous method: agents that do not wait, their schedules, logs and runs on ranks."""

@@ -47,7 +47,7 @@ _SMOOTH = 10
 _CALM = 10
 """Activations for which an agent's quantities must be small before it says so."""
 AGREED, SPENT = 4, 5
-"""Levels of agents that know of the end: by agreement, or as the activations are used up."""
+"""Levels of agents that will stop: by agreement, or with all activations used."""
 
 
 class Message(NamedTuple):
@@ -60,7 +60,7 @@ class Message(NamedTuple):
     sent: Mass
     """rho_j, the mass ever sent over each of the sender's out-edges."""
     known: Index
-    """``(2, n)``: of each agent the newest version that the sender knows of, and its level then."""
+    """``(2, n)``: for each agent the newest version known to the sender, and its level."""
 
     @property
     def bytes(self) -> int:
@@ -106,7 +106,7 @@ class Agent:
     step, penalty
         alpha and lambda.
     ins, outs
-        The agents that it hears, in the order of their sums, and those that hear it.
+        Its in-neighbours, in the order of its sums, and its out-neighbours.
     n_agents
         The number of all agents.
     tolerance
@@ -148,7 +148,7 @@ class Agent:
 
     @property
     def activations_known(self) -> int:
-        """The activations of all agents that it knows of."""
+        """The activations of all agents, as far as it knows."""
         return int((self.known[0] & COUNT).sum())
 
     def activate(self, heard: Sequence[Message]) -> Message:
@@ -205,9 +205,11 @@ class Agent:
         return total
 
     def _judge(self, x: Array, heard: Sequence[Message], tolerance: float) -> None:
-        """This agent's level: 0 unless its tracker, its distance from its neighbours' points and its infeasibility have been small
-        for some activations; else one more than the least level that it knows of the others, at most 3, and the end when all
-        have 3. Whoever hears of the end takes it over."""
+        """Update this agent's level.
+
+        It is 0 until tracker, disagreement and infeasibility have been small for some activations. It is then one more than
+        the least known level, at most 3. At 3 for all agents the run ends, and every agent that learns it stops.
+        """
         largest = max(
             2.0 * self.unit * float(norms(self.mass.astype(np.float64))[0]),
             float(self._problem.constraint.feasibility(x)[0]),  # type: ignore[attr-defined]  # every set has it
@@ -230,11 +232,11 @@ class Agent:
 
     @property
     def level(self) -> int:
-        """0 to 3, or `AGREED` or `SPENT` once the agent knows of the end."""
+        """0 to 3, or `AGREED` or `SPENT` if the agent will stop."""
         return int(self.known[1, self.number])
 
     def spend(self, activations: int) -> None:
-        """Know of the end if all activations that it knows of add up to ``activations``, or another agent has told it."""
+        """Stop if the known activations add up to ``activations``, or a neighbour reported the end."""
         levels = self.known[1]
         if levels.max() >= AGREED:
             levels[self.number] = levels.max()
@@ -242,8 +244,10 @@ class Agent:
             levels[self.number] = SPENT
 
     def checkpoint(self) -> Index:
-        """Everything that the agent needs to come back, as int64 words, in which floats keep their bits: its own state, and the
-        newest message of each neighbour. Messages on their way are not needed."""
+        """The agent's state and the newest message of each neighbour, as int64 words that keep the bits of floats.
+
+        Messages on their way are not needed.
+        """
         parts: list[Array | Index] = [self.x, self.mass, self.field, self.sent, self.known, *self.used]
         for message in self.heard:
             parts += [np.array([message.version]), message.point, message.sent]
@@ -271,9 +275,9 @@ class Agent:
         self.x[...] = x.view(np.float64).reshape(shape)
 
     def come_back(self, before: int) -> None:
-        """Go on from what `take` has taken: the version rises beyond ``before``, the newest of this agent that anybody knows.
+        """Continue from the state of `take`; the version rises beyond ``before``, the newest known version of this agent.
 
-        Both parts of the version rise. The field is computed anew, as another machine may round it otherwise.
+        Both parts of the version rise. The field is recomputed, as another machine may round it differently.
         """
         incarnation = max(before >> 40, self.version >> 40) + 1
         self.version = incarnation << 40 | max(before & COUNT, self.version & COUNT)

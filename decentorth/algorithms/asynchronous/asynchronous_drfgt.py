@@ -1,4 +1,4 @@
-"""Asynchronous DRFGT: agents that wait for nobody, over links that lose and delay messages, with an exact limit.
+"""Asynchronous DRFGT: agents that do not wait, over links that lose and delay messages, with an exact limit.
 
 The activation of an agent is in `agent`, with its equations and its two exact invariants. In one process a schedule is drawn from
 the seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn
@@ -62,16 +62,16 @@ class AsynchronousDRFGT(Method):
     penalty
         lambda > 0 of the landing field, or auto: min(0.1, u / 2) / step_size.
     activations
-        The most activations of all agents together.
+        The largest number of activations, over all agents.
     delay
-        In one process: a message takes up to so many periods of a fast agent, uniformly.
+        In one process: the largest delay of a message, in periods of a fast agent; delays are uniform.
     slow_agents
-        The first so many agents are slow.
+        The number of slow agents: the first ones.
     slowness
-        How many times slower they are.
+        The factor by which they are slower.
     end_tolerance
-        The run ends when all agents know, by flooding, that everybody's tracker, infeasibility and distance from its neighbours are
-        at most this.
+        The run ends when all agents know by flooding that every agent's tracker, infeasibility and disagreement are at most
+        this.
     log
         The file to which the versions that each agent used are written; decentorth replay repeats the run from it.
     schedule
@@ -180,7 +180,7 @@ class AsynchronousDRFGT(Method):
         return Stop("converged", True, f"the agents agree that their local quantities are at most {self.end_tolerance:g}")
 
     def recover(self, agents: Simulation | Live, folder: Path) -> int:
-        """Let agents go on from the checkpoints of their own in the folder, if any; the activations that these agents have made.
+        """Let agents continue from their own checkpoints in the folder, if any; return the activations of these agents.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class AsynchronousDRFGT(Method):
             agents.recover(rows)
         if self.log is not None and not agents.whole:
             raise ValueError(
-                "a log repeats a run from its start, and agents go on here from checkpoints of different times: give log none"
+                "a log repeats a run from its start, but these agents continue from checkpoints of different times: give log none"
             )
         return sum(agent.version & COUNT for agent in agents.agents)
 

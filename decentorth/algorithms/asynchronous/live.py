@@ -1,8 +1,8 @@
-"""The agents of one MPI rank in a run that waits for nobody.
+"""The agents of one MPI rank in an asynchronous run.
 
 Every rank activates its agents in turn, with the newest messages that have arrived, and sends without waiting: a message that the
-last one to the same agent still blocks is dropped, as if lost. The end is known by flooding (`agent.Agent.level`); then the ranks
-go on until each knows it.
+last one to the same agent still blocks is dropped, as if lost. The agents learn the end by flooding (`agent.Agent.level`);
+the ranks continue until each has learned it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Live(Driver):
         self._due = [(0.0, 0.0)] * len(agents)
 
     def step(self, network: Any, k: int, activations: int) -> int:
-        """Activate until all agents know of the end, after ``activations`` of all agents; those of all ranks. Called once.
+        """Activate until all agents know the end, after ``activations`` of all agents on all ranks. Called once.
 
         Where the loss of a rank is survived, the agents of the others write their checkpoints, and the error is raised.
         """
@@ -139,12 +139,12 @@ class Live(Driver):
         return sum(activations)
 
     def keep(self, folder: Path, activations: float, seconds: float, ended: Callable[[], bool]) -> None:
-        """Let every agent write its checkpoint, at the start and then each time that it knows of so many more activations, or so
-        many seconds have passed; and end the run once ``ended()``."""
+        """Let every agent write its checkpoint at the start, and again after ``activations`` more known activations or
+        ``seconds``; end the run once ``ended()``."""
         self._keeping = folder, activations, seconds, ended
 
     def _keep(self, number: int) -> None:
-        """Write an agent's checkpoint where it is due; before the message is sent, so that nobody hears of an incarnation that is
+        """Write an agent's checkpoint if it is due; before the message is sent, so that no agent learns of an incarnation that is
         not on disk."""
         if self._keeping is None:
             return
@@ -165,5 +165,5 @@ class Live(Driver):
         return np.stack([np.pad(row, (0, length - len(row))) for row in rows])
 
     def restore(self, rows: Index, k: int) -> None:
-        """Go on from what ``saved`` of these agents, here or in one process, has returned; messages under way are lost."""
+        """Continue from the result of ``saved`` of these agents, here or in one process; messages on their way are lost."""
         self.recover(self.checkpoints(rows))

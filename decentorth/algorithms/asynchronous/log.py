@@ -141,7 +141,7 @@ def read_agent(folder: Path, agent: Agent) -> Index | None:
         if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
             raise ValueError(f"{path} is of another agent or run")
     except ValueError as error:
-        raise ValueError(f"{error}: remove it, and this agent begins anew at the start of the run") from None
+        raise ValueError(f"{error}: remove it, and this agent starts again from the beginning of the run") from None
     return np.frombuffer(content, "<i8").astype(np.int64)
 
 

@@ -86,7 +86,7 @@ def drawn(graph: Graph, clocks: Clocks, seed: int) -> Iterator[Activation]:
 def repeated(graph: Graph, versions: Sequence[Index]) -> Iterator[Activation]:
     """The activations of a log in an order in which every message that is used has been sent; a ValueError if there is none.
 
-    ``versions`` has for each agent ``(activations, in-degree)`` those that it used.
+    ``versions`` has the used versions of each agent, ``(activations, in-degree)``.
     """
     rows = [[tuple(row) for row in one.tolist()] for one in versions]
     done = [0] * len(rows)

@@ -66,7 +66,7 @@ class Simulation(Driver):
         return agent
 
     def _note(self, number: int, versions: Sequence[int], message: Message) -> None:
-        """Write an activation to the agent's log, keep its message, and drop those that all who hear an agent have passed."""
+        """Write an activation to the agent's log, keep its message, and drop messages that all out-neighbours have passed."""
         before = self.write(number, versions)
         self._count[number] += 1
         self.sent[number][self._count[number]] = message
@@ -88,7 +88,7 @@ class Simulation(Driver):
         return np.array(list(zip_longest(*map(np.concatenate, rows), fillvalue=0)), dtype=np.int64).T.copy()
 
     def restore(self, rows: Index, k: int) -> None:
-        """Go on after ``k`` activations from what `saved` has returned: with the same bits, if the schedule is the same.
+        """Continue after ``k`` activations from the result of `saved`, with the same bits if the schedule is the same.
 
         Rows of `Live.saved`, whose agents were not at rest together, are taken as checkpoints of different times. A ValueError for
         rows of other agents.

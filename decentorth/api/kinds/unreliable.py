@@ -30,7 +30,7 @@ class Unreliable(Run):
         return network
 
     def _check_method(self) -> None:
-        networks.check_method(self.method, self._channel, tell=self.network.communicator.rank == 0)
+        networks.check_method(self.method, self._channel, warns=self.network.communicator.rank == 0)
 
     def _stepper(self, method: Any) -> Any:
         network: Any = self.network

@@ -30,7 +30,7 @@ class DoctorSettings(Settings):
     Parameters
     ----------
     ranks : int
-        How many ranks are started, none with 0; under a launcher those it has started are examined instead.
+        Number of ranks to start; 0: none. Under a launcher its ranks are tested instead.
     json : bool
         Print one line of JSON.
     """
@@ -50,7 +50,7 @@ def _examined(words: Sequence[str]) -> int:
     root = _mpienv.rank() == 0
     ranks, variable = _mpienv.expected_ranks()
     if HELP & set(words):
-        summary = "Say what works here, with a remedy for what does not: packages, threads, MPI, and the main job itself."
+        summary = "Test packages, threads, MPI and the main job, and print remedies."
         parser = Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary)
         return say(parser.format_help(), root)
     asked, _ = take(DoctorSettings, words, alone=True)

@@ -56,7 +56,7 @@ def one_process() -> Finding:
     try:
         digest = short_run("serial", 10)
     except Exception as error:  # any failure is a finding
-        return Finding("one process", "fault", f"the main job raises {type(error).__name__}: {error}", "install decentorth anew")
+        return Finding("one process", "fault", f"the main job raises {type(error).__name__}: {error}", "reinstall decentorth")
     return Finding("one process", "works", f"{ITERATIONS} iterations of the main job; sha256 {digest[:16]}")
 
 

@@ -97,7 +97,7 @@ def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
         return
     launcher = family("".join(_ask([found, "--version"], 30.0)[1:]))
     if launcher and not belong_together(launcher, loaded.family):
-        words = f"{found} is of {launcher}, but mpi4py loads {loaded.family}: every rank would believe that it is alone, or end"
+        words = f"{found} is of {launcher}, but mpi4py loads {loaded.family}: every rank would run alone, or end"
         yield Finding("mpirun", "fault", words, remedy)
         return
     yield Finding("mpirun", "works", f"{found} ({launcher or 'of an unknown MPI'})")
@@ -113,7 +113,7 @@ def _on_ranks(mpirun: str, ranks: int) -> Iterator[Finding]:
         return
     how = f"exit code {code}"
     if reports and not code:
-        how = "ranks believed to be alone"
+        how = "every rank ran alone"
     remedy = f"see what this prints: {' '.join(words)}"
     if re.search("run as root|enough slots", err + out):
         remedy = _OPEN_MPI

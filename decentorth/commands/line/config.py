@@ -63,9 +63,8 @@ class Command(Form[Configuration]):
 
     program = "decentorth run"
     summary = (
-        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks. Without settings of "
-        "a problem, a network, a start or a method it is the published experiment, --config paper004. The settings are "
-        "those of the problem and the algorithm named: name others to see theirs."
+        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks. By default this is "
+        "the published experiment, --config paper004. --problem NAME --algorithm NAME --help shows their settings."
     )
     own: ClassVar = {name: _SETTINGS[name] for name in (*_FIRST, *_SETTINGS)}
     noun = "run"

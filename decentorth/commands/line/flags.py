@@ -86,7 +86,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     if kind not in _READERS:
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
     if len(raw) > CONFIG_BYTES:
-        repair = "leave out what is no setting"
+        repair = "remove what is not a setting"
         raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; {repair}")
     try:
         text = raw.decode()
@@ -96,7 +96,7 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
     except RecursionError:
-        raise InputError(f"{path}: lists and mappings lie too deep in one another; settings are flat keys") from None
+        raise InputError(f"{path}: lists and mappings are nested too deeply; settings are flat keys") from None
     except InputError:
         raise
     except (ValueError, OverflowError) as error:  # the last for escapes of unknown characters

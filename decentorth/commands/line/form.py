@@ -55,7 +55,7 @@ class Form(ABC, Generic[C]):
     path, raw
         A configuration file's name and its bytes, when there is one.
     saved
-        Settings of an earlier run that is to go on, which a file and flags override.
+        Settings of an earlier run to resume, which a file and flags override.
     shared
         Settings that rank 0 has read.
     """
@@ -116,7 +116,7 @@ class Form(ABC, Generic[C]):
         tokens += [f"--{name}={given.pop(name)}" for name in ("config", "resume") if name in given]
         made = cls(tokens, saved=saved, shared=given)
         if registry.plugins_digest().hex() != digest:
-            raise InputError("every rank must be given the same plugins, and rank 0 has others")
+            raise InputError("every rank needs the same plugins, but rank 0 has others")
         return made
 
     def _name(self, kind: str, early: Mapping[str, object]) -> str:
@@ -139,7 +139,7 @@ class Form(ABC, Generic[C]):
             raise InputError(str(error)) from None
         if named and not given:
             flags = " ".join(f"--plugin {path}" for path in named)
-            why = "a plugin, and no file that is read has code executed"
+            why = "a plugin, but files are never executed without a flag"
             raise InputError(f"{self.path} names {why}: if you trust it, give {flags}")
 
     def _refuse_other(self, now: Mapping[str, object], changing: Sequence[str] = RESUMABLE) -> None:
@@ -151,8 +151,7 @@ class Form(ABC, Generic[C]):
                     kept = "not given"
                 others = ", ".join(f"--{spelled(other)}" for other in changing)
                 raise InputError(
-                    f"--{spelled(name)} is {kept} in the run that is to go on, and {value} here; "
-                    f"only {others} and where its results go may be changed"
+                    f"--{spelled(name)} is {kept} in the run to resume, but {value} here; only {others} and outputs may be changed"
                 )
 
     def _groups(self) -> dict[str, Mapping[str, Setting]]:
@@ -209,7 +208,7 @@ class Form(ABC, Generic[C]):
             raise InputError(f"{self.path}: a file cannot name another file (config); merge the two")
         if "resume" in self.file:
             flag = f"--resume {self.file['resume']}"
-            raise InputError(f"{self.path}: what to go on with is not a setting of a run; give {flag}")
+            raise InputError(f"{self.path}: a file cannot name a run to resume; give {flag}")
         by_flag, rest = Parser(self.groups).divided(self.tokens)
         refuse(rest, known, self._owner)
         by_file = {name: value for name, value in self.file.items() if value is not None}

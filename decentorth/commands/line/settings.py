@@ -76,18 +76,18 @@ class CaseSettings(Drawn):
     problem : str
         The problem to minimise.
     agents : int
-        Number of agents n; by default that of the graph or the weights file, or 10 where the graph leaves it open.
+        Number of agents n. By default that of the graph, the weights file or the files of the sites, otherwise 10.
     topology : str
-        The graph, with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4"; for push_pull a directed one, as
+        The graph with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4". push_pull takes directed graphs, as
         "directed_ring:chords=3" or "digraph:edges.txt".
     weights : str
-        The rule for the mixing matrix W: auto is uniform where that is stochastic, Metropolis elsewhere.
+        The rule for the mixing matrix W. auto: equal weights on regular graphs, otherwise Metropolis weights.
     self_weight : float
         W_ii of uniform weights; by default 0.8.
     weights_file : str
-        Your own W (.npy, .npz or .mtx), in place of topology and weights.
+        Your own W (.npy, .npz or .mtx), instead of topology and weights.
     plugin : tuple of str
-        A Python file of yours that registers methods or problems, and is executed; may be given several times.
+        Load your own methods or problems from this Python file. May be given several times.
     """
 
     problem: str = "procrustes"
@@ -114,75 +114,76 @@ class RunSettings(CaseSettings, Place, Limits):
     algorithm : str
         The method.
     channel : list
-        Simulated faults of messages; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
+        Simulated faults of messages, as "loss:p=0.1" or "topk:share=0.1". May be given several times.
     repair : bool
-        Keep averages right on a bad channel.
+        Keep averages exact on a faulty channel.
     tracker_correction : float
-        On a bad channel trackers return to the fields that they track, at iteration k by a share tracker_correction / k; 0 is
-        never.
+        Faulty channels: pull trackers towards the fields that they track, in iteration k by the share
+        tracker_correction / k. 0: never.
     spread_samples : int
-        For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
-        summed in order; the same bits on any number of ranks.
+        One agent (--agents 1): divide its samples into N blocks, spread over the MPI ranks and summed in order. The
+        bits are the same on any number of ranks.
     split : str
-        What is divided over the agents: the samples, or the features (columns) of all samples, so that each agent holds rows of one
-        point: for pca, lda and cca, by lobpcg (the default algorithm then) or tracked_landing.
+        What the agents share out: samples, or features (columns), with rows of one point at each agent. features is
+        for pca, lda and cca, by lobpcg (then the default) or tracked_landing.
     start : str
-        The start of all agents: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
-        the problem's own start from the seed.
+        The start of all agents: a run's folder (its first agent's final point) or a .npy file with a point. By
+        default the problem's own start from the seed.
     gradient_tolerance : float
-        Converged when gradient_norm is at most this; tolerances that are given must all hold.
+        Converged when gradient_norm is at most this. All given tolerances must hold.
     relative_gradient_tolerance : float
-        Converged when gradient_norm is at most this share of that at the start, whatever the units of the data.
+        Converged when gradient_norm is at most this share of its value at the start.
     stationarity_tolerance : float
-        Converged when stationarity is at most this, of problems with a term that has a proximal map.
+        Converged when stationarity is at most this. For problems with a proximal term.
     consensus_tolerance : float
         Converged when consensus_rms is at most this.
     feasibility_tolerance : float
         Converged when feasibility is at most this.
     local_tolerance : float
-        Converged when the agents find by max-consensus, over counted messages, that the local quantities of every agent are at
-        most this.
+        Converged when the agents find by max-consensus that the local quantities of every agent are at most this. The
+        messages are counted.
     local_quantity : list
-        The local quantities; may be given several times: gradient (the tracked one), movement (of a point, over its step),
-        disagreement (with the neighbours), feasibility; by default gradient or, where none is tracked, movement, and the other two.
+        A local quantity: gradient (of methods with a tracker), movement (divided by the step), disagreement (with the
+        neighbours) or feasibility. May be given several times. By default gradient or, without a tracker, movement,
+        and the other two.
     local_every : int
-        Iterations between two attempts of the agents; by default ten for each round that an attempt takes.
+        Iterations between two attempts of the agents. By default ten for each round of an attempt.
     local_rounds : int
-        Rounds of max-consensus in an attempt: an upper bound on the graph's diameter, which agents must know; by default the
-        diameter.
+        Rounds of max-consensus in an attempt: an upper bound on the graph's diameter. By default the diameter.
     time_limit : float
-        Stop when the iterations of this job have taken this time (90, 30s, 10m, 2h), after the one that is under way; those
-        before a resume do not count. Does not count as converged.
+        Stop after this time (90, 30s, 10m, 2h) of this job's iterations. Time before a resume does not count. Not
+        convergence.
     objective_below : float
-        Stop when the objective is at most this; does not count as converged.
+        Stop when the objective is at most this. Not convergence.
     require_converged : bool
-        Exit code 4 when the run ends without having converged.
+        Exit with code 4 if the run ends without convergence.
     history_rows : int
-        About how many rows the history gets, spaced evenly in the logarithm of the iteration; by default 200, but no more than
+        Number of rows in the history, about, spaced evenly in the logarithm of the iteration. By default 200, at most
         one in five iterations.
     record_agents : bool
-        Also record each agent's distance from the mean, and its point or its angle: reports then play the run.
+        Also record each agent's distance from the mean, and its point or angle. Reports can then play the run.
     out : str
-        Folder for config.yaml, history.csv, summary.json and final.npz; created when missing.
+        Folder for config.yaml, history.csv, summary.json and final.npz. Created if missing.
     overwrite : bool
-        Replace the run that out already holds.
+        Replace an earlier run in out.
     plot : bool
         Also draw history.png in out.
     record : tuple of str
-        Where rows of the history go besides: "tensorboard:FOLDER", "mlflow:FOLDER" (or the address of a server) or
-        "parquet:FILE"; may be given several times.
+        Also send rows of the history to "tensorboard:FOLDER", "mlflow:FOLDER" (or a server's address) or
+        "parquet:FILE". May be given several times.
     checkpoint_every : int or str
-        Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
-        SIGHUP, SIGUSR2 and Ctrl-C, which end the run, and at the end.
+        Write a checkpoint into out every N iterations (100) or after this time (30s, 10m, 2h); also on SIGUSR1 and at
+        the end. SIGTERM, SIGHUP, SIGUSR2 and Ctrl-C then end the run with a checkpoint.
     keep_checkpoints : int
-        How many checkpoints are kept.
+        Number of checkpoints to keep.
     resume : str
-        Go on with the run in this folder from its newest checkpoint, in the same folder unless out is given; its settings stay as
-        they are, but for iterations, tolerances, limits, the history's rows, placement and output.
+        Continue the run in this folder from its newest checkpoint, into the same folder unless out is given. Only
+        iterations, tolerances, limits, history rows, placement and outputs may change.
     dry_run : bool
-        Print agents per rank, messages, bytes and memory; run nothing and write nothing.
+        Print agents per rank, messages, bytes and memory. Nothing is run or written.
     check_gradient : bool
-        Test before the first iteration that each agent's gradient fits its objective, and print the Taylor slope (2 where it does).
+        Check each agent's gradient against its objective before the first iteration, and print the Taylor slope (2 if
+        they agree).
     """
 
     algorithm: str = "drfgt"
@@ -238,9 +239,9 @@ class RunSettings(CaseSettings, Place, Limits):
     def _refusals(self) -> Iterator[tuple[Sequence[str], str]]:
         """Settings that the others do not admit, and why."""
         if not self.channel:
-            yield ["tracker_correction"], "is for a bad channel: give channel, or leave it out"
+            yield ["tracker_correction"], "is for a faulty channel: give channel, or leave it out"
         if self.on_rank_loss == "shrink":
-            yield ["record_agents"], "needs all agents to the end: leave it or on_rank_loss=shrink out"
+            yield ["record_agents"], "needs all agents until the end: leave it or on_rank_loss=shrink out"
         if self.on_rank_loss == "restart" and self.checkpoint_every is None:
             remedy = "give checkpoint_every and out, or leave it out"
             yield ["on_rank_loss"], f"restart needs the agents' checkpoints: {remedy}"
@@ -250,9 +251,9 @@ class RunSettings(CaseSettings, Place, Limits):
             given = [name for name, default in NO_DEVICE.items() if getattr(self, name) != default]
             yield given, "is not for a run on a device: leave it or device out"
         if self.split == "features":
-            yield POINTS, "is for agents that each hold a point: leave it out with split features"
+            yield POINTS, "is for agents that hold a whole point: leave it out with split features"
         if self.local_tolerance is None:
-            yield LOCAL, "needs local_tolerance: say what the agents' quantities are compared with"
+            yield LOCAL, "needs local_tolerance: give one"
         if self.out is None:
             yield ["plot", "checkpoint_every"], "needs a folder for the run: give --out FOLDER"
 
@@ -260,9 +261,9 @@ class RunSettings(CaseSettings, Place, Limits):
         """Settings without an effect beside the others, and why."""
         found = super().idle()
         if not self.channel:
-            found["repair"] = "it is for a bad channel, and there is no channel"
+            found["repair"] = "it is for a faulty channel, and there is none"
         if self.record_every is not None:
-            found["history_rows"] = "record_every says where the rows are"
+            found["history_rows"] = "record_every determines the rows"
         if self.checkpoint_every is None:
             found["keep_checkpoints"] = "there are none without checkpoint_every"
         if self.out is None:
@@ -271,7 +272,7 @@ class RunSettings(CaseSettings, Place, Limits):
 
     @property
     def continues(self) -> bool:
-        """True if the run goes on in its own folder."""
+        """True if the run continues in its own folder."""
         return self.resume is not None and Path(str(self.out)).resolve() == Path(self.resume).resolve()
 
     @property

@@ -167,7 +167,7 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
     """
     own = "\0".join(words).encode(errors="surrogateescape")
     if len({*communicator.allgather_bytes(own)}) > 1:
-        raise InputError("every rank must be started with the same arguments, and some have others")
+        raise InputError("start every rank with the same arguments; some have others")
 
     def read() -> tuple[C, bytes]:
         asked = form.asked(words)
@@ -211,7 +211,7 @@ def one_line(error: Exception) -> str:
         text = f"cannot use {error.filename}: {error.strerror}"
     elif isinstance(error, MemoryError):
         remedy = "give smaller numbers, or more ranks on more hosts"
-        text = f"there is not enough memory for this: {error or 'it is used up'}; {remedy}"
+        text = f"not enough memory: {error or 'none is left'}; {remedy}"
     else:
         text = with_flags(str(error) or repr(error))
     text = " ".join(text.encode(errors="backslashreplace").decode().split())

@@ -37,9 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _written(words: Sequence[str]) -> str:
     """Write the files; the words on what to do with them. InputError unless ``words`` are a kind and a new name."""
     if len(words) != 2 or words[0] not in _KINDS:
-        raise InputError(
-            "say what is to be written, as in: decentorth new algorithm heavy_ball, or decentorth new problem trace_sum"
-        )
+        raise InputError("give a kind and a name, as in: decentorth new algorithm heavy_ball, or decentorth new problem trace_sum")
     kind, name = words
     plain = name.isascii() and name.isidentifier() and name == name.lower() and name[0].isalpha()
     if not plain or keyword.iskeyword(name):

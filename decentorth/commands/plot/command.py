@@ -61,7 +61,7 @@ def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
 
 
 def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """A label for each run, by its folder: the settings of a run that differ, and of a method those that differ between its runs.
+    """A label for each run, by its folder: the settings that differ between runs, and between runs of a method.
 
     Equal labels get their folders.
     """
@@ -123,27 +123,27 @@ def draw(
     Parameters
     ----------
     folders
-        Folders that --out of a run has filled.
+        Folders of runs (--out).
     against
-        What the horizontal axis counts.
+        The horizontal axis.
     out
-        The figure: .png, .svg or .pdf; for one run its folder's history.png when left out.
+        The figure: .png, .svg or .pdf. By default history.png in the folder of a single run.
     metrics
-        A panel for each of these columns of the history, in place of the three of Figure 1: a,b or a b.
+        Columns of the history, one panel each: a,b or a b.
     labels
-        The runs' names in the legend: a,b or a b; by default what differs between them.
+        Names of the runs in the legend: a,b or a b. By default the settings that differ.
     x
         The scale of the horizontal axis.
     y
-        The scale of the vertical axis: linear convergence is a straight line where x is linear and y logarithmic.
+        The scale of the vertical axis. Linear convergence is a straight line if y is log and x linear.
     width
-        The width of a paper's column (3.5 inches), or of its page (7.16 inches) with the panels beside each other.
+        A paper's column (3.5 inches), or page (7.16 inches) with panels side by side.
     guide
         Also draw the slope O(1/K), on two logarithmic axes.
     agents
-        Draw the graph of one run instead, its agents coloured by this error of their final points (agents.png).
+        Draw the graph of one run instead, with agents coloured by this error of their final points (agents.png).
     html
-        Write a report into this file instead, which a browser shows without a network: curves, graphs, counts, settings.
+        Write a self-contained report into this file instead: curves, graphs, counts, settings.
 
     Returns
     -------

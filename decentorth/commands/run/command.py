@@ -1,7 +1,7 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
 Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
-the safety region, 4 not converged with ``--require-converged``, 130 interrupted (Ctrl-C), 141 nobody reads the output any more,
+the safety region, 4 not converged with ``--require-converged``, 130 interrupted (Ctrl-C), 141 standard output was closed,
 143 ended by SIGTERM, SIGHUP or SIGUSR2. `docs/running.md` says what each leaves.
 """
 

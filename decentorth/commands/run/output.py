@@ -104,7 +104,7 @@ class RunOutput:
         if self._history is not None:
             self._history.close()
         self._begin(rows, None if self.folder is None else self.folder.path)
-        say(f"lost        {lost}; the others go on from there", self.prints)
+        say(f"lost        {lost}; the others continue from there", self.prints)
 
     def save(self, result: Result, summary: Mapping[str, object]) -> bool:
         """Write the results, in another folder where theirs does not take them; True, on every rank, if theirs has them."""
@@ -134,7 +134,7 @@ class RunOutput:
                 if self._settings.plot:
                     save(plot_histories({str(folder.path): result.history}), folder.path / FIGURE)
             elif self.folder is not None:
-                return f"{self.folder.path} was removed while the run went on"
+                return f"{self.folder.path} was removed during the run"
         except (OSError, InputError) as error:
             return one_line(error)
         return ""
@@ -315,7 +315,7 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
     free = declared.penalty == 0.0 and not declared.requires_set
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
         leaves = f"{name} does not keep points on {constraint!r}, and they may leave it for good"
-        yield f"{leaves}: it is a control without a constraint"
+        yield f"{leaves}: use it as a baseline without the constraint"
 
 
 def _listed(entry: object) -> list[str]:

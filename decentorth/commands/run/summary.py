@@ -82,9 +82,9 @@ def _agreement(agreement: Agreement | None) -> dict[str, object]:
 
 def in_words(agreement: Agreement) -> str:
     """The rule by which the agents decide to stop, in words for the opening lines."""
-    tell = f"their largest {', '.join(agreement.quantities)}"
+    largest = f"their largest {', '.join(agreement.quantities)}"
     rounds = f"{agreement.exchanges} rounds every {agreement.every} iterations"
-    return f"agents agree on {tell}: {rounds}"
+    return f"agents agree on {largest}: {rounds}"
 
 
 def taken(result: Result) -> str:

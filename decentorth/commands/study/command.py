@@ -30,11 +30,11 @@ class StudySettings(Settings):
     Parameters
     ----------
     out : str
-        Folder for the CSV file and the figure; trials that the file holds are not made again.
+        Folder for the CSV file and the figure. Trials already in the file are not repeated.
     full : bool
-        The large version, into files of its own.
+        The large version, in files of its own.
     workers : int
-        Processes that make trials; by default one per processor.
+        Number of processes; by default one per processor.
     """
 
     out: str = "studies"
@@ -62,7 +62,7 @@ def _study(words: Sequence[str]) -> int:
     try:
         _make(STUDIES[name], asked)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("the same command goes on where it stopped") from None
+        raise KeyboardInterrupt("the same command continues where it stopped") from None
     return 0
 
 

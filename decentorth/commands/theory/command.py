@@ -27,8 +27,8 @@ class TheorySettings(Settings):
     Parameters
     ----------
     measure : int
-        Also make this many iterations with the practical step, and as many with the guaranteed one, and print the bounds beside
-        what was measured.
+        Also run this many iterations with the practical and with the guaranteed step, and print the measured values
+        beside the bounds.
     """
 
     measure: Count | None = None
@@ -39,8 +39,8 @@ class TheoryForm(Command):
 
     program = "decentorth theory"
     summary = (
-        "Print the constants and guaranteed steps of paper 004 for a smooth problem on the Stiefel manifold, a network and a step "
-        "of DRFGT (published, given, or auto); the settings are those of decentorth.run."
+        "Print the constants and guaranteed steps of paper 004, for a smooth problem on the Stiefel manifold, a network and a "
+        "step of DRFGT. The settings are those of decentorth run."
     )
     own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")}
     output = ("config",)

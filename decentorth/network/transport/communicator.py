@@ -67,7 +67,7 @@ class SerialCommunicator:
     size = 1
 
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
-        raise ValueError("a process that is alone has nobody to exchange with")
+        raise ValueError("a single process has no other rank to exchange with")
 
     def send(self, array: Array, target: int) -> None:
         raise ValueError(f"a process that is alone cannot send to rank {target}")

@@ -1,7 +1,7 @@
 """Communication over MPI. Only this module and `ulfm`, for the loss of ranks, import mpi4py.
 
 Every wait polls its requests, so a rank that waits for another that has left the job reports that instead of hanging: a rank that
-ends tells the others if they have not ended shortly after, and a rank that still waits for messages then ends the job.
+ends notifies the others if they have not ended shortly after, and a rank that still waits for messages then ends the job.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _CLOSED = -1
 _SPINS = 0 if local_ranks() > len(cores()) else 20
 """The number of further tests of a request before the core is yielded: none if there are more ranks than cores."""
 _TESTS = 8
-"""The number of tests of a request between two looks at the clock."""
+"""The number of tests of a request between two readings of the clock."""
 # macOS and Windows lack it
 _yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _LOOK_EVERY = 0.25
@@ -95,7 +95,7 @@ class _Exchange:
 
 
 class _Post:
-    """Messages of int64 words over numbered links to and from other ranks, by persistent requests that nobody waits for."""
+    """Messages of int64 words over numbered links to and from other ranks, by persistent requests without waiting."""
 
     def __init__(
         self, owner: MpiCommunicator, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int
@@ -220,7 +220,7 @@ class MpiCommunicator:
         return gone
 
     def leave(self) -> None:
-        """End together with the other ranks; if they continue, tell them that this rank will not answer any more."""
+        """End together with the other ranks; if they continue, notify them that this rank no longer answers."""
         barrier = self._leaving.Ibarrier()
         told = time.monotonic() + _LOOK_EVERY * 2
         goodbyes: list[MPI.Request] = []

@@ -107,7 +107,7 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
             "mpi4py.rc.finalize = False before you import it"
         )
     if advice:
-        raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")
+        raise ValueError(f"continuing without lost ranks needs Open MPI 5 with its fault tolerance, ULFM, and {advice}")
     # the copy leaves in its place, and has a watchdog of its own
     mpi._opened.pop(communicator, None)
     communicator.unwatch()

@@ -44,7 +44,7 @@ _BEAT_SECONDS = 1.0
 _BEATS = 5
 """The least number of datagrams that are missed before a rank counts as lost."""
 _TOKEN_BYTES = 16
-_SIOCGIFADDR = 0x8915  # Linux; elsewhere it fails, and only ranks of one host are watched
+_SIOCGIFADDR = 0x8915  # Linux; on other systems it fails, and only ranks of one host are watched
 log = logging.getLogger(__name__)
 
 
@@ -142,7 +142,7 @@ class Watch:
                 self._socket.sendto(self._token + struct.pack("<I", self._rank) + word, (address, peer.port))
 
     def _read(self, datagram: bytes) -> tuple[int, bool]:
-        """The rank that sent it (-1: not of this job), and True if the job is to end."""
+        """The rank that sent it (-1: not of this job), and True if the job must end."""
         if len(datagram) < _TOKEN_BYTES + 4 or not datagram.startswith(self._token):
             return -1, False
         return struct.unpack_from("<I", datagram, _TOKEN_BYTES)[0], len(datagram) > _TOKEN_BYTES + 4

@@ -28,26 +28,24 @@ _SETTINGS = {"step_size", "base", "penalty", "progress"}
 """Entries of a state that do not change on an unreliable network: settings, and the progress of growing steps."""
 
 
-def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
+def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
     """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
 
-    It may have no trackers to correct, agents that return from a crash may need more than their neighbours can tell them, and
-    growing steps need every message. With ``tell`` a method with momentum is warned of lost messages, and one whose agents run
-    apart on late messages of those.
+    There may be no trackers to correct. Agents that return from a crash may need more than their neighbours can send. Growing
+    steps need every message. With ``warns`` a warning names momentum with lost messages, and methods that diverge on late ones.
     """
     declared = Declared.of(method)
     if declared.every_message:
         raise ChannelError("growing steps need every message as it was sent: take step size auto")
     momentum = declared.momentum
-    if tell and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
+    if warns and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
         log.warning(
-            "messages are lost, and momentum (%g) can make agents run apart then, above all on sparse graphs: momentum 0 is safer",
+            "with lost messages, momentum (%g) can make agents diverge, above all on sparse graphs: momentum 0 is safer",
             momentum,
         )
-    if tell and declared.on_time and channel.all(Delay):
+    if warns and declared.on_time and channel.all(Delay):
         log.warning(
-            "messages can be late, and %s does not converge then, whatever its step, unless few "
-            "agents are late: take drgta, dprgt or drfgt",
+            "with late messages %s does not converge at any step, unless few agents are late: take drgta, dprgt or drfgt",
             type(method).__name__,
         )
     if not (channel.correction or channel.all(Crash)):
@@ -62,7 +60,7 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))
     if channel.all(Crash) and beyond:
         raise ChannelError(
-            "after a crash agents begin anew with a point, a tracker and its field, but this "
+            "after a crash agents restart with a point, a tracker and its field, but this "
             f"method also keeps {beyond}: take sleep, whose agents keep what they have"
         )
 

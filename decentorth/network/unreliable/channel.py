@@ -8,7 +8,7 @@ compressed or late x_j, and some messages are lost:
 where W(k) is W without the weights of the lost messages, which are added to the receiver's own weight, and the second term corrects
 for the agent having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): each agent's own part is exact, the rows of W(k) sum to
 1, its columns only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is
-used where both directions arrive (each end tells the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent
+used where both directions arrive (each end informs the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent
 keeps the difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking.
 `docs/bad_networks.md` has the effect of each fault.
 

@@ -45,7 +45,7 @@ class Draws:
 class Chain:
     """A two-state Markov chain (good, bad) for each pair, as a pure function of the round.
 
-    In every round the state is drawn anew with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it
+    In every round the state is drawn again with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it
     is bad a share ``p`` of the time, ``length`` rounds in a row on average. The state of a round is that of the last new draw,
     which is searched backwards if the state of the round before is not known, so nothing has to be stored.
 
@@ -71,7 +71,7 @@ class Chain:
         return self._bad
 
     def _round(self, t: int) -> tuple[Mask, Mask]:
-        """The masks of the pairs that turn bad, and of those that keep their state."""
+        """The masks of the pairs that turn bad, and of the pairs that keep their state."""
         numbers = self._draws(t)
         if t == 0:
             return numbers < self._p, np.zeros(len(numbers), dtype=np.bool_)
@@ -89,7 +89,7 @@ class Source(NamedTuple):
     agents: slice
 
     def words(self, number: int, size: int, stretch: int = 0, bits: int = 32) -> NDArray[Any]:
-        """``(n_local, size)`` words of 32 or 16 bits for the fault of this number; another ``stretch`` has other words."""
+        """``(n_local, size)`` words of 32 or 16 bits for fault ``number``; another ``stretch`` has other words."""
         return self._raw(number, -(-size * bits // 64), stretch).view(f"<u{bits // 8}")[:, :size]
 
     def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:

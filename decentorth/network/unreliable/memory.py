@@ -51,9 +51,9 @@ class Memory:
         self._buffers: dict[_Key, Array] = {}
 
     def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, back: Mask) -> Messages:
-        """The messages of round ``t``, of this number in its iteration; valid until the next call.
+        """The messages of round ``t``, exchange ``exchange`` of its iteration; valid until the next call.
 
-        ``asleep`` agents send nothing, and those that are ``back`` have lost their earlier messages.
+        ``asleep`` agents send nothing, and agents that are ``back`` have lost their earlier messages.
         """
         sizes = [array.size // self._n_local for array in xs]
         size, whole = self._channel.size(sizes), 8 * sum(sizes)

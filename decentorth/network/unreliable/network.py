@@ -59,7 +59,7 @@ class _LossyPlan(Plan):
         return self._losses(t) | asleep[self.directed.lower] | asleep[self.directed.upper]
 
     def tally(self, contents: Contents, messages: Index, size: Index) -> None:
-        """Count so many messages, and bytes, ``(2 * edges,)`` each, of the ``directed`` pairs."""
+        """Count messages and bytes, ``(2 * edges,)`` each, of the ``directed`` pairs."""
         known = self._sent.setdefault(contents, np.zeros((2, 2 * self._edges), dtype=np.int64))
         known += (messages, size)
 
@@ -87,7 +87,7 @@ class UnreliableNetwork(Network):
     """A `Network` with a `Channel`, through which messages go inside `iteration`: all others are delivered.
 
     Bytes are those of coded messages. A message that is lost was sent, one of an agent that sleeps was not; with feedback a message
-    that is lost is sent once more after the round, so that its receiver can go on adding up.
+    that is lost is sent once more after the round, so that its receiver can continue the sum.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class UnreliableNetwork(Network):
         if self.directed:
             raise ValueError(
                 "a channel is for undirected graphs, whose two directions fail and are repaired "
-                "together: leave it out, or take asynchronous_drfgt, which bears loss:p=... and "
+                "together: leave it out, or take asynchronous_drfgt, which tolerates loss:p=... and "
                 "delays on directed graphs"
             )
         if self.sequence is not None and channel.remembers:
@@ -144,8 +144,7 @@ class UnreliableNetwork(Network):
         """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""
         if self.channel.all(Delay):
             raise ChannelError(
-                "methods that start over together (safe) cannot tell which messages are from "
-                "before when these are late: drop safe or delay"
+                "methods that start over together (safe) cannot distinguish earlier messages if these are late: drop safe or delay"
             )
 
     @property
@@ -170,7 +169,7 @@ class UnreliableNetwork(Network):
     @contextlib.contextmanager
     def iteration(self, asleep: Mask, back: Mask) -> Iterator[None]:
         """A context in which messages go through the channel; agents that are ``asleep``, ``(n,)``, neither send nor receive, and
-        those that are ``back`` have lost their earlier messages."""
+        agents that are ``back`` have lost their earlier messages."""
         self._asleep, self._back, self._exchange = asleep, back, 0
         try:
             yield

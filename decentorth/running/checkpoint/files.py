@@ -45,7 +45,7 @@ class CheckpointError(RuntimeError):
 
 
 class DamagedError(CheckpointError):
-    """A checkpoint cannot be read: its files differ from those that were written, or an older version wrote it."""
+    """A checkpoint cannot be read: its files are damaged, or an older version wrote it."""
 
 
 T = TypeVar("T")
@@ -145,7 +145,7 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
     if not path.is_dir():
         raise ValueError(f"cannot resume: {path} is not a folder")
     if not (path / MANIFEST).exists() and not _CHECKPOINT.fullmatch(path.name):
-        missing = "holds no checkpoint: was the run given checkpoint_every (in Python checkpoints)?"
+        missing = "holds no checkpoint: was checkpoint_every (in Python checkpoints) given?"
         raise ValueError(f"cannot resume: {path} {missing}")
     return [path]
 
@@ -316,7 +316,7 @@ def parsed(path: Path, raw: bytes) -> Manifest:
             )
         body = whole["checkpoint"]
         if whole["sha256"] != _digest(body):
-            raise ValueError("it does not have the checksum it names")
+            raise ValueError("its checksum is wrong")
         arrays = {name: _stored(**entry) for name, entry in body.pop("arrays").items()}
         return Manifest(path, arrays, body)
 

@@ -96,7 +96,7 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
     """The notes of the newest checkpoint whose files have the right sizes, and the number of agents at the start of the run.
 
-    The agents are those in the files, and those that were lost. A ValueError if there is no such checkpoint.
+    The number counts lost agents too. A ValueError if there is no such checkpoint.
     """
     damage = []
     for path in files.found(given):
@@ -237,7 +237,7 @@ def _brief(value: object) -> str:
 
 
 def _read(manifest: files.Manifest, agents: slice) -> Arrays:
-    """All arrays: the rows of ``agents``, and those that are common to all agents."""
+    """All arrays: the rows of ``agents``, and the arrays common to all agents."""
     rows = {name: slice(0, manifest.arrays[name].shape[0]) for name in _COMMON}
     return {name: files.read(manifest, name, rows.get(name, agents)) for name in manifest.arrays}
 
@@ -265,7 +265,7 @@ def _warn_of_bits(manifest: files.Manifest, read: Arrays, identity: Identity, co
     probes = identity.probes.items()
     same = all(np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in probes)
     if not all(collective.everyone(b"same" * same)):
-        words = "where arithmetic rounds differently: bits will not be those of an unbroken run"
+        words = "where arithmetic rounds differently: bits will differ from those of an unbroken run"
         _warn(collective, f"{manifest.path} was written {words}")
     if (version := manifest.facts["decentorth"]) != __version__:
         words = f"by decentorth {version}, this is {__version__}: bits may differ"

@@ -129,7 +129,7 @@ class Snapshot(NamedTuple):
 class CheckpointWriter:
     """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the context ``signals``.
 
-    This rank writes ``agents``. A run from which agents have left has no checkpoint to continue from, and continues in its folder.
+    This rank writes ``agents``. A run that agents have left continues in its folder, without an earlier checkpoint.
 
     Raises
     ------
