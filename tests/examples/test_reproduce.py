@@ -122,3 +122,24 @@ def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, ca
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def verdict(row: str) -> str:
+    """The kind of a row of a page's claims, by the verdicts in it."""
+    cells = re.split(r"(?<!\\)\|", row.strip().strip("|"))
+    words = cells[-1] if "**" not in row else " ".join(cells[1:])
+    found = {word for word in ("confirmed", "own settings", "refuted", "open") if re.search(rf"\b{word}\b", words)}
+    if "confirmed" in found:
+        return "confirmed in part" if found & {"refuted", "own settings"} else "confirmed"
+    return next(word for word in ("own settings", "refuted", "open") if word in found)
+
+
+def test_the_table_of_verdicts_counts_the_rows_of_the_pages() -> None:
+    kinds = ("confirmed", "confirmed in part", "own settings", "refuted", "open")
+    page = (ROOT / "docs" / "papers.md").read_text()
+    for paper, text in PAGES.items():
+        claims, _, _ = text.partition("\n## Commands")
+        rows = [line for line in claims.splitlines() if re.match(r"\| (?!claim|statement)", line)]
+        verdicts = [verdict(row) for row in rows]
+        counts = " | ".join(str(verdicts.count(kind)) for kind in kinds)
+        assert f"| {paper} | {len(rows)} | {counts} |" in page

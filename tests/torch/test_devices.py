@@ -138,7 +138,7 @@ def test_generalized_stiefel_manifolds_have_the_numbers_of_numpy_and_the_same_bi
 def test_a_retraction_to_a_generalized_stiefel_manifold_from_anywhere() -> None:
     """Near, far and of another length: NumPy's points to rounding; NaN where the point has not full rank."""
     manifold, put = PENCIL.constraint, opened(CPU).put
-    placed = manifold.on(put)
+    placed: Any = manifold.on(put)
     for length in (1e-3, 0.3, 3.0, 1e40):
         y = manifold.random(RNG)[None] + length * RNG.standard_normal((1, D, R))
         for retraction in ("polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"):
