@@ -79,7 +79,7 @@ def make(job: Job, comm: object = "serial") -> Trace:
     """Make the run; called by every rank of ``comm``."""
     run, rules = job.run(comm), job.rules
     digest = fingerprint(run)
-    steps = Steps(run.algorithm, tell=False)
+    steps = Steps(run.algorithm, prints=False)
     options = Options(iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], record_every=1)
     if rules.resolution:
         options = replace(options, record_every=None, rows=rules.rows(rules.iterations))

@@ -70,10 +70,10 @@ class SerialCommunicator:
         raise ValueError("a single process has no other rank to exchange with")
 
     def send(self, array: Array, target: int) -> None:
-        raise ValueError(f"a process that is alone cannot send to rank {target}")
+        raise ValueError(f"a single process cannot send to rank {target}")
 
     def receive(self, array: Array, source: int) -> None:
-        raise ValueError(f"a process that is alone cannot receive from rank {source}")
+        raise ValueError(f"a single process cannot receive from rank {source}")
 
     def bcast(self, array: Array) -> None:
         pass
