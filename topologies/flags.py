@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from shutil import get_terminal_size
 from textwrap import wrap as wrapped
@@ -42,14 +42,17 @@ def spelled(name: str) -> str:
     return name.replace("_", "-")
 
 
-def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
-    """The error for an unknown name: whose it is, or the nearest one that is known."""
-    near = nearest(key, known)
-    if near is None:
+def unknown(what: str, key: str, known: Collection[str], owner: str, dashes: str = "") -> InputError:
+    """The error for an unknown name: its owner, the known names of which a word begins with it, or the nearest one."""
+    names = [name for name in known if len(key) > 2 and any(word.startswith(key) for word in name.split("_"))]
+    if not names and not owner and (near := nearest(key, known)) is not None:
+        names = [near]
+    if not names:
         return InputError(f"{what}; {owner or 'see --help for all'}")
     if dashes:
-        near = f"{dashes}{spelled(near)}"
-    return InputError(f"{what}; {owner or f'did you mean {near}?'}")
+        names = [f"{dashes}{spelled(name)}" for name in names]
+    meant = f"did you mean {either(names[:6])}?"
+    return InputError("; ".join(filter(None, (what, owner, meant))))
 
 
 class Once(argparse.Action):

@@ -41,6 +41,7 @@ def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str])
     [
         (["ruun"], "decentorth: no command is called 'ruun'; did you mean run?\n"),
         (["run", "--agnets", "3"], "decentorth: unknown flag --agnets; did you mean --agents?\n"),
+        (["run", "--consensus", "1"], "decentorth: unknown flag --consensus; did you mean --consensus-tolerance?\n"),
         (["plot"], "decentorth plot: give the folder of at least one run"),
         (["graph", "rng:4"], "decentorth graph: unknown graph 'rng'; did you mean 'ring'?"),
         (["graph", "ring:4", "--plto", "x"], "decentorth graph: unknown flag --plto; did you mean --plot?"),
