@@ -94,6 +94,7 @@ def test_code_fits_80_columns(page: Path) -> None:
     """All but the two set-up lines of the README, and output."""
     blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(), re.S | re.M)
     code = [line for language, block in blocks if language in ("", "python", "bash", "sh") for line in block.splitlines()]
+    code += re.findall(r"^ {4}((?:decentorth|mpirun|python|pytest|sbatch) .*)$", page.read_text(), re.M)
     wide = [line for line in code if len(line) > 80 and "venv" not in line]
     assert not wide
 
