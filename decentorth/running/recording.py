@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..protocols import SETUP, Collective, Ending, Observed, Recorder, Row, Stop
+from ..protocols import SETUP, Collective, Declared, Ending, Observed, Recorder, Row, Stop
 from ..stopping import Iterations
 from . import advice
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
@@ -108,7 +108,10 @@ class Recording:
         rule, found = options.rule, None
         if rule is not None:
             found = rule.since(self._first or row)(row, collective)
-        return found or Iterations(options.iterations)(row, collective)
+        if found is None and (found := Iterations(options.iterations)(row, collective)) is not None:
+            counts = Declared.of(self._parts.algorithm).counts
+            found = found._replace(message=found.message.replace("iterations", counts))
+        return found
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Record a row and decide; a ValueError if the first state is not finite."""

@@ -141,6 +141,7 @@ def runs(folder: Path) -> None:
     assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "30", "--out", "a") == 0
     late = "--algorithm asynchronous_drfgt --activations 60 --checkpoint-every 30 --out late"
     assert run(*SMALL, *late.split()) == 0
+    assert read_summary("late")["message"] == "stopped at the limit of 60 activations"
     assert run(*SMALL, "--iterations", "5", "--out", "held") == 0
     Path("plain").mkdir()
     Path("other.yaml").write_text("self_weight: 0.7\n")
