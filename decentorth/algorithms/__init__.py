@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .centralized.rgd import RGD as RGD
     from .centralized.spel import SPEL as SPEL
     from .decentralized.cdadt import CDADT as CDADT
+    from .decentralized.ddrs import DDRS as DDRS
     from .decentralized.deepca import DeEPCA as DeEPCA
     from .decentralized.demuon import DeMuon as DeMuon
     from .decentralized.destiny import DESTINY as DESTINY

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .base import AgentProblem as AgentProblem
     from .base import Deferred as Deferred
     from .common.gradient_check import GradientCheck as GradientCheck
+    from .common.with_term import WithTerm as WithTerm
     from .features.split import SplitCCA as SplitCCA
     from .features.split import SplitGEVP as SplitGEVP
     from .features.split import SplitPCA as SplitPCA
@@ -44,10 +45,14 @@ if TYPE_CHECKING:
     from .nonsmooth.odl import ODLSettings as ODLSettings
     from .nonsmooth.odl import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .nonsmooth.odl import dictionary_error as dictionary_error
+    from .nonsmooth.robust_pca import RobustPCA as RobustPCA
+    from .nonsmooth.robust_pca import RobustPCASettings as RobustPCASettings
     from .nonsmooth.rsr import RobustSubspaceRecovery as RobustSubspaceRecovery
     from .nonsmooth.rsr import RSRSettings as RSRSettings
     from .nonsmooth.rsr import complement_distance as complement_distance
     from .nonsmooth.rsr import on_sphere as on_sphere
+    from .nonsmooth.sparse_cca import SparseCCA as SparseCCA
+    from .nonsmooth.sparse_cca import SparseCCASettings as SparseCCASettings
     from .nonsmooth.sparse_pca import SparsePCA as SparsePCA
     from .nonsmooth.sparse_pca import SparsePCASettings as SparsePCASettings
     from .spread import Spread as Spread

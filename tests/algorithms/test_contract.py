@@ -19,6 +19,7 @@ import topologies as tp
 from decentorth import (
     CDADT,
     CSDM,
+    DDRS,
     DESTINY,
     DGD,
     DPRGD,
@@ -479,6 +480,7 @@ METHODS = [
         field=partial(soft_gradient, penalty=20.0),
     ),
     Method("dgd", partial(DGD, penalty=3.0), lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
+    Method("ddrs", DDRS, lambda: procrustes().problem, GRAPHS["ring"], sent=1, feasibility=1e-12, tracks=False, spends=(3,)),
     Method("rextra", REXTRA, lambda: procrustes().problem, GRAPHS["erdos-renyi"], sent=1, tracks=False),
     Method("rfextra", RFEXTRA, lambda: pca().problem, GRAPHS["star"], sent=1, tracks=False),
     Method(

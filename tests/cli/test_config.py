@@ -218,7 +218,8 @@ FLAG_ERRORS = [
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     (
         "--partition even",
-        "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'maxvar', 'odl', 'pca', 'rsr', 'sparse_pca'",
+        "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'maxvar', 'odl', 'pca', "
+        "'robust_pca', 'rsr', 'sparse_cca', 'sparse_pca'",
     ),
     (
         "--algorithm landing --agents 1 --order auto",

@@ -359,6 +359,7 @@ SIZED = [
     "rsr --data long.npy --rank 2 --agents 1 --algorithm rsm",
     "l1_pca --data long.npy --rank 2",
     "sparse_pca --data long.npy --rank 2",
+    "robust_pca --data long.npy --rank 2 --algorithm drproxgt",
     "matrix_completion --dimension 12 --columns 21 --rank 2",
     "matrix_completion --data long.npy --rank 2 --held-out 0.3",
     "pca --data long.npy --rank 2 --agents 1 --spread-samples 6 --algorithm landing",

@@ -114,6 +114,16 @@ def odl(rows: tuple[int, ...], d: int, r: int) -> Any:
     return ODLSettings(dimension=d, samples=sum(rows)).problem(len(rows), 5)
 
 
+def robust_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Digits, and a term."""
+    return do.problems.RobustPCASettings(rank=r, mu=0.2).problem(len(rows), 5)
+
+
+def sparse_cca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Halves of digits."""
+    return do.problems.SparseCCASettings(rank=r).problem(len(rows), 5)
+
+
 def sparse_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
     """Digits, centred and scaled over all ranks; the steps need the steepest agent of all."""
     return SparsePCASettings(rank=r).problem(len(rows), 5)
@@ -254,6 +264,8 @@ CASES: dict[str, Case] = {
     "drsm-dictionary": Case(odl, EVEN, (12, 12), random_graph, do.DRSM(rounds=2, chebyshev=True)),
     "drproxgt": Case(sparse_pca, EVEN, (64, 3), ring, do.DRProxGT()),
     "prextra": Case(sparse_pca, EVEN, (64, 3), random_graph, do.PREXTRA()),
+    "robust": Case(robust_pca, EVEN, (64, 3), ring, do.DRProxGT()),
+    "sparse-cca": Case(sparse_cca, EVEN, (56, 3), random_graph, do.PREXTRA()),
     "drsm-sparse": Case(sparse_pca, EVEN, (64, 3), ring, do.DRSM()),
     "drsm-mean": Case(own_functions, UNEVEN, (50, 20), random_graph, do.DRSM(), 50),
     "tall-rsr": Case(rsr, LARGE, (500, 490), random_graph, do.DRSM(), iterations=12, recorded=6),
@@ -267,6 +279,7 @@ CASES: dict[str, Case] = {
     "local-sleep": Case(procrustes, UNEVEN, (50, 20), ring, do.LocalTracking(), **bad("sleep:p=0.3,length=2")),
     "ef-landing": Case(procrustes, UNEVEN, (50, 20), ring, do.EFLanding(consensus_step=0.2), **bad("topk:share=0.1")),
     "ef-server": Case(pca, UNEVEN, (50, 20), random_graph, do.EFLanding(form="server"), **bad("topk:share=0.1", "quantize:bits=8")),
+    "ddrs": Case(procrustes, UNEVEN, (50, 20), ring, do.DDRS()),
     "dprsrm": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRSRM(batch_size=3)),
     "vr-drfgt": Case(procrustes, UNEVEN, (50, 20), ring, do.VRDRFGT(batch_size=3, period=7)),
     "drcgd": Case(pca, UNEVEN, (50, 20), ring, do.DRCGD(tracked=True)),

@@ -25,8 +25,10 @@ from decentorth.problems import (
     PCASettings,
     Procrustes,
     ProcrustesSettings,
+    RobustPCASettings,
     RobustSubspaceRecovery,
     RSRSettings,
+    SparseCCASettings,
     SparsePCA,
 )
 from decentorth.protocols import Array, ColumnOracle, Index, KnownOptimum
@@ -207,6 +209,8 @@ SETTINGS: dict[str, Any] = {
     "pca-centred": PCASettings(data="synthetic", samples=30, dimension=12, center=True, divide_by=3.0),
     **{f"digits-{kind}": PCASettings(partition=kind, center=True) for kind in ("even", "by-label", "dirichlet")},
     "cca": CCASettings(data="synthetic", samples=40, heterogeneity=0.5),
+    "sparse-cca": SparseCCASettings(data="synthetic", samples=40, heterogeneity=0.5),
+    "robust-pca": RobustPCASettings(rank=3, partition="dirichlet"),
     "ica": ICASettings(sources=6, samples=60, imbalance=4.0, mixing="general"),
     "completion": MatrixCompletionSettings(dimension=30, columns=9, rank=2),
     "rsr": RSRSettings(dimension=8, rank=3, inliers=90, outliers=130),

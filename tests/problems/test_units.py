@@ -171,7 +171,7 @@ def test_discriminants_are_those_of_scaled_samples(folder: Path, agents: int) ->
     assert sum(summary()["filled"].values()) == 6
 
 
-@pytest.mark.parametrize("problem", ["ica", "l1_pca", "odl", "rsr", "sparse_pca"])
+@pytest.mark.parametrize("problem", ["ica", "l1_pca", "odl", "robust_pca", "rsr", "sparse_pca"])
 def test_every_problem_of_samples_takes_them_in_common_units(folder: Path, problem: str) -> None:
     for number, a in enumerate(scaled()):
         np.save(f"agent-{number}.npy", a)

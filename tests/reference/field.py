@@ -391,3 +391,27 @@ def ef_landing_server(
             else:
                 g[i] = g[i] + largest(v[i] - g[i], kept)
     return x
+
+
+def ddrs(gradients: Gradients, W: Array, x0: Array, gamma: float, iterations: int, inner: int) -> Trajectory:
+    """``z += x - u``, u near ``prox_{gamma f}(z)`` by ``inner`` steps of length 2/3, ``d+ = V (d + s+ - s)``, ``x+ = P(d)``.
+
+    s = 2 u - z, and V is the mean of W and I.
+    """
+    n, x, V = len(W), starts(x0, W), (W + np.eye(len(W))) / 2
+    own = [gamma * gradients(i, 0, x0) for i in range(n)]
+    u, z = list(x), [x0 + own[i] for i in range(n)]
+    s = [x0 - own[i] for i in range(n)]
+    d = list(s)
+    points, trackers = [x], [d]
+    for k in range(iterations):
+        for i in range(n):
+            z[i] = z[i] + x[i] - u[i]
+            for t in range(inner):
+                u[i] = u[i] - 2 / 3 * (gamma * gradients(i, inner * k + t, u[i]) + u[i] - z[i])
+        new = [2 * u[i] - z[i] for i in range(n)]
+        d = combine(V, [d[i] + new[i] - s[i] for i in range(n)])
+        s, x = new, [polar(point) for point in d]
+        points.append(x)
+        trackers.append(d)
+    return Trajectory(np.array(points), np.array(trackers))

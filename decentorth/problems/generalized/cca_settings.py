@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,10 +20,13 @@ from ..common.pooled import HERE, centered, mean_squares
 from ..features.split import SplitCCA, by_features, split_features
 from .cca import CCA
 
+View = tuple[list[Array], list[object]]
+"""The samples of some agents, and the names or numbers of their columns."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class CCASettings(Divided):
-    """Canonical correlations of two views of real data, its samples divided over the agents, or of generated data.
+class TwoViews(Divided, ABC):
+    """Two views of real data, its samples divided over the agents, or of generated data.
 
     Parameters
     ----------
@@ -35,8 +39,6 @@ class CCASettings(Divided):
         The names of the columns of the second view, in the table whose columns make the first.
     rank
         How many pairs of canonical directions.
-    ridge
-        Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds their condition.
     width
         Pixels in a row of an image; by default images are square.
     drop_constant
@@ -59,7 +61,6 @@ class CCASettings(Divided):
     data_y: str | None = None
     columns_y: tuple[str, ...] = ()
     rank: Count = 5
-    ridge: NotNegative = 0.01
     width: Annotated[int, Range(least=2)] | None = None
     drop_constant: NotNegative = 1e-3
     center: Centering = True
@@ -102,30 +103,19 @@ class CCASettings(Divided):
     def problem(self, n_agents: int, seed: int) -> Deferred:
         source = self._source(n_agents, seed)
 
-        def build(agents: slice, collective: Collective) -> CCA:
+        def build(agents: slice, collective: Collective) -> object:
             views = self._views(source, agents, collective)
-            (a, one), (b, two) = [self._prepared(name, view, collective) for name, view in views.items()]
-            names = {"the first view": one, "the second view": two}
-            return CCA(
-                a, b, self.rank, ridge=self.ridge, names=names, n_agents=n_agents, first_agent=agents.start, collective=collective
-            )
+            first, second = [self._prepared(name, view, collective) for name, view in views.items()]
+            return self._made(first, second, n_agents, agents.start, collective)
 
         def outline() -> Outline:
             return Outline(source.counts, source.width, 2.0, point=source.width * self.rank)
 
         return source.deferred(n_agents, build, outline)
 
-    def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
-        source = self._source(1, seed)
-
-        def build() -> SplitCCA:
-            whole = [self._prepared(name, view, HERE)[0][0] for name, view in self._views(source, slice(0, 1), HERE).items()]
-            first, second = [self.ridge * float((view * view).mean()) for view in whole]
-            left, right = [by_features(view, n_agents) for view in whole]
-            return SplitCCA(left, right, self.rank, (first, second)).with_units(source.units)
-
-        return split_features(n_agents, build, source.numbers, self.partition)
+    @abstractmethod
+    def _made(self, first: View, second: View, n_agents: int, first_agent: int, collective: Collective) -> object:
+        """The problem of the two views."""
 
     def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or files, or generated ones."""
@@ -145,7 +135,7 @@ class CCASettings(Divided):
                 views = _halves(views[0], self.width)
         return dict(zip(("first", "second"), views, strict=True))
 
-    def _prepared(self, name: str, view: list[Array], collective: Collective) -> tuple[list[Array], list[object]]:
+    def _prepared(self, name: str, view: list[Array], collective: Collective) -> View:
         """A view centred, scaled and without constant columns, and the names or numbers of its columns."""
         around = centered(view, collective)
         variances = mean_squares(around, collective)
@@ -185,6 +175,43 @@ class CCASettings(Divided):
             return views
 
         return draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class CCASettings(TwoViews):
+    """Canonical correlations of two views of real data, its samples divided over the agents, or of generated data.
+
+    Parameters
+    ----------
+    ridge
+        Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds their condition.
+    """
+
+    ridge: NotNegative = 0.01
+
+    def _made(self, first: View, second: View, n_agents: int, first_agent: int, collective: Collective) -> CCA:
+        return CCA(
+            first[0],
+            second[0],
+            self.rank,
+            ridge=self.ridge,
+            names={"the first view": first[1], "the second view": second[1]},
+            n_agents=n_agents,
+            first_agent=first_agent,
+            collective=collective,
+        )
+
+    def features(self, n_agents: int, seed: int) -> Deferred:
+        """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
+        source = self._source(1, seed)
+
+        def build() -> SplitCCA:
+            whole = [self._prepared(name, view, HERE)[0][0] for name, view in self._views(source, slice(0, 1), HERE).items()]
+            first, second = [self.ridge * float((view * view).mean()) for view in whole]
+            left, right = [by_features(view, n_agents) for view in whole]
+            return SplitCCA(left, right, self.rank, (first, second)).with_units(source.units)
+
+        return split_features(n_agents, build, source.numbers, self.partition)
 
 
 def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:

@@ -15,23 +15,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import cast
 
 import numpy as np
 
-from ...protocols import Array, Collective, Index, SubgradientSettings
+from ...protocols import Array, Collective, Smooth, SubgradientSettings
 from ...sets import Stiefel
-from ...settings import NotNegative, check
-from ..base import AgentProblem, Selection, SeparateColumns
+from ...settings import NotNegative
+from ..base import AgentProblem, SeparateColumns
 from ..common.checks import samples
-from ..common.regularizers import REGULARIZERS
 from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
+from ..common.with_term import Term, WithTerm
 from .l1_pca import L1PCASettings
 
-Term = Literal["l1", "rows", "negative"]
 
-
-class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
+class SparsePCA(WithTerm, SeparateColumns):
     """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i + mu ||x||_1 over St(d, rank).
 
     Parameters
@@ -46,8 +44,6 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
     """
 
-    nonsmooth = True
-
     def __init__(
         self,
         A: Sequence[Array] | Array,
@@ -59,42 +55,15 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         first_agent: int = 0,
     ) -> None:
         rows, d = samples("A", A, first_agent)
-        mu = check("mu", NotNegative, mu)
         agents = slice(first_agent, first_agent + len(rows))
-        super().__init__(n_agents or len(rows), agents, Stiefel(d, rank))
+        sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
+        super().__init__(SquaresProblem(n_agents or len(rows), agents, Stiefel(d, rank), sums), mu, term=term)
         self._steepest = 0.0
-        self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
-        self._mu = mu
-        self.regularizer = REGULARIZERS[check("term", Term, term)](mu)
-
-    @cached_property
-    def smooth(self) -> SquaresProblem[Stiefel]:
-        """The problem without the l1 norm."""
-        return SquaresProblem(self.n_agents, self.agents, self.constraint, self._sums)
-
-    def _take(self, local: Selection) -> None:
-        self._sums = self._sums.take(local)
-
-    @property
-    def n_samples(self) -> Index:
-        """``(n_local,)``: the numbers of samples m_i."""
-        return self._sums.n_samples
-
-    def value(self, x: Array) -> Array:
-        return self._sums.value(x) + self.regularizer.value(x)
-
-    def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``: -C_i x_i + mu sign(x_i), the sign of 0 being 0, at points with any number r of columns."""
-        return self._sums.gradient(x) + self.regularizer.subgradient(x)
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``: the subgradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
-        return self._sums.gradient_on(x, batch) + self.regularizer.subgradient(x)
 
     @cached_property
     def weak_convexity(self) -> Array:
         """``(n_local,)``: lambda_max(C_i)."""
-        return self._sums.curvature()
+        return cast(Smooth, self._smooth).lipschitz
 
     @property
     def lipschitz_value(self) -> Array:

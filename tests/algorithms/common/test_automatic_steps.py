@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import topologies as tp
 from decentorth import (
     CDADT,
+    DDRS,
     DESTINY,
     DGD,
     DPRGD,
@@ -179,6 +180,7 @@ PAIRS: list[tuple[str, Any, tuple[str, ...]]] = [
             "dgd": DGD(),
             "dprgd": DPRGD(),
             "dprgt": DPRGT(),
+            "ddrs": DDRS(),
             "ef_landing": EFLanding(),
             "local_tracking": LocalTracking(),
             "rmtracking": RMTracking(),

@@ -598,3 +598,36 @@ def test_quantized_differences_are_exact(method: Any) -> None:
     ]
     assert found[0].state.k == found[1].state.k < 1000
     assert found[1].row.bytes < found[0].row.bytes / 12
+
+
+@pytest.mark.parametrize("inner", [1, 3])
+@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("name", CASES)
+def test_ddrs_is_its_formulas(name: str, graph: str, inner: int) -> None:
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0, gamma = point(case.problem), step_for(case, 0.3)
+    expected = field.ddrs(rivals.full(case.gradients), W.toarray(), x0, gamma, 15, inner)
+    agree(final(case.problem, do.DDRS(step_size=gamma, inner_steps=inner), W, x0), expected, x0, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inner", [1, 3, 30])
+@pytest.mark.parametrize("W", [RING, tp.metropolis_weights(tp.star(8)), np.full((8, 8), 1 / 8)])
+def test_douglas_rachford_splitting_is_exact_however_many_inner_steps(W: Any, inner: int) -> None:
+    """At rest u_i = x, z_i = x + gamma G_i(x): a proximal point, reached from the last one by few steps or many."""
+    problem = unlike()
+    there = do.stopping.GradientNorm(1e-10) & do.stopping.Consensus(1e-10)
+    result = do.solve(problem, do.DDRS(inner_steps=inner), W, iterations=5000, stopping=there, record_every=50)
+    assert gradient(problem, result.x) < 1e-10
+    state = result.state
+    slopes = state.step_size[:, None, None] * problem.gradient(state.x)
+    assert np.abs(state.center - state.x - slopes).max() < 1e-8
+    assert np.abs((state.tracker - state.field).mean(0)).max() < 1e-12
+
+
+def test_douglas_rachford_splitting_sends_half_the_bytes_of_tracking() -> None:
+    runs = [
+        do.solve(unlike(), method, RING, iterations=5, rows=2).row.bytes
+        for method in (do.DDRS(step_size=0.1), do.DPRGT(step_size=0.1))
+    ]
+    assert 2 * runs[0] == runs[1]

@@ -123,7 +123,7 @@ def test_digits_are_centred_and_scaled_over_all_agents(settings: Any) -> None:
     assert problem.shape == (64, 5)
     assert int(problem.n_samples.sum()) == 1797
     if isinstance(settings, SparsePCASettings):
-        traces = [np.trace(h) for h in -problem._sums.hessian()]
+        traces = [np.trace(h) for h in -problem.smooth.hessian()]
         total = float(np.average(traces, weights=problem.n_samples))
         assert total == pytest.approx(64.0 if settings.normalize else 3866.9, rel=1e-2)
         steps = problem.subgradient_settings(1).step_size

@@ -1,0 +1,87 @@
+"""A smooth problem plus a convex term, and losses of samples that take more than the scores of a point."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Literal, cast
+
+from ...protocols import Array, Index, Sampled
+from ...sets import Stiefel
+from ...settings import NotNegative, check
+from ..base import AgentProblem, Selection
+from .regularizers import REGULARIZERS
+from .rows import RowLosses
+
+Term = Literal["l1", "rows", "negative"]
+
+
+class WithTerm(AgentProblem[Stiefel]):
+    """A smooth problem on St(d, r) plus mu h(x), the same for all agents, as `drproxgt` and `prextra` take it.
+
+    Parameters
+    ----------
+    smooth
+        The smooth problem, such as `PCA`.
+    mu
+        Weight of the term, not negative.
+    term
+        h: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+    """
+
+    nonsmooth = True
+
+    def __init__(self, smooth: AgentProblem[Stiefel], mu: float, *, term: Term = "l1") -> None:
+        super().__init__(smooth.n_agents, smooth.agents, smooth.constraint)
+        self._smooth = smooth
+        self._mu = check("mu", NotNegative, mu)
+        self.regularizer = REGULARIZERS[check("term", Term, term)](self._mu)
+
+    @cached_property
+    def smooth(self) -> AgentProblem[Stiefel]:
+        """The problem without the term."""
+        own = self._smooth._copied()
+        own.agents, own.n_agents = self.agents, self.n_agents
+        return own
+
+    def _take(self, local: Selection) -> None:
+        self._smooth = self._smooth._copied()
+        self._smooth._take(local)
+
+    @property
+    def n_samples(self) -> Index:
+        """``(n_local,)``: the numbers of samples m_i."""
+        return cast(Sampled, self._smooth).n_samples
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: the values of the smooth problem and of the term."""
+        return self._smooth.value(x) + self.regularizer.value(x)
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, d, r)``: the gradient of the smooth problem plus a subgradient of the term, where the sign of 0 is 0."""
+        return self._smooth.gradient(x) + self.regularizer.subgradient(x)
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, d, r)``: the subgradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
+        return cast(Sampled, self._smooth).gradient_on(x, batch) + self.regularizer.subgradient(x)
+
+
+class LiftedLosses(RowLosses[Stiefel]):
+    """Row losses of a larger point that is linear in x, so that a sample's products have what its loss needs."""
+
+    @abstractmethod
+    def lift(self, x: Array) -> Array:
+        """``(n, columns of the rows, products)``: the larger points."""
+
+    @abstractmethod
+    def lower(self, gradient: Array) -> Array:
+        """The gradient by x, fresh, from that by the larger point."""
+
+    def value(self, x: Array) -> Array:
+        return super().value(self.lift(x))
+
+    def gradient(self, x: Array) -> Array:
+        return self.lower(super().gradient(self.lift(x)))
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        return self.lower(super().gradient_on(self.lift(x), batch))
