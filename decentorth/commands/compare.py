@@ -21,7 +21,7 @@ from ..compare.methods import methods
 from ..compare.model import NetworkModel
 from ..compare.plan import ComparisonPlan, networks_named
 from ..compare.rules import Rules
-from ..compare.tables import FILES, save, screen, table
+from ..compare.saved import FILES
 from ..compare.trials import Store
 from ..compare.workers import processes
 from ..network.halo import even_bounds
@@ -57,7 +57,7 @@ class CompareSettings(CaseSettings, Rules):
         needed ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
     out : str
         Folder for comparison.csv, trials.csv, curves.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg,
-        comparison.yaml and runs. Runs already in it are not repeated.
+        comparison.json, comparison.yaml and runs. Runs already in it are not repeated.
     overwrite : bool
         Replace tables and figures of another comparison in out.
     plot : bool
@@ -259,7 +259,7 @@ def _make_folder(configuration: CompareConfiguration, runs: Path, rank: int) -> 
 def _conclude(comparison: Comparison, asked: CompareSettings, root: bool) -> None:
     """Write the files and print the table, on rank 0."""
     if root and asked.out is not None:
-        save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
+        comparison.save(asked.out, plot=asked.plot, metrics=asked.panels)
     if root and not asked.quiet:
-        say(screen(comparison) if on_terminal() else table(comparison))
+        say(comparison.table("text" if on_terminal() else "markdown"))
         say(f"Files in {asked.out}.", asked.out is not None)

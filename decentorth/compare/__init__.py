@@ -1,30 +1,28 @@
 """Fair comparison of methods: the same problems, starts, graphs and seeds, the same budget for tuning, and every cost to every
 tolerance, with modelled wall time on named networks.
 
-    from decentorth.compare import Rules, compare, save, table
+    from decentorth.compare import Rules, compare
 
     comparison = compare(problem, "drfgt,drfgt:order=adapt-then-combine", W, Rules(tune=True, trials=5), networks="lan,wan")
-    print(table(comparison))
-    save(comparison, "comparison")
+    print(comparison)
+    comparison.save("comparison")  # `load` reads it back
+    more = compare(problem, "drgta", W, extending=comparison)
+    more.plot(x="bytes", width="column", band="quartiles")
 
 ``python -m decentorth compare`` is the same from the command line.
 """
 
 from .._lazy import lazily
 from .comparison import Comparison as Comparison
-from .comparison import Entry as Entry
-from .comparison import Line as Line
-from .comparison import MedianRange as MedianRange
-from .figures import figure as figure
+from .comparison import load as load
+from .counts import Line as Line
+from .counts import MedianRange as MedianRange
 from .model import NETWORKS as NETWORKS
 from .model import NetworkModel as NetworkModel
 from .model import wall_time as wall_time
 from .plan import ComparisonPlan as ComparisonPlan
 from .plan import compare as compare
 from .rules import Rules as Rules
-from .tables import save as save
-from .tables import table as table
-from .words import notes as notes
-from .words import title as title
+from .tuning import Entry as Entry
 
 __getattr__, __dir__ = lazily(__name__)

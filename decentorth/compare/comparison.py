@@ -1,151 +1,51 @@
-"""The data of a comparison: the counts of each method to each tolerance, over the trials."""
+"""A comparison: prints as its table, is drawn, and is saved and loaded."""
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from . import figures, saved, tables, words
+from .counts import CountedRuns
 
-from ..protocols import Declared
-from .model import NetworkModel, wall_time
-from .rules import Rules
-from .trials import Trace
-from .tuning import Candidate
-
-COUNTS = ("iterations", "rounds", "bytes", "gradients", "seconds")
-"""The costs that are counted to a tolerance, besides the modelled seconds on each network."""
-_METRICS = ("objective", "gradient_norm", "consensus_rms", "feasibility", "error")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-class MedianRange(NamedTuple):
-    """The median and the range of a count over the trials, infinite where a trial does not reach the tolerance."""
+@dataclass(frozen=True, repr=False)
+class Comparison(CountedRuns):
+    """Methods on the same problems; prints as its table."""
 
-    median: float
-    low: float
-    high: float
+    def __repr__(self) -> str:
+        return self.table("text")
 
-    @classmethod
-    def of(cls, counts: Sequence[float]) -> MedianRange:
-        """The median and the range of these counts."""
-        return cls(statistics.median(counts), min(counts), max(counts))
+    def _repr_html_(self) -> str:
+        return self.table("html")
 
+    def notes(self) -> list[str]:
+        """The notes below the table, in a sentence or two each."""
+        return [*words.notes(self)]
 
-def span(low: str, high: str) -> str:
-    """A range in words; one number if its ends are shown the same."""
-    return low if low == high else f"{low} to {high}"
+    def table(self, form: tables.Form = "markdown", **options: Any) -> str:
+        """The table in a form; see `tables.table`."""
+        return tables.table(self, form, **options)
 
+    def plot(self, **options: Any) -> Figure:
+        """The figure; see `figures.figure`."""
+        return figures.figure(self, **options)
 
-@dataclass(frozen=True)
-class Entry:
-    """A method in the comparison."""
-
-    label: str
-    tried: tuple[Candidate, ...]
-    """The steps that were tried; a single one, without runs, if nothing was tuned."""
-    chosen: Candidate
-    traces: tuple[Trace, ...]
-    """The runs of the trials, by seed."""
-
-    @property
-    def step(self) -> str:
-        """The step of the trials in words: a number, or automatic with its range."""
-        declared = Declared.of(self.chosen.algorithm)
-        given = declared.step_size
-        if given is None:
-            return "none"
-        found = [trace.steps["step_size"] for trace in self.traces if "step_size" in trace.steps]
-        if declared.first_step != "auto" or not found:
-            return f"{given:.6g}" if isinstance(given, int | float) else str(given)
-        return f"{given} ({span(f'{np.min(found):.3g}', f'{np.max(found):.3g}')})"
-
-    @property
-    def computing(self) -> float:
-        """Seconds that an agent computes in an iteration, in the median of the trials."""
-        return statistics.median(trace.computing for trace in self.traces)
+    def save(self, folder: str | Path, **options: Any) -> None:
+        """Write the tables, the figure, and ``comparison.json``, which `load` reads; see `saved.write`."""
+        saved.write(self, Path(folder), **options)
 
 
-class Line(NamedTuple):
-    """The counts of a method to a tolerance."""
+def load(folder: str | Path) -> Comparison:
+    """The comparison in a folder that `Comparison.save` or ``decentorth compare --out`` has filled; nothing in it is executed.
 
-    algorithm: str
-    step: str
-    tolerance: float
-    trials: int
-    reached: int
-    diverged: int
-    counts: Mapping[str, MedianRange]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Methods on the same problems."""
-
-    rules: Rules
-    entries: tuple[Entry, ...]
-    """The methods with their runs, in the order in which they were named."""
-    networks: Mapping[str, NetworkModel]
-    """The networks whose wall time is modelled, by name."""
-    agents: int
-
-    @property
-    def quantities(self) -> tuple[str, ...]:
-        """The names of all counts."""
-        return (*COUNTS, *(f"seconds on {name}" for name in self.networks))
-
-    def column(self, entry: Entry, seed: int, quantity: str) -> NDArray[Any]:
-        """A count at each row of the history of a run; modelled seconds take the median of the measured computing."""
-        history = entry.traces[seed - self.rules.seed].history
-        if quantity in COUNTS:
-            return history[{"iterations": "iteration"}.get(quantity, quantity)]
-        model = self.networks[quantity.partition(" on ")[2]]
-        if model.compute is None:
-            model = replace(model, compute=entry.computing)
-        return wall_time(model, self.agents, history)
-
-    def per_trial(self) -> Iterator[dict[str, Any]]:
-        """A row for each method, trial and tolerance: its counts, None where the tolerance was not reached."""
-        for entry in self.entries:
-            for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
-                columns = {name: self.column(entry, seed, name) for name in self.quantities}
-                for tolerance in self.rules.tolerances:
-                    row = self.rules.reached(trace.history, tolerance)
-                    found: dict[str, object] = {"algorithm": entry.label, "seed": seed}
-                    found |= {"tolerance": tolerance, "reached": int(row is not None)}
-                    found |= {"status": trace.status, **dict.fromkeys((*columns, *_METRICS))}
-                    at = -1
-                    if row is not None:
-                        at = row
-                        found |= {name: float(column[row]) for name, column in columns.items()}
-                    present = [name for name in _METRICS if name in trace.history]
-                    yield found | {name: float(trace.history[name][at]) for name in present}
-
-    @cached_property
-    def lines(self) -> tuple[Line, ...]:
-        """The counts of each method to each tolerance, the largest tolerance first."""
-        rows: dict[tuple[float, str], list[dict[str, Any]]] = {}
-        for row in self.per_trial():
-            rows.setdefault((row["tolerance"], row["algorithm"]), []).append(row)
-        found = []
-        for tolerance in self.rules.tolerances:
-            for entry in self.entries:
-                own = rows[tolerance, entry.label]
-                reached = [row for row in own if row["reached"]]
-                missed, counts = [math.inf] * (len(own) - len(reached)), {}
-                for name in self.quantities:
-                    counts[name] = MedianRange.of([row[name] for row in reached] + missed)
-                diverged = sum(row["status"] == "diverged" for row in own)
-                numbers = tolerance, len(own), len(reached), diverged, counts
-                found.append(Line(entry.label, entry.step, *numbers))
-        return tuple(found)
-
-    @property
-    def shown(self) -> tuple[float, ...]:
-        """The tolerances that some method reached in some trial."""
-        reached = {line.tolerance for line in self.lines if line.reached}
-        return tuple(tolerance for tolerance in self.rules.tolerances if tolerance in reached)
+    Raises
+    ------
+    InputError
+        The folder holds no comparison that has ended, or its file is damaged.
+    """
+    return Comparison(*saved.read(Path(folder)))

@@ -1,23 +1,43 @@
-"""The figure of a comparison: a metric against iterations, rounds, bytes and modelled seconds, medians and ranges over trials."""
+"""The figure of a comparison: a metric against iterations, rounds, bytes and modelled seconds, medians and bands over trials."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array
-from ..records.figures import WIDTHS, label, logarithmic, look, panels, say_empty, style, whole_decades
+from ..records.figures import (
+    WIDTHS,
+    Scale,
+    Width,
+    check_known,
+    check_metrics,
+    label,
+    look,
+    panels,
+    say_empty,
+    scales,
+    style,
+    whole_decades,
+)
 from ..running.history import COUNTS
-from .comparison import Comparison, Entry
+from .counts import CountedRuns
+from .tuning import Entry
 from .words import title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
+Band = Literal["range", "quartiles", "none"]
+Log = Literal["xy", "x", "y", "none"]
+BANDS: dict[Band, tuple[float, float]] = {"range": (0, 1), "quartiles": (0.25, 0.75), "none": (0, 1)}
+"""The quantiles between which a band lies."""
+SCALES: tuple[Scale, Scale] = ("linear", "log")
 HEIGHT = 2.1
 KINDS = ("median", "low", "high")
 
@@ -31,7 +51,7 @@ class Curve(NamedTuple):
     high: Array
 
 
-def curve(comparison: Comparison, entry: Entry, metric: str, against: str, first: int = 1) -> Curve:
+def curve(comparison: CountedRuns, entry: Entry, metric: str, against: str, first: int = 1, band: Band = "range") -> Curve:
     """A metric of a method over its trials, as long as most of them go on, from row ``first``; row 0 is the start.
 
     A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); equal rows
@@ -48,10 +68,11 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str, first
         x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
     y = y[:, first:]
     middle = np.nanmedian(x[:, first:], axis=0)
-    return Curve(middle, np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
+    low, high = np.quantile(y, BANDS[band], axis=0, method="inverted_cdf")
+    return Curve(middle, np.median(y, axis=0), low, high)
 
 
-def curves(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
     """A row for each method and recorded row: medians of the counts, and medians and ranges of the metrics, to six digits."""
     known = dict.fromkeys(name for entry in comparison.entries for name in entry.traces[0].history)
     metrics = [name for name in known if name not in (*COUNTS, "seconds")]
@@ -70,65 +91,105 @@ def curves(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 @style()
-def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
-    """The metric against iterations, rounds, bytes and modelled seconds on the first network, medians and ranges over trials.
+def figure(
+    comparison: CountedRuns,
+    *,
+    x: str | None = None,
+    metrics: Sequence[str] = (),
+    width: Width = "page",
+    band: Band = "range",
+    log: Log = "xy",
+    order: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+) -> Figure:
+    """The metric against iterations, rounds, bytes and modelled seconds on the first network, with bands over the trials.
 
     Parameters
     ----------
+    x
+        One count alone for the horizontal axis: iterations, rounds, bytes, gradients, seconds, or "seconds on lan".
     metrics
-        A row of panels for each of these columns of the history, with the methods that have it; by default the compared metric.
+        Panels for each of these columns of the history, with the methods that have it; by default the compared metric.
+    width
+        A paper's column (3.5 inches), with the panels below each other, or its page (7.16 inches).
+    band
+        The band about the medians: the range over the trials, their quartiles, or none.
+    log
+        The logarithmic axes: xy, x, y or none.
+    order
+        The methods to draw, by their labels in the comparison, in this order; by default all.
+    labels
+        Names for the legend by label; by default the label with its step.
 
     Raises
     ------
     InputError
-        Matplotlib is missing.
+        There is no such count, metric, band or method, or matplotlib is missing.
     """
+    columns = [x or "iterations"]
+    if x is None:
+        columns += ["rounds", "bytes", *[name for name in comparison.quantities if " on " in name][:1]]
     metrics = metrics or (comparison.rules.metric,)
-    columns = ["iterations", "rounds", "bytes"]
-    columns += [f"seconds on {name}" for name in list(comparison.networks)[:1]]
-    words = [f"{one.label}, step {one.step}".removesuffix(", step none") for one in comparison.entries]
-    per_row = max(1, min(4, 120 // (8 + max(map(len, words)))))
-    height = 0.5 + len(metrics) * HEIGHT + 0.17 * math.ceil(len(words) / per_row)
-    size = WIDTHS["page"].inches, height
-    drawn, rows = panels(len(metrics), len(columns), size, sharex="col", sharey="row")
-    for row, metric in zip(rows, metrics, strict=True):
-        for panel, against in zip(row, columns, strict=True):
-            _panel(panel, comparison, metric, against)
-        row[0].set_ylabel(label(metric), fontsize=8)
-    for panel, against in zip(rows[-1], columns, strict=True):
-        panel.set_xlabel(label(against).replace("seconds on", "modelled seconds on"), fontsize=8)
-    drawn.suptitle(title(comparison), fontsize=9)
-    for place, name in enumerate(words):
-        rows[0][0].plot([], [], label=name, gid="legend", **look(place))
-    drawn.legend(*rows[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=per_row)
-    return drawn
+    check_metrics(metrics, {name for one in comparison.entries for name in one.traces[0].history})
+    entries = {one.label: one for one in comparison.entries}
+    names = {label: f"{label}, step {one.step}".removesuffix(", step none") for label, one in entries.items()}
+    check_known("there is no count", columns, comparison.quantities)
+    check_known("there is no band", [band], BANDS)
+    check_known("there is no method", [*order, *(labels or {})], names)
+    names |= labels or {}
+    drawn = [entries[label] for label in order or entries]
+    across = len(columns) if len(columns) > 1 else len(metrics)
+    if width == "column":
+        across = 1
+    sharing = "row" if across == len(columns) else "none"
+    pairs, size = [(metric, against) for metric in metrics for against in columns], WIDTHS[width]
+    rows = len(pairs) // across
+    per_row = max(1, min(4, size.letters // (8 + max(len(names[one.label]) for one in drawn))))
+    height = 0.5 + rows * HEIGHT + 0.17 * math.ceil(len(drawn) / per_row)
+    made, grid = panels(rows, across, (size.inches, height), sharey=sharing)
+    axes = [panel for row in grid for panel in row]
+    for place, (panel, pair) in enumerate(zip(axes, pairs, strict=True)):
+        _panel(panel, comparison, drawn, pair, log, band)
+        if sharing == "none" or place % across == 0:
+            panel.set_ylabel(label(pair[0]), fontsize=8)
+        panel.set_xlabel(label(pair[1]).replace("seconds on", "modelled seconds on"), fontsize=8)
+    if width == "page":
+        made.suptitle(title(comparison), fontsize=9)
+    for place, one in enumerate(drawn):
+        axes[0].plot([], [], label=names[one.label], gid="legend", **look(place))
+    made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=per_row)
+    return made
 
 
-def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> None:
-    logarithmic(panel)
-    least = 0.0
+def _panel(panel: Axes, comparison: CountedRuns, entries: Sequence[Entry], shown: tuple[str, str], log: Log, band: Band) -> None:
+    """Draw a metric against a count."""
+    metric, against = shown
+    least, vertical = 0.0, "y" in log
     if metric == "objective":  # of any sign
-        panel.set_yscale("linear")
-        least = -math.inf
+        least, vertical = -math.inf, False
+    scales(panel, SCALES["x" in log], SCALES[vertical])
     ranges: list[tuple[Curve, object]] = []
-    for place, entry in enumerate(comparison.entries):
+    for place, entry in enumerate(entries):
         if metric in entry.traces[0].history:
-            found = curve(comparison, entry, metric, against)
+            found = curve(comparison, entry, metric, against, band=band)
             visible = (found.x > 0.0) & np.isfinite(found.median) & (found.median > least)
             kept, mine = Curve(*(part[visible] for part in found)), look(place)
             ranges.append((kept, mine["color"]))
             panel.plot(kept.x, kept.median, gid="median", **mine)
-    if any(kept.x.size for kept, _ in ranges):
+    if not any(kept.x.size for kept, _ in ranges):
+        say_empty(panel)
+    elif "x" in log:
         panel.set_xlim(whole_decades(*panel.get_xlim()))
     else:
-        say_empty(panel)
+        panel.ticklabel_format(axis="x", scilimits=(-2, 4))
     limits = panel.get_ylim()  # those of the medians
-    if metric != "objective":
+    if vertical:
         limits = whole_decades(*limits)
     for kept, colour in ranges:
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
         low = np.maximum(kept.low, least + 1e-300)
-        panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
+        if band != "none":
+            panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
     panel.set_ylim(limits)
     if metric == comparison.rules.metric:
         dotted: dict[str, Any] = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2))}

@@ -39,17 +39,12 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     if not named:
         raise InputError("algorithms must name at least one method, as drfgt,drgta")
     if isinstance(named, Mapping):
-        return _comparable(dict(named))
+        return _comparable({label: _method(one)[1] for label, one in named.items()})
     if isinstance(named, str):
         named = [named]
     if all(isinstance(one, str) for one in named):
         named = specifications(named)
-    found = []
-    for one in named:
-        if isinstance(one, str):
-            found.append(_method(one))
-        else:
-            found.append((called(one), one))
+    found = [_method(one) for one in named]
     labels = [label for label, _ in found]
     for label in labels:
         if labels.count(label) > 1:
@@ -68,17 +63,20 @@ def _comparable(found: dict[str, Any]) -> dict[str, object]:
         reason = ""
         if Declared.of(algorithm).counts != "iterations":
             reason = "has activations of single agents, not iterations: use decentorth run"
-        elif SplitFeatures in getattr(algorithm, "requires", ()):
+        elif SplitFeatures in Declared.of(algorithm).requires:
             reason = "is for features split over agents: use decentorth run --split features"
         if reason:
             raise InputError(f"algorithms: {label} {reason}")
     return found
 
 
-def _method(specification: str) -> tuple[str, object]:
-    word, colon, written = specification.partition(":")
+def _method(given: object) -> tuple[str, object]:
+    """The label and the method of a name with parameters, or of a method."""
+    if not isinstance(given, str):
+        return called(given), given
+    word, colon, written = given.partition(":")
     try:
-        algorithm = registry.algorithms.read(specification)
+        algorithm = registry.algorithms.read(given)
     except ValueError as error:
         raise InputError(f"algorithms: {error}") from None
     return f"{normal_name(word)}{colon}{written}".removesuffix(":"), algorithm

@@ -14,17 +14,18 @@ from topologies.text import specifications
 from ..network.transport.communicator import connect
 from ..protocols import SETUP
 from ..running.options import Options
-from .comparison import Comparison, Entry
+from .comparison import Comparison
 from .methods import methods
 from .model import NetworkModel
 from .rules import Rules
 from .trials import Job, Store, Trace, make
-from .tuning import Candidate, best, candidates
+from .tuning import Candidate, Entry, best, candidates, own_step
 from .workers import results
 
 _NEEDS = {
     "error": "a problem whose answer is known, unlike this one's",
     "gradient_norm": "a differentiable problem, and this one is not",
+    "stationarity": "a smooth objective plus a term with a proximal map, as sparse_pca has",
     "objective": "a problem with an objective",
 }
 """The metrics, and what a problem needs to have them."""
@@ -52,6 +53,7 @@ class ComparisonPlan:
         rules: Rules,
         *,
         networks: Networks = "lan",
+        extending: Comparison | None = None,
         comm: Any = None,
         placement: Any = "even",
     ) -> None:
@@ -60,6 +62,10 @@ class ComparisonPlan:
         self.communicator = connect(comm)
         self._problem, self._placement = problem, placement
         self._digests: dict[int, tuple[str, str]] = {}
+        self._earlier = extending.entries if extending is not None else ()
+        for entry in self._earlier:
+            for seed, trace in zip(rules.seeds, entry.traces, strict=True):
+                self._digests[seed] = entry.label, trace.digest
         seeds = (*rules.tuning_seeds, *rules.seeds)
         self.W = dict.fromkeys(seeds, W)
         if callable(W):
@@ -69,7 +75,9 @@ class ComparisonPlan:
         named = methods(algorithms)
         for number, (label, algorithm) in enumerate(named.items(), 1):
             SETUP.info("the method %s, %d of %d", label, number, len(named))
-            run = self._job(label, algorithm, seeds[0]).run(self.communicator)
+            if any(entry.label == label for entry in self._earlier):
+                raise ValueError(f"{label} is in the comparison already: give it another label")
+            run = self._job(label, Candidate(1.0, algorithm, ""), seeds[0]).run(self.communicator)
             start = run.solve(Options(iterations=0))
             self.columns.update(start.history)
             self.grids[label] = candidates(label, algorithm, run.algorithm, start, rules)
@@ -78,33 +86,36 @@ class ComparisonPlan:
             known = " or ".join(name for name in _NEEDS if name in self.columns)
             raise ValueError(f"metric: {rules.metric} needs {_NEEDS[rules.metric]}; take {known}")
 
-    def _job(self, label: str, algorithm: object, seed: int) -> Job:
-        return Job(label, algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)
+    def _job(self, label: str, step: Candidate, seed: int) -> Job:
+        return Job(label, step.algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)
 
     @property
     def total(self) -> int:
-        """The number of runs to make."""
+        """The number of runs to make; a tuned method makes the trials with its own step too."""
         tried = sum(len(grid) * len(self._tuning(grid)) for grid in self.grids.values())
-        return tried + self.rules.trials * len(self.grids)
+        tuned = sum(len(grid) > 1 for grid in self.grids.values())
+        return tried + self.rules.trials * (len(self.grids) + tuned)
 
     def run(self, *, workers: int = 1, store: Store | None = None, advance: Advance = lambda words: None) -> Comparison:
         """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after each run, on every rank."""
-        rules, made = self.rules, partial(self._made, workers=workers, store=store, advance=advance)
-        jobs = []
+        made = partial(self._made, workers=workers, store=store, advance=advance)
+        jobs, steps, entries = [], [], [*self._earlier]
         for label, grid in self.grids.items():
-            jobs += [self._job(label, one.algorithm, seed) for one in grid for seed in self._tuning(grid)]
-        traces, tried = made(jobs), {}
+            jobs += [self._job(label, one, seed) for one in grid for seed in self._tuning(grid)]
+        traces, jobs = made(jobs), []
         for label, grid in self.grids.items():
-            seeds = self._tuning(grid)
-            tried[label] = tuple(replace(one, traces=tuple(islice(traces, len(seeds)))) for one in grid)
-        chosen = {label: best(grid, rules) for label, grid in tried.items()}
-        jobs = []
-        for label, one in chosen.items():
-            jobs += [self._job(label, one.algorithm, seed) for seed in rules.seeds]
-        traces, entries = made(jobs), []
-        for label, one in chosen.items():
-            entries.append(Entry(label, tried[label], one, tuple(islice(traces, rules.trials))))
-        return Comparison(rules, tuple(entries), self.networks, self.agents)
+            seeds = len(self._tuning(grid))
+            tried = tuple(replace(one, traces=tuple(islice(traces, seeds))) for one in grid)
+            both = list({one.factor: one for one in (best(tried, self.rules), own_step(tried))}.values())
+            steps.append((label, tried, both))
+            jobs += [self._job(label, one, seed) for one in both for seed in self.rules.seeds]
+            for _ in range(self.rules.trials * (min(len(tried), 2) - len(both))):
+                advance(label)  # the trials with the best step are those with its own one
+        traces = made(jobs)
+        for label, tried, both in steps:
+            runs = [tuple(islice(traces, self.rules.trials)) for _ in both]
+            entries.append(Entry(label, both[0].started(runs[0]), tried, both[0], *runs))
+        return Comparison(self.rules, tuple(entries), self.networks, self.agents)
 
     def _tuning(self, grid: Sequence[Candidate]) -> range:
         """The seeds on which a grid is tried; none for a grid of one step."""
@@ -146,8 +157,9 @@ def compare(
     W: object,
     rules: Rules | None = None,
     *,
-    networks: Networks = "lan",
+    networks: Networks | None = None,
     workers: int = 1,
+    extending: Comparison | None = None,
     comm: object = None,
     placement: object = "even",
 ) -> Comparison:
@@ -160,16 +172,18 @@ def compare(
     problem
         ``problem(seed)`` gives the problem of a trial: the same whenever it is asked, with another start for another seed.
     algorithms
-        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or a mapping from labels to algorithms.
+        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or a mapping from labels to either.
     W
         Mixing matrix or `topologies.WeightSequence`, or a function of the seed that gives it.
     rules
         The rules of the comparison; by default `Rules()`.
     networks
-        Names or models of networks whose wall time is modelled.
+        Names or models of networks whose wall time is modelled; by default "lan".
     workers
         The number of parallel processes; more than one need joblib (``pip install "decentorth[workers]"``). On MPI ranks the runs
         follow each other, each over all ranks.
+    extending
+        A comparison on the same problems, to which the methods are added; it has the rules and the networks.
     comm
         As for `decentorth.solve`.
     placement
@@ -183,6 +197,10 @@ def compare(
     RuntimeError
         A run failed, or its process died (`concurrent.futures.BrokenExecutor`); the message names it.
     """
-    setting: dict[str, Any] = {"networks": networks, "comm": comm, "placement": placement}
-    plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), **setting)
+    if extending is not None:
+        if rules is not None or networks is not None:
+            raise ValueError("a comparison that is extended has rules and networks: leave them out")
+        rules, networks = extending.rules, extending.networks
+    setting: dict[str, Any] = {"extending": extending, "comm": comm, "placement": placement}
+    plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), networks=networks or "lan", **setting)
     return plan.run(workers=workers)

@@ -12,11 +12,12 @@ import numpy as np
 from ..protocols import StoppingRule
 from ..running.history import Columns
 from ..settings import Count, Finite, Positive, Probability, Range, Seconds, Seed, Settings, check
-from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
+from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Stationarity, Time
 
-Goal = Literal["gradient_norm", "error", "objective"]
+Goal = Literal["gradient_norm", "stationarity", "error", "objective"]
 _STOPPING: dict[str, Callable[[float], Rule]] = {
     "gradient_norm": GradientNorm,
+    "stationarity": Stationarity,
     "error": Error,
     "objective": ObjectiveBelow,
 }
@@ -40,8 +41,9 @@ class Rules(Settings):
     tolerances : tuple of float
         Values of the metric to which costs are counted. Positive, unless the metric is the objective.
     metric : str
-        The quantity that must fall below a tolerance: the gradient norm at the projected mean, the error there
-        (distance from a known answer), or the objective there, where tolerances may be negative.
+        The quantity that must fall below a tolerance: the gradient norm at the projected mean, for an objective plus a
+        nonsmooth term the stationarity there, the error (distance from a known answer), or the objective, where
+        tolerances may be negative.
     consensus_factor : float
         Also require the agents' disagreement (consensus_rms) to be at most this multiple of the tolerance. none turns
         it off. Not used with --metric objective.
@@ -70,7 +72,7 @@ class Rules(Settings):
     time_limit: Annotated[Seconds, Range(above=0)] | None = None
     tune: bool = False
     grid: Annotated[int, Range(least=2)] = 8
-    tune_seeds: Count = 1
+    tune_seeds: Count = 3
     resolution: Probability = 0.01
 
     def __post_init__(self) -> None:

@@ -1,46 +1,80 @@
-"""Comparisons as Markdown, LaTeX, and CSV with every digit, and the files of a comparison."""
+"""Comparisons as Markdown, LaTeX, HTML, and CSV with every digit."""
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from textwrap import fill
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from ..records.figures import save as save_figure
-from ..records.files import csv_text, replacing
-from .comparison import Comparison, span
-from .figures import curves, figure
+from ..records.figures import check_known
+from ..records.files import csv_text
+from .counts import CountedRuns
+from .tuning import span
 from .words import notes, title
 
+Form = Literal["text", "markdown", "latex", "html", "csv"]
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
 """The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
-FILES = (
-    *("comparison.csv", "trials.csv", "curves.csv", "tuning.csv"),
-    *("table.md", "table.tex", "figure.png", "figure.svg"),
-)
-"""The files of a comparison."""
 WIDTH = 80
 """The columns of a terminal."""
 DIGITS = 3
 """The digits of numbers that are not integers; CSV has all digits."""
 
 
-def table(comparison: Comparison, form: Literal["markdown", "latex", "csv"] = "markdown") -> str:
-    """The table as aligned Markdown with the notes, LaTeX (with booktabs), or CSV (every digit and every tolerance).
+def table(
+    comparison: CountedRuns,
+    form: Form = "markdown",
+    *,
+    columns: Sequence[str] = (),
+    tolerances: Sequence[float] = (),
+    ranges: bool = True,
+    caption: str = "",
+    label: str = "tab:comparison",
+) -> str:
+    """The table as Markdown, LaTeX (with booktabs), HTML, CSV (every digit and tolerance), or text of 80 columns, with the notes.
+
+    Parameters
+    ----------
+    columns
+        The columns beside the method, by their headings without units: step, reached, iterations, rounds, bytes, gradients,
+        seconds, seconds on lan; by default all. Two with ranges or four without fit a column of a paper.
+    tolerances
+        The tolerances; by default those that some method reached.
+    ranges
+        Write the range over the trials after the median.
+    caption
+        The caption of the LaTeX table; by default the title and what the numbers are.
+    label
+        The label of the LaTeX table.
 
     Raises
     ------
-    ValueError
-        The format is another.
+    InputError
+        The form, a column or a tolerance is another.
     """
-    if form not in _FORMS:
-        raise ValueError(f"the format must be markdown, latex or csv, got {form!r}")
-    return _FORMS[form](comparison)
+    check_known("there is no form", [form], ("csv", *_BOLD))
+    if form == "csv":
+        return _csv(comparison)
+    known = ("step", "reached", *comparison.quantities)
+    check_known("the table has no column", columns, known)
+    if form == "text":
+        columns = columns or ["step", "reached", *(name for name in comparison.quantities if name != "gradients")]
+        ranges = False
+    there = [str(one) for one in comparison.rules.tolerances]
+    check_known("the table has no tolerance", map(str, tolerances), there)
+    names = sorted(columns or known, key=lambda name: name != "step")  # words stand at the left
+    headings = ["method", *(UNITS.get(name, (name,))[0] for name in names)]
+    parts = TableParts(title(comparison), headings, 1 + ("step" in names), {}, [*notes(comparison)])
+    for one in tolerances or comparison.shown:
+        parts.blocks[one] = [*_rows(comparison, one, names, ranges, _BOLD[form])]
+    if form == "latex":
+        return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}", label)
+    return {"text": _text, "html": _html, "markdown": _markdown}[form](parts)
 
 
 def number(value: float, quantity: str) -> str:
@@ -53,38 +87,45 @@ def number(value: float, quantity: str) -> str:
     return f"{scaled:.{digits}g}"
 
 
-def headings(comparison: Comparison) -> list[str]:
-    """The headings of the columns."""
-    counts = [UNITS.get(quantity, (quantity,))[0] for quantity in comparison.quantities]
-    return ["method", "step", "reached", *counts]
+class TableParts(NamedTuple):
+    """The parts of a table."""
+
+    title: str
+    headings: list[str]
+    texts: int
+    """The number of columns at the left that hold words."""
+    blocks: dict[float, list[list[str]]]
+    """The rows by tolerance."""
+    notes: list[str]
 
 
-def _rows(comparison: Comparison, tolerance: float, bold: str, ranges: bool = True) -> Iterator[list[str]]:
-    """A row for each method: medians, the least of a column bold, and with ``ranges`` those of more than one value."""
+_BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}", "html": "<b>{}</b>"}
+"""The best median of a column by form."""
+
+
+def _rows(comparison: CountedRuns, tolerance: float, names: Sequence[str], ranges: bool, bold: str) -> Iterator[list[str]]:
+    """A row for each method: medians, the least of a column bold, and ranges where they are more than one value."""
     lines = [line for line in comparison.lines if line.tolerance == tolerance]
     for line in lines:
-        row = [line.algorithm, line.step, f"{line.reached}/{line.trials}"]
+        cells = {"step": line.step, "reached": f"{line.reached}/{line.trials}"}
         for quantity, counts in line.counts.items():
             median, low, high = (number(value, quantity) for value in counts)
-            shown, words = median, span(low, high)
+            shown, between = median, span(low, high)
             if counts.median == min(other.counts[quantity].median for other in lines) < math.inf:
                 shown = bold.format(median)
-            if ranges and words != median:
-                shown += f" ({words})"
-            row.append(shown)
-        yield row
+            if ranges and between != median:
+                shown += f" ({between})"
+            cells[quantity] = shown
+        yield [line.algorithm, *(cells[name] for name in names)]
 
 
-def screen(comparison: Comparison) -> str:
-    """The medians, without gradients, and the notes in 80 columns; rows that are too long for that take two lines."""
-    names = headings(comparison)
-    columns = [place for place, name in enumerate(names) if place > 1 and name != "gradients"]
-    lines = [title(comparison)]
-    for tolerance in comparison.shown:
-        rows = list(_rows(comparison, tolerance, "{}", ranges=False))
-        labels = [f"to {tolerance:g}", *(f"{row[0]}, step {row[1]}" for row in rows)]
-        heads = [name.replace("megabytes", "MB").replace("seconds ", "s ") for name in names]
-        cells = [[row[place] for place in columns] for row in (heads, *rows)]
+def _text(parts: TableParts) -> str:
+    """The medians and the notes in 80 columns; rows that are too long for that take two lines."""
+    lines, texts = [parts.title], parts.texts
+    heads = [name.replace("megabytes", "MB").replace("seconds ", "s ") for name in parts.headings]
+    for tolerance, rows in parts.blocks.items():
+        labels = [f"to {tolerance:g}", *(", step ".join(row[:texts]) for row in rows)]
+        cells = [row[texts:] for row in (heads, *rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         left, between = max(map(len, labels)), "  "
         if left + sum(widths) + 2 * len(widths) > WIDTH:
@@ -93,41 +134,60 @@ def screen(comparison: Comparison) -> str:
         for label, row in zip(labels, cells, strict=True):
             numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
             lines.append(f"{label:{left}}{between}{numbers}")
-    remarks = [*notes(comparison), "The files of --out FOLDER have the ranges, in Markdown and LaTeX."]
+    remarks = [*parts.notes, "Tables in Markdown and LaTeX have the ranges too."]
     return "\n".join([*lines, "", *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in remarks)])
 
 
-def _markdown(comparison: Comparison) -> str:
-    lines, names = [f"# {title(comparison)}"], headings(comparison)
-    sides = ["<", "<", *">" * (len(names) - 2)]
-    for tolerance in comparison.shown:
-        rows = list(_rows(comparison, tolerance, "**{}**"))
+def _markdown(parts: TableParts) -> str:
+    names, lines, texts = parts.headings, [f"# {parts.title}"], parts.texts
+    sides = ["<" * (place < texts) or ">" for place in range(len(names))]
+    for tolerance, rows in parts.blocks.items():
         widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-        rule = ["-" * width for width in widths[:2]]
-        rule += ["-" * (width - 1) + ":" for width in widths[2:]]
+        rule = ["-" * width for width in widths[:texts]]
+        rule += ["-" * (width - 1) + ":" for width in widths[texts:]]
         lines.append(f"\n## To {tolerance:g}\n")
         for row in (names, rule, *rows):
             cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
             lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes(comparison)), ""])
+    return "\n".join([*lines, "", *(f"- {note}" for note in parts.notes), ""])
 
 
-def _latex(comparison: Comparison) -> str:
-    names = headings(comparison)
-    lines = [f"% {title(comparison)}; needs \\usepackage{{booktabs}}"]
-    lines += [f"% {note}" for note in notes(comparison)]
-    lines += [rf"\begin{{tabular}}{{ll{'r' * (len(names) - 2)}}}", r"\toprule"]
-    lines.append(rf"{' & '.join(names)} \\")
-    for tolerance in comparison.shown:
-        lines += [r"\midrule", rf"\multicolumn{{{len(names)}}}{{l}}{{to {tolerance:g}}} \\"]
-        for row in _rows(comparison, tolerance, r"\textbf{{{}}}"):
-            cells = [re.sub(r"([_%&#${}])", r"\\\1", cell) for cell in row[:2]]
-            cells += [cell.replace("inf", r"$\infty$") for cell in row[2:]]
+def _escaped(text: str) -> str:
+    """A text without LaTeX's special characters."""
+    return re.sub(r"([_%&#${}])", r"\\\1", text).replace("<=", r"$\le$")
+
+
+def _latex(parts: TableParts, caption: str, label: str) -> str:
+    count, texts = len(parts.headings), parts.texts
+    lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in parts.notes)]
+    lines += [r"\begin{table}", r"\centering\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
+    lines += [rf"\caption{{{_escaped(caption)}}}", rf"\label{{{label}}}"]
+    lines += [rf"\begin{{tabular}}{{{'l' * texts}{'r' * (count - texts)}}}", r"\toprule"]
+    lines.append(rf"{' & '.join(parts.headings)} \\")
+    for tolerance, rows in parts.blocks.items():
+        lines += [r"\midrule", rf"\multicolumn{{{count}}}{{l}}{{to {tolerance:g}}} \\"]
+        for row in rows:
+            cells = [_escaped(cell) for cell in row[:texts]]
+            cells += [cell.replace("inf", r"$\infty$") for cell in row[texts:]]
             lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _csv(comparison: Comparison) -> str:
+def _html(parts: TableParts) -> str:
+    """The tables with the notes below them, without scripts or files."""
+    lines = [f"<div><strong>{parts.title}</strong>"]
+    head = "</th><th>".join(map(html.escape, parts.headings))
+    for tolerance, rows in parts.blocks.items():
+        lines.append(f"<table><caption>to {tolerance:g}</caption><tr><th>{head}</th></tr>")
+        for row in rows:
+            cells = "</td><td>".join([*map(html.escape, row[: parts.texts]), *row[parts.texts :]])
+            lines.append(f"<tr><td>{cells}</td></tr>")
+        lines.append("</table>")
+    said = "".join(f"<li>{html.escape(note)}</li>" for note in parts.notes)
+    return "".join([*lines, f"<ul>{said}</ul></div>"])
+
+
+def _csv(comparison: CountedRuns) -> str:
     """A row for each method and tolerance."""
     rows = []
     for line in comparison.lines:
@@ -138,10 +198,7 @@ def _csv(comparison: Comparison) -> str:
     return csv_text(rows)
 
 
-_FORMS = {"markdown": _markdown, "latex": _latex, "csv": _csv}
-
-
-def _tuning(comparison: Comparison) -> Iterator[dict[str, object]]:
+def tuning(comparison: CountedRuns) -> Iterator[dict[str, object]]:
     """A row for each step that was tried, seed and tolerance."""
     rules = comparison.rules
     for entry in comparison.entries:
@@ -149,46 +206,10 @@ def _tuning(comparison: Comparison) -> Iterator[dict[str, object]]:
             runs = zip(rules.tuning_seeds, one.traces, strict=False)
             for (seed, trace), tolerance in product(runs, rules.tolerances):
                 row = {"algorithm": entry.label, "factor": one.factor}
-                row |= {"step": str(one.algorithm.step_size), "chosen": int(one is entry.chosen)}
+                row |= {"step": one.step, "chosen": int(one is entry.chosen)}
                 row |= {"seed": seed, "tolerance": tolerance, "iterations": None}
                 at = rules.reached(trace.history, tolerance)
                 if at is not None:
                     row["iterations"] = int(trace.history["iteration"][at])
                 last = float(trace.history[rules.metric][-1])
                 yield row | {"status": trace.status, rules.metric: last}
-
-
-def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metrics: Sequence[str] = ()) -> None:
-    """Write ``comparison.csv``, ``trials.csv``, ``curves.csv``, ``tuning.csv`` where steps were tuned, ``table.md``, ``table.tex``,
-    and with ``plot`` ``figure.png`` and ``figure.svg``.
-
-    Parameters
-    ----------
-    metrics
-        Rows of the figure, see `figure`.
-
-    Raises
-    ------
-    InputError
-        Matplotlib is missing, or the figure cannot be written.
-    """
-    drawn = []
-    if plot:
-        drawn.append(figure(comparison, metrics))
-    texts = {
-        "comparison.csv": table(comparison, "csv"),
-        "trials.csv": csv_text(comparison.per_trial()),
-        "curves.csv": csv_text(curves(comparison)),
-        "table.md": table(comparison),
-        "table.tex": table(comparison, "latex"),
-    }
-    if comparison.rules.tune:
-        texts["tuning.csv"] = csv_text(_tuning(comparison))
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, words in texts.items():
-        with replacing(folder / name) as file:
-            file.write(words.encode())
-    for one in drawn:
-        save_figure(one, folder / "figure.png")
-        save_figure(one, folder / "figure.svg")

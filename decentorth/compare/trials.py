@@ -6,9 +6,9 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from ..settings import values
 from .methods import has_step
 from .rules import Rules
 
-_DAMAGED = (ValueError, TypeError, LookupError, AttributeError)
-_LARGEST = 1 << 30
+DAMAGED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""The errors of reading JSON that is not what was written."""
+LARGEST = 1 << 30
 """The most bytes of a kept run that are read."""
 
 
@@ -58,7 +59,7 @@ class Job:
 class Trace:
     """The kept results of a run: the columns of its history, its first steps, and its ending."""
 
-    history: Columns
+    history: Columns = field(repr=False)
     status: str
     message: str
     steps: Mapping[str, list[float]]
@@ -67,6 +68,18 @@ class Trace:
     """Seconds that an agent computed in an iteration, on average; without waiting for messages."""
     digest: str
     """SHA-256 of W, the start, and the gradients there: the fingerprint of the problem."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as JSON can hold it, with every digit."""
+        return {**asdict(self), "history": {name: column.tolist() for name, column in self.history.items()}}
+
+    @classmethod
+    def of_json(cls, kept: Mapping[str, Any]) -> Self:
+        """The run from what `to_json` gave; one of `DAMAGED` where it is something else."""
+        dtypes, history = dict.fromkeys(COUNTS, np.int64), {}
+        for name, column in kept["history"].items():
+            history[name] = np.array(column, dtype=dtypes.get(name, np.float64))
+        return cls(**{**kept, "history": history})
 
 
 def fingerprint(run: Run) -> str:
@@ -124,28 +137,23 @@ class Store:
         raw = b""
         if path is not None and path.is_file():
             try:
-                raw = limited(path, _LARGEST)
+                raw = limited(path, LARGEST)
             except (OSError, ValueError) as error:
                 raw = f"cannot be read: {error}".encode()  # no JSON: all ranks refuse it below
         raw = self.communicator.bcast_bytes(raw)
         if not raw:
             return None
         try:
-            kept = json.loads(raw)
-            dtypes = dict.fromkeys(COUNTS, np.int64)
-            for name, column in kept["history"].items():
-                kept["history"][name] = np.array(column, dtype=dtypes.get(name, np.float64))
-            return Trace(**kept)
-        except (*_DAMAGED, OverflowError, RecursionError) as error:
+            return Trace.of_json(json.loads(raw))
+        except DAMAGED as error:
             cure = "remove it, and its run is made again"
             raise ValueError(f"{path or self.folder} is damaged ({error!r:.80}): {cure}") from None
 
     def save(self, job: Job, trace: Trace) -> None:
         """Write a run to the folder, with every digit."""
         if path := self.path(job):
-            columns = {name: column.tolist() for name, column in trace.history.items()}
             with replacing(path) as file:
-                file.write(json.dumps({**asdict(trace), "history": columns}).encode())
+                file.write(json.dumps(trace.to_json()).encode())
 
 
 def _stamps(named: Iterable[object]) -> list[Any]:

@@ -29,8 +29,51 @@ class Candidate:
     factor: float
     """Its ratio to the method's own step."""
     algorithm: Any
+    """The method; None in a comparison that was loaded."""
+    step: str
+    """The step in words: a number, a schedule, "auto, growing", "auto, constant" or "none"."""
     traces: tuple[Trace, ...] = ()
     """Its runs by tuning seed."""
+
+    def started(self, traces: Sequence[Trace]) -> str:
+        """The step in words, with the range of the automatic steps at the start of these runs."""
+        found = [trace.steps["step_size"] for trace in traces if "step_size" in trace.steps]
+        if not found or Declared.of(self.algorithm).first_step != "auto":
+            return self.step
+        return f"{self.step} ({span(f'{np.min(found):.3g}', f'{np.max(found):.3g}')})"
+
+
+def step_words(algorithm: object, resolved: object) -> str:
+    """The step of a method in words; the ``resolved`` method tells whether an automatic one grows."""
+    step, used = Declared.of(algorithm).step_size, str(Declared.of(resolved).step_size)
+    if step is None:
+        return "none"
+    if step == "auto":
+        return f"auto, {used.replace('auto', 'constant')}"
+    if Declared.of(algorithm).scale is None:
+        return f"{step:.6g}"
+    return str(step)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method in the comparison."""
+
+    label: str
+    step: str
+    """The step of the trials in words, with its range where it is automatic."""
+    tried: tuple[Candidate, ...]
+    """The steps that were tried; a single one, without runs, if nothing was tuned."""
+    chosen: Candidate
+    traces: tuple[Trace, ...]
+    """The runs of the trials, by seed."""
+    untuned: tuple[Trace, ...] = ()
+    """The trials with the method's own step, by seed, if another one was chosen."""
+
+    @property
+    def computing(self) -> float:
+        """Seconds that an agent computes in an iteration, in the median of the trials."""
+        return statistics.median(trace.computing for trace in self.traces)
 
 
 def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: Rules) -> tuple[Candidate, ...]:
@@ -39,12 +82,13 @@ def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: 
     All multiples share the automatic order of mixing of ``resolved``. ``start`` is a run of no iterations; a ValueError says that
     the method's automatic step is not in its state.
     """
-    own = Candidate(1.0, algorithm)
+    own = Candidate(1.0, algorithm, step_words(algorithm, resolved))
     if not (rules.tune and has_step(algorithm)):
         return (own,)
     centre = float(f"{_first_step(label, algorithm, start):.3g}")
     same = replace(resolved, step_size=algorithm.step_size)
-    grid = {factor: Candidate(factor, with_step(same, centre * factor)) for factor in rules.factors}
+    others = {factor: with_step(same, centre * factor) for factor in rules.factors}
+    grid = {factor: Candidate(factor, one, step_words(one, one)) for factor, one in others.items()}
     return tuple({**grid, 1.0: own}.values())
 
 
@@ -79,6 +123,11 @@ def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
     return tuple(map(statistics.median, [*found, [end(trace) for trace in traces]]))
 
 
+def own_step(tried: Sequence[Candidate]) -> Candidate:
+    """The method's own step."""
+    return next(one for one in tried if one.factor == 1.0)
+
+
 def best(tried: Sequence[Candidate], rules: Rules) -> Candidate:
     """The step with the least merit; of equal ones the smallest."""
     if len(tried) == 1:
@@ -91,3 +140,8 @@ def at_edge(tried: Sequence[Candidate], chosen: Candidate) -> str:
     factors = [one.factor for one in tried]
     edges = {} if len(factors) == 1 else {max(factors): "largest", min(factors): "smallest"}
     return edges.get(chosen.factor, "")
+
+
+def span(low: str, high: str) -> str:
+    """A range in words; one number if its ends are shown the same."""
+    return low if low == high else f"{low} to {high}"

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
-from .comparison import Comparison
-from .rules import Rules
-from .tuning import at_edge
+import numpy as np
 
+from .counts import CountedRuns
+from .rules import Rules
+from .trials import Trace
+from .tuning import Entry, at_edge, merit, own_step, span
+
+_STALLED = 0.9
+"""A run has stalled if the second half of its iterations brings the metric down by less than a tenth."""
 _APART = 1e-3
 """The relative difference of objectives above which they belong to different minimisers."""
 
 
-def title(comparison: Comparison) -> str:
+def title(comparison: CountedRuns) -> str:
     """The title of a comparison, in one line."""
     return "Methods at tuned steps" if comparison.rules.tune else "Methods at their own steps"
 
 
-def notes(comparison: Comparison) -> Iterator[str]:
+def notes(comparison: CountedRuns) -> Iterator[str]:
     """The notes below the table, in a sentence or two each."""
     rules = comparison.rules
     counts, limit = "exact", ""
@@ -31,25 +37,74 @@ def notes(comparison: Comparison) -> Iterator[str]:
     limit = f"in at most {rules.iterations} iterations{limit}"
     yield f"A tolerance t is reached when {goal(rules)}, {limit}; counts are {counts}."
     if rules.tune:
-        grid = f"{rules.grid} for each method, factors of two about its own"
-        yield f"Steps are tuned with {_seeds(rules.tuning_seeds)}, {grid}."
+        grid = f"{rules.grid} steps of each method, factors of two about its own"
+        yield f"Tuning tries {grid}, with {_seeds(rules.tuning_seeds)}."
     missed = [f"{one:g}" for one in rules.tolerances if one not in comparison.shown]
     if missed:
         yield f"No method reached {', '.join(missed)}."
     for entry in comparison.entries:
-        diverged = sum(trace.status == "diverged" for trace in entry.traces)
-        if diverged:
-            yield f"{entry.label} diverged in {diverged} of {rules.trials} trials."
+        yield from _failures(entry, rules)
         if rules.tune and len(entry.tried) == 1:
             yield f"{entry.label} has no step to tune."
         elif edge := at_edge(entry.tried, entry.chosen):
             yield f"The best step of {entry.label} is the {edge} of its grid."
+        yield from _worse(entry, rules)
     for name, model in comparison.networks.items():
         parts = str(model)
         if model.compute is None:
             parts += ", computing as measured here"
         yield f"Seconds on {name} are modelled ({parts})."
     yield from _minimisers(comparison)
+
+
+def _failures(entry: Entry, rules: Rules) -> Iterator[str]:
+    """A note on the trials that did not reach the smallest tolerance, with the reasons."""
+    ends: dict[str, list[float]] = {}
+    least = rules.tolerances[-1]
+    for trace in entry.traces:
+        if rules.reached(trace.history, least) is None:
+            why, value = ending(trace, rules)
+            ends.setdefault(why, []).append(value)
+    reasons = []
+    for why, values in ends.items():
+        between = span(f"{min(values):.2g}", f"{max(values):.2g}")
+        reasons.append(f"{len(values)} {why.format(between)}")
+    if reasons:
+        failed = f"{sum(map(len, ends.values()))} of {rules.trials} trials"
+        yield f"{entry.label} did not reach {least:g} in {failed}: {', '.join(reasons)}."
+
+
+def ending(trace: Trace, rules: Rules) -> tuple[str, float]:
+    """Why a run did not reach the smallest tolerance, with braces for the value to blame, and that value."""
+    history, least, name = trace.history, rules.tolerances[-1], rules.metric.replace("_", " ")
+    values, most = history[rules.metric], (rules.consensus_factor or math.inf) * least
+    last, apart = float(values[-1]), float(history["consensus_rms"][-1])
+    if trace.status == "diverged" or not math.isfinite(last):
+        return "diverged", last
+    if last <= least and apart > most:
+        return "ended with agents {} apart", apart
+    if last <= least:
+        return "ended with feasibility {}", float(history["feasibility"][-1])
+    if rules.metric == "error" and history["gradient_norm"][-1] <= least:
+        return "came to another critical point, with error {}", last
+    how, half = "still improved at the end,", history["iteration"][-1] // 2
+    if last > _STALLED * values[np.searchsorted(history["iteration"], half)]:
+        how = "stalled"
+    return f"{how} with {name} {{}}", last
+
+
+def _worse(entry: Entry, rules: Rules) -> Iterator[str]:
+    """A note where the method's own step does better in the trials than the tuned one."""
+    runs = entry.untuned or entry.traces
+    both = [merit(runs, rules), merit(entry.traces, rules), (*reversed(rules.tolerances), None)]
+    own, tuned, tolerance = next((each for each in zip(*both, strict=True) if each[0] != each[1]), (0, 0, None))
+    if own >= tuned:
+        return
+    what = f"{rules.metric.replace('_', ' ')} {own:.2g}"
+    if tolerance is not None:
+        what = f"{own:g} iterations to {tolerance:g}"
+    step = own_step(entry.tried).step
+    yield f"In the trials {entry.label} does better with its own step ({step}): {what}, not {tuned:.4g}."
 
 
 def goal(rules: Rules) -> str:
@@ -66,16 +121,21 @@ def _seeds(seeds: range) -> str:
     return f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
 
 
-def _minimisers(comparison: Comparison) -> Iterator[str]:
+def _minimisers(comparison: CountedRuns) -> Iterator[str]:
     """A note on the trials in which methods came to different minimisers."""
     rules, apart, least = comparison.rules, [], min(comparison.shown, default=-math.inf)
+    higher: Counter[str] = Counter()
     for trial, seed in enumerate(rules.seeds):
-        histories = [entry.traces[trial].history for entry in comparison.entries]
-        arrived = [one for one in histories if rules.reached(one, least) is not None]
-        ends = [history["objective"][-1] for history in arrived]
-        if ends and max(ends) - min(ends) > _APART * max(map(abs, ends)):
+        runs = {entry.label: entry.traces[trial].history for entry in comparison.entries}
+        runs = {label: one for label, one in runs.items() if rules.reached(one, least) is not None}
+        ends = {label: float(one["objective"][-1]) for label, one in runs.items()}
+        values = ends.values()
+        if ends and max(values) - min(values) > (room := _APART * max(map(abs, values))):
             apart.append(str(seed))
+            higher.update(label for label, end in ends.items() if end - min(values) > room)
     if apart:
         where = f"In {len(apart)} of {rules.trials} trials (seed {', '.join(apart)})"
         ended = f"ended at objectives more than {100 * _APART:g} % apart"
-        yield f"{where} methods that reached {least:g} {ended}: they found different minimisers."
+        at = ", ".join(f"{label} in {times}" for label, times in higher.items())
+        found = f"they found different minimisers, the worse ones {at}"
+        yield f"{where} methods that reached {least:g} {ended}: {found}."

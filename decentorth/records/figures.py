@@ -114,10 +114,14 @@ def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) ->
 
 def check_metrics(metrics: Iterable[str], present: Collection[str]) -> None:
     """Raise unless the histories have all metrics to be drawn."""
-    for name in metrics:
-        if name not in present:
-            known = ", ".join(sorted(present))
-            raise unknown(f"no run has the metric {name!r} (there are {known})", name, present, "")
+    check_known("no run has the metric", metrics, sorted(present))
+
+
+def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise unless all names are known; ``what`` is the message before the name."""
+    for name in given:
+        if name not in known:
+            raise unknown(f"{what} {name!r} (there are {', '.join(known)})", name, known, "")
 
 
 def label(name: str) -> str:
@@ -127,12 +131,12 @@ def label(name: str) -> str:
 
 def logarithmic(axes: Axes, x: str = "", y: str = "") -> None:
     """Make the axes logarithmic, with these labels; whole powers of ten alone have numbers."""
-    _scale(axes, "log", "log")
+    scales(axes, "log", "log")
     axes.set_xlabel(x, fontsize=8)
     axes.set_ylabel(y, fontsize=8)
 
 
-def _scale(axes: Axes, x: Scale, y: Scale) -> None:
+def scales(axes: Axes, x: Scale, y: Scale) -> None:
     """Set the scales before lines are drawn: matplotlib warns if a line has no positive values on a logarithmic axis."""
     from matplotlib.ticker import NullFormatter
 
@@ -205,7 +209,7 @@ def plot_histories(
         scale = y
         if panel[0] == "objective" and any((one["objective"] <= 0).any() for one in histories.values()):
             scale = "linear"
-        _scale(each, x, scale)
+        scales(each, x, scale)
         each.set_autoscaley_on(each.get_yscale() != "log")
         each.set_xmargin(0.0)
         _draw(each, histories, column, panel)

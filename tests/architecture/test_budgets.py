@@ -20,19 +20,19 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 30_698,
+    "code lines": 30_954,
     "code lines above 100 characters, in 1,000": 54.9,
-    "conditional expressions in 1,000 code lines": 16.8,
-    "Any in 1,000 lines": 19.6,
-    "getattr, hasattr, setattr": 85,
-    "isinstance": 307,
+    "conditional expressions in 1,000 code lines": 16.6,
+    "Any in 1,000 lines": 19.8,
+    "getattr, hasattr, setattr": 84,
+    "isinstance": 306,
     "functions that import": 83,
     "functions above 45 code lines": 0,
     "modules above 300 code lines": 0,
     "class names used twice": 12,
     "rooms": 27,
     "arrows between rooms": 139,
-    "lines of tests": 43_586,
+    "lines of tests": 43_825,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""

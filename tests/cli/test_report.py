@@ -134,6 +134,16 @@ def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_miss
 
 def test_the_folder_of_a_comparison_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "comparison.yaml").write_text("problem: pca\n")
-    for words in ([], ["--html", str(tmp_path / "x.html")]):
+    for words, said in (
+        (
+            [],
+            f"No such file or directory; is {tmp_path} the folder of a comparison that has ended?",
+        ),
+        (["--html", str(tmp_path / "x.html")], "--html has no effect with the folder of a comparison: leave one of the two out"),
+        (
+            [str(tmp_path / "run"), "--out", "x.png"],
+            "the folder of a run? A comparison is drawn alone",
+        ),
+    ):
         assert main([str(tmp_path), *words]) == 2
-        assert "is the folder of a comparison, which has its figures" in capsys.readouterr().err
+        assert said in capsys.readouterr().err

@@ -20,8 +20,11 @@ import yaml
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.commands.compare import CompareForm, main
-from decentorth.compare import Rules, compare, table
+from decentorth.commands.plot.command import main as plot
+from decentorth.compare import Rules, compare, load
+from decentorth.compare.tuning import own_step
 from decentorth.problems import ProcrustesSettings
+from decentorth.records.figures import save
 from tests.support.commands import own_method
 from tests.support.mpi import HUNG, ROOT, run_ranks, until
 
@@ -30,7 +33,7 @@ SMALL = "--dimension 5 --rank 2 --rows 4 --agents 4 --iterations 200 --tolerance
 BOTH = ["--algorithms", "drfgt:order=combine-then-adapt,penalty=auto,drfgt:order=adapt-then-combine"]
 FILES = {
     *("comparison.csv", "comparison.yaml", "trials.csv", "curves.csv", "tuning.csv", "table.md", "table.tex"),
-    *("figure.png", "figure.svg", "runs"),
+    *("figure.png", "figure.svg", "comparison.json", "runs"),
 }
 
 
@@ -47,7 +50,8 @@ def counts(folder: Path) -> list[dict[str, str]]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tuned comparison."""
     folder = tmp_path_factory.mktemp("compare") / "out"
-    assert main([*SMALL, *BOTH, "--tune", "--grid", "3", "--network", "wan,lan", "--out", str(folder), "--quiet"]) == 0
+    words = "--tune --grid 3 --tune-seeds 1 --network wan,lan --quiet".split()
+    assert main([*SMALL, *BOTH, *words, "--out", str(folder)]) == 0
     return folder
 
 
@@ -55,7 +59,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     assert {path.name for path in made.iterdir()} == FILES
     settings = ProcrustesSettings(dimension=5, rank=2, rows=4)
-    rules = Rules(trials=2, iterations=200, tolerances=(1.0, 1e-1), tune=True, grid=3)
+    rules = Rules(trials=2, iterations=200, tolerances=(1.0, 1e-1), tune=True, grid=3, tune_seeds=1)
     found = compare(
         lambda seed: settings.problem(4, seed),
         {
@@ -66,7 +70,7 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
         rules,
         networks=("wan", "lan"),
     )
-    expected = list(csv.DictReader(table(found, "csv").splitlines()))
+    expected = list(csv.DictReader(found.table("csv").splitlines()))
     assert counts(made) == [{name: value for name, value in row.items() if "seconds" not in name} for row in expected]
     assert any(row["reached"] == "2" for row in expected)
 
@@ -74,16 +78,42 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
 @pytest.mark.slow
 def test_the_same_command_makes_nothing_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()}
-    assert len(before) == 2 * (3 + 2)
+    assert len(before) == 2 * (3 + 2) + 2 * sum(one.chosen is not own_step(one.tried) for one in load(made).entries)
     before_table = (made / "comparison.csv").read_bytes()
     assert main(["--config", str(made / "comparison.yaml"), "--out", str(made)]) == 0
     assert {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()} == before
     assert (made / "comparison.csv").read_bytes() == before_table
     said = capsys.readouterr().out
-    assert "methods: 2; runs: 10, in up to" in said
+    assert "methods: 2; runs: 14, in up to" in said
     assert "Methods at tuned steps" in said
-    assert "Steps are tuned with seed 2, 3 for each method" in said
+    assert "Tuning tries 3 steps of each method, factors of two about its own, with seed 2." in said
     assert f"Files in {made}." in said
+
+
+@pytest.mark.slow
+def test_the_plot_of_a_comparison_is_that_of_the_programming_interface(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (one.label for one in load(made).entries)
+    words = "--against bytes --x linear --width column --band quartiles --labels ours,theirs".split()
+    assert plot([str(made), *words, "--order", f"{second},{first}", "--out", str(tmp_path / "cli.png")]) == 0
+    looks: dict[str, Any] = {"x": "bytes", "log": "y", "width": "column", "band": "quartiles"}
+    drawn = load(made).plot(order=[second, first], labels={second: "ours", first: "theirs"}, **looks)
+    save(drawn, tmp_path / "python.png")
+    assert (tmp_path / "cli.png").read_bytes() == (tmp_path / "python.png").read_bytes()
+    capsys.readouterr()
+    for flags, said in (
+        ([str(made), "--guide"], "--guide has no effect with the folder of a comparison: leave one of the two out"),
+        ([str(made), "--labels", "a"], "give one label for each method, all different, 2 in all; got a"),
+        ([str(made), "--order", "drgta"], "there is no method 'drgta' (there are "),
+        (
+            [str(made), str(tmp_path), "--out", "x.png"],
+            "the folder of a run? A comparison is drawn alone",
+        ),
+        ([str(tmp_path), "--band", "none"], "--band has no effect with runs, which are no comparison: leave one of the two out"),
+    ):
+        assert plot(flags) == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -134,7 +164,7 @@ def test_objectives_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     words = "--problem pca --data synthetic --rank 2 --algorithms drfgt --metric objective --tolerances=-0.1 --iterations 200"
     assert main([*words.split(), "--trials", "1"]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"drfgt +\| auto .* \| +1/1 \|", said)
+    assert re.search(r"drfgt +\| auto, growing \(.*\) \| +1/1 \|", said)
     assert "A tolerance t is reached when objective <= t, in at most 200 iterations" in said
 
 
@@ -176,7 +206,7 @@ def test_methods_that_come_nowhere_are_no_fault(capsys: pytest.CaptureFixture[st
     assert main([*SMALL, "--algorithms", "drfgt:step_size=9"]) == 0
     said = capsys.readouterr().out
     assert "No method reached 1, 0.1." in said
-    assert "drfgt:step_size=9 diverged in 2 of 2 trials." in said
+    assert "drfgt:step_size=9 did not reach 0.1 in 2 of 2 trials: 2 diverged." in said
     assert "| method" not in said
 
 
@@ -186,7 +216,7 @@ def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
     words = ["--config", str(made / "comparison.yaml"), "--out", str(tmp_path / "ranks"), "--no-plot"]
     job = run_ranks(2, [*MODULE, *words])
     assert (job.returncode, job.stderr) == (0, ""), job.report()
-    assert job.stdout.count("methods: 2; runs: 10, each on 2 ranks") == 1, job.report()
+    assert job.stdout.count("methods: 2; runs: 14, each on 2 ranks") == 1, job.report()
     assert counts(tmp_path / "ranks") == counts(made)
     names = [{path.name for path in (folder / "runs").iterdir()} for folder in (made, tmp_path / "ranks")]
     assert names[0] == names[1]

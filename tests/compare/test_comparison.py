@@ -21,16 +21,18 @@ from decentorth.compare import (
     NETWORKS,
     Comparison,
     ComparisonPlan,
+    Entry,
     MedianRange,
     NetworkModel,
     Rules,
     compare,
-    notes,
-    table,
+    load,
     wall_time,
 )
 from decentorth.compare.plan import networks_named
-from decentorth.compare.trials import Store, fingerprint
+from decentorth.compare.trials import Store, Trace, fingerprint
+from decentorth.compare.tuning import Candidate
+from decentorth.compare.words import ending
 from decentorth.compare.workers import processes
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Procrustes
@@ -106,7 +108,7 @@ def test_every_iteration_can_be_looked_at() -> None:
         assert one.counts["iterations"].median <= other.counts["iterations"].median
         assert (one.reached, one.algorithm) == (other.reached, other.algorithm)
     assert len(exact.entries[0].traces[0].history["iteration"]) == exact.entries[0].traces[0].history["iteration"][-1] + 1
-    assert "counts are exact" in " ".join(notes(exact))
+    assert "counts are exact" in " ".join(exact.notes())
 
 
 def test_what_fails_is_counted_and_never_dropped(found: Comparison) -> None:
@@ -114,9 +116,56 @@ def test_what_fails_is_counted_and_never_dropped(found: Comparison) -> None:
     assert all((line.trials, line.reached, line.diverged) == (3, 0, 3) for line in wild)
     assert all(spread == (math.inf, math.inf, math.inf) for line in wild for spread in line.counts.values())
     assert found.shown == RULES.tolerances[:-1]
-    said = " ".join(notes(found))
-    assert f"{WILD} diverged in 3 of 3 trials." in said
+    said = " ".join(found.notes())
+    assert f"{WILD} did not reach 1e-40 in 3 of 3 trials: 3 diverged." in said
     assert "No method reached 1e-40." in said
+
+
+def ended(gradient: list[float], apart: float = 0.0, error: float = 0.0, status: str = "iterations") -> Trace:
+    rows = len(gradient)
+    history = {"iteration": np.arange(rows) * 100, "gradient_norm": np.array(gradient), "consensus_rms": np.full(rows, apart)}
+    history |= dict.fromkeys(("rounds", "bytes", "gradients", "seconds"), history["iteration"])
+    history |= {"feasibility": np.full(rows, 0.5), "error": np.full(rows, error), "objective": np.array(gradient)}
+    return Trace(history, status, "", {}, 0.0, "")
+
+
+@pytest.mark.parametrize(
+    ("trace", "rules", "said"),
+    [
+        (ended([9.0, 1.0, 1e30], status="diverged"), {}, "diverged"),
+        (ended([9.0, 0.5, 0.49]), {}, "stalled with gradient norm 0.49"),
+        (ended([9.0, 0.5, 0.3]), {}, "still improved at the end, with gradient norm 0.3"),
+        (ended([9.0, 0.5, 0.1], apart=0.2), {}, "ended with agents 0.2 apart"),
+        (ended([9.0, 0.5, 0.1]), {"feasibility": 1e-3}, "ended with feasibility 0.5"),
+        (ended([9.0, 0.5, 0.1], error=1.4), {"metric": "error"}, "came to another critical point, with error 1.4"),
+    ],
+)
+def test_a_trial_that_fails_says_why(trace: Trace, rules: dict[str, Any], said: str) -> None:
+    given = Rules(tolerances=(0.1,), trials=2, **rules)
+    why, value = ending(trace, given)
+    assert why.format(f"{value:g}") == said
+    step = Candidate(1.0, None, "0.1")
+    entry = Entry("A", "0.1", (step,), step, (trace, trace))
+    lines = Comparison(given, (entry,), {}, 5).notes()
+    assert f"A did not reach 0.1 in 2 of 2 trials: 2 {said}." in lines
+
+
+def test_a_method_is_added_without_repeating_the_others(tmp_path: Path) -> None:
+    rules = Rules(trials=2, iterations=80, tolerances=(1.0, 1e-2), tune=True, grid=2, tune_seeds=1)
+    both = small(algorithms=(CTA, ATC), rules=rules)
+    one = small(algorithms=CTA, rules=rules)
+    one.save(tmp_path, plot=False)
+    more = compare(procrustes, ATC, graph, extending=load(tmp_path))
+    assert [entry.label for entry in more.entries] == [CTA, ATC]
+    for line, other in zip(both.lines, more.lines, strict=True):
+        assert [line.counts[name] for name in COUNTED] == [other.counts[name] for name in COUNTED]
+    assert more.entries[0].traces[0].history["seconds"].tobytes() == one.entries[0].traces[0].history["seconds"].tobytes()
+    with pytest.raises(ValueError, match="combine-then-adapt is in the comparison already: give it another label"):
+        compare(procrustes, CTA, graph, extending=one)
+    with pytest.raises(ValueError, match="a comparison that is extended has rules and networks: leave them out"):
+        compare(procrustes, ATC, graph, rules, extending=one)
+    with pytest.raises(ValueError, match="did not get the same data, start and network for seed"):
+        compare(procrustes, ATC, graph(9), extending=one)
 
 
 def test_a_median_counts_failures_as_infinite() -> None:
@@ -182,7 +231,7 @@ def test_different_minimisers_are_told(found: Comparison) -> None:
         objective[-1] = first.traces[1].history["objective"][-1] * factor
         traces[1] = replace(traces[1], history={**traces[1].history, "objective": objective})
         changed = replace(found, rules=rules, entries=(first, replace(second, traces=tuple(traces))))
-        assert [note[: len(told[0])] for note in notes(changed) if "different minimisers" in note] == told
+        assert [note[: len(told[0])] for note in changed.notes() if "different minimisers" in note] == told
 
 
 @pytest.mark.slow
@@ -226,7 +275,7 @@ def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
                 twin.computing,
             )
             assert all(column.tobytes() == twin.history[name].tobytes() for name, column in trace.history.items())
-    assert table(one, "csv") == table(again, "csv")
+    assert one.table("csv") == again.table("csv")
     assert len(run(Rules(**{**rules.__dict__, "trials": 4}), {"data": "x"})[1]) == 2
     assert len(run(Rules(**{**rules.__dict__, "iterations": 99}), {"data": "x"})[1]) == 6
     assert len(run(rules, {"data": "y"})[1]) == 6
@@ -237,7 +286,7 @@ def test_a_changed_file_or_method_is_run_again(tmp_path: Path) -> None:
     data.write_bytes(b"1")
     source.write_text("")
     plan = ComparisonPlan(procrustes, CTA, graph, RULES)
-    job = plan._job(CTA, plan.grids[CTA][0].algorithm, 0)
+    job = plan._job(CTA, plan.grids[CTA][0], 0)
     first = Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
     assert first == Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
     data.write_bytes(b"12")

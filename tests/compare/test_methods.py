@@ -23,7 +23,7 @@ NAMED: list[tuple[Any, dict[str, Any]]] = [
     ),
     ("landing:step_size=bb:cap=3", {"landing:step_size=bb:cap=3": Landing(step_size=BarzilaiBorwein(cap=3.0))}),
     ([DRFGT(penalty=2.0), "landing"], {"drfgt:penalty=2.0": DRFGT(penalty=2.0), "landing": Landing()}),
-    ({"ours": DRFGT(), "theirs": Landing()}, {"ours": DRFGT(), "theirs": Landing()}),
+    ({"ours": "drfgt:penalty=2", "theirs": Landing()}, {"ours": DRFGT(penalty=2.0), "theirs": Landing()}),
 ]
 
 

@@ -97,7 +97,7 @@ def test_tolerances_are_put_in_order() -> None:
         ({"trials": 0}, "trials must be at least 1"),
         ({"tolerances": ()}, "tolerances must be at least one number"),
         ({"metric": "objective", "tolerances": (-np.inf,)}, "tolerances must be finite, got -inf"),
-        ({"metric": "loss"}, "metric must be one of gradient_norm, error or objective, got 'loss'"),
+        ({"metric": "loss"}, "metric must be one of gradient_norm, stationarity, error or objective, got 'loss'"),
         ({"resolution": 1.0}, "resolution must be at least 0 and below 1"),
         ({"resolution": 0.0, "iterations": 30_000}, "looks at 30001 of 30000 iterations, and a history holds 20000"),
     ],

@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 
 from decentorth import DRFGT
+from decentorth.commands.line.flags import InputError
 from decentorth.commands.new.algorithm import Template
-from decentorth.compare import Comparison, MedianRange, Rules, figure, save, table
+from decentorth.compare import Comparison, MedianRange, Rules, load
 from decentorth.compare.figures import curve
-from decentorth.compare.tables import UNITS, headings, number, screen
+from decentorth.compare.tables import UNITS, number
 from tests.compare.cases import ATC, CTA, RULES, small
 
 WILD = "drfgt:step_size=5"
@@ -53,7 +56,7 @@ def spreads(cell: str) -> tuple[float, float, float]:
 def cells(found: Comparison, form: Any) -> Iterator[tuple[float, list[str]]]:
     """(tolerance, cells) of each line of a Markdown or LaTeX table."""
     tolerance = math.nan
-    for line in table(found, form).splitlines():
+    for line in found.table(form).splitlines():
         goal = re.search(r"^## To (\S+)$|\{to ([^}]+)\}", line)
         if goal:
             tolerance = float(goal[1] or goal[2])
@@ -86,7 +89,7 @@ def test_the_least_median_of_each_column_is_bold(found: Comparison, form: Any, b
 
 
 def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> None:
-    rows = list(csv.DictReader(io.StringIO(table(found, "csv"))))
+    rows = list(csv.DictReader(io.StringIO(found.table("csv"))))
     assert len(rows) == len(found.lines) == len(LABELS) * 3
     for line, row in zip(found.lines, rows, strict=True):
         assert (row["algorithm"], row["step"], float(row["tolerance"])) == (line.algorithm, line.step, line.tolerance)
@@ -96,16 +99,16 @@ def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> N
 
 
 def test_the_columns_of_a_table_are_aligned(found: Comparison) -> None:
-    for section in table(found).split("## To ")[1:]:
+    for section in found.table().split("## To ")[1:]:
         rows = [line for line in section.splitlines() if line.startswith("|")]
         assert len(rows) == 2 + len(LABELS)
         assert len({tuple(place for place, letter in enumerate(row) if letter == "|") for row in rows}) == 1
-    assert all(heading in table(found) for heading in headings(found))
+    assert all(UNITS.get(name, (name,))[0] in found.table() for name in found.quantities)
 
 
 def test_a_terminal_gets_the_medians_in_80_columns(found: Comparison) -> None:
     """Names that fill a line have their numbers in the next one."""
-    lines = screen(found).splitlines()
+    lines = found.table("text").splitlines()
     assert max(map(len, lines)) <= 80
     own = [line for tolerance in found.shown for line in found.lines if line.tolerance == tolerance]
     places = [place for place, line in enumerate(lines) if line.startswith(tuple(f"{label}, step" for label in LABELS))]
@@ -119,8 +122,8 @@ def test_a_terminal_gets_the_medians_in_80_columns(found: Comparison) -> None:
 
 
 def test_another_format_is_refused(found: Comparison) -> None:
-    with pytest.raises(ValueError, match="the format must be markdown, latex or csv, got 'html'"):
-        table(found, "html")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"there is no form 'word' \(there are csv, text, markdown, latex, html\)"):
+        found.table("word")  # type: ignore[arg-type]
 
 
 def test_whole_numbers_are_shown_whole() -> None:
@@ -136,11 +139,11 @@ def test_whole_numbers_are_shown_whole() -> None:
 
 @pytest.mark.slow
 def test_files(found: Comparison, tmp_path: Path) -> None:
-    save(found, tmp_path / "new")
+    found.save(tmp_path / "new")
     files = {path.name for path in (tmp_path / "new").iterdir()}
     assert files == {
         *("comparison.csv", "trials.csv", "curves.csv", "tuning.csv"),
-        *("table.md", "table.tex", "figure.png", "figure.svg"),
+        *("table.md", "table.tex", "figure.png", "figure.svg", "comparison.json"),
     }
     trials = list(csv.DictReader((tmp_path / "new" / "trials.csv").read_text().splitlines()))
     assert len(trials) == len(LABELS) * 3 * 3
@@ -150,7 +153,7 @@ def test_files(found: Comparison, tmp_path: Path) -> None:
             counts = [float(row["rounds"]) if row["reached"] == "1" else math.inf for row in own]
             assert MedianRange.of(counts) == line.counts["rounds"]
     tuning = list(csv.DictReader((tmp_path / "new" / "tuning.csv").read_text().splitlines()))
-    assert len(tuning) == len(LABELS) * 2 * 3
+    assert len(tuning) == len(LABELS) * 2 * 3 * 3
     for entry in found.entries:
         chosen = {row["factor"] for row in tuning if row["algorithm"] == entry.label and row["chosen"] == "1"}
         assert chosen == {str(entry.chosen.factor)}
@@ -184,6 +187,110 @@ def test_a_trial_that_has_ended_keeps_its_value_and_one_that_diverged_is_infinit
         assert np.array_equal(drawn.median[4:], rest)
 
 
+def test_a_comparison_prints_as_its_table_in_a_notebook_too(found: Comparison) -> None:
+    assert repr(found) == str(found) == found.table("text")
+    rows = re.findall(r"<tr><td>(.*?)</td></tr>", found._repr_html_())
+    read = [[re.sub("</?b>", "**", cell) for cell in row.split("</td><td>")] for row in rows]
+    assert read == [parts for _, parts in cells(found, "markdown")]
+
+
+def test_a_comparison_that_was_saved_is_the_same(found: Comparison, tmp_path: Path) -> None:
+    """Bit for bit: counts, curves, notes and the tuning."""
+    found.save(tmp_path / "one", plot=False)
+    again = load(tmp_path / "one")
+    again.save(tmp_path / "two", plot=False)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+    assert (again.rules, again.networks, again.agents) == (found.rules, found.networks, found.agents)
+    assert again.notes() == found.notes()
+    for entry, other in zip(found.entries, again.entries, strict=True):
+        assert entry.tried.index(entry.chosen) == other.tried.index(other.chosen)
+        for trace, twin in zip(entry.traces, other.traces, strict=True):
+            assert {name: column.tobytes() for name, column in trace.history.items()} == {
+                name: column.tobytes() for name, column in twin.history.items()
+            }
+
+
+def test_a_folder_without_a_whole_comparison_is_named(found: Comparison, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"comparison.json: No such file or directory; is .* the folder of a comparison that has ended\?"
+    ):
+        load(tmp_path)
+    found.save(tmp_path, plot=False)
+    data = tmp_path / "comparison.json"
+    whole = data.read_text()
+    for damage in (
+        "",
+        "[]",
+        whole[:999],
+        whole.replace('"trials": 3', '"trials": 4'),
+        whole.replace('"agents": 5', '"agents": []'),
+    ):
+        data.write_text(damage)
+        with pytest.raises(InputError, match=r"comparison.json is damaged \(.*\): make the comparison again"):
+            load(tmp_path)
+
+
+def test_a_latex_table_fits_a_column(found: Comparison) -> None:
+    """Its words are measured in Computer Modern of 8 points: 252 points are the column of a paper, 3.5 inches."""
+    labels = {CTA: "DRFGT (CTA)", ATC: "DRFGT (ATC)", WILD: "DRFGT (wild)"}
+    short = replace(found, entries=tuple(replace(one, label=labels[one.label]) for one in found.entries))
+    for columns, ranges in ((("iterations", "bytes"), True), (("iterations", "rounds", "bytes", "seconds on lan"), False)):
+        text = short.table("latex", columns=columns, tolerances=[1.0], ranges=ranges, caption="A & B", label="tab:x")
+        assert r"\caption{A \& B}" + "\n" + r"\label{tab:x}" in text
+        rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if " & " in line and "caption" not in line]
+        assert [row[0] for row in rows] == ["method", *labels.values()]
+        assert len(rows[0]) == 1 + len(columns)
+        font = FontProperties(family="cmr10", size=8)  # type: ignore[arg-type]
+        plain = [[re.sub(r"\\textbf|[{}]", "", cell).replace(r"$\infty$", "oo") for cell in row] for row in rows]
+        wide = [
+            max(TextPath((0, 0), cell, prop=font).get_extents().width for cell in column) for column in zip(*plain, strict=True)
+        ]
+        assert sum(wide) + 6 * len(wide) < 252  # and 3 points at each side of a column
+
+
+def test_tables_have_the_columns_that_are_asked_for(found: Comparison) -> None:
+    text = found.table(columns=["bytes", "step"], tolerances=[3.0])
+    head, _, first, *_ = [line for line in text.splitlines() if line.startswith("|")]
+    assert [part.strip() for part in head.strip("|").split("|")] == ["method", "step", "megabytes"]
+    assert first.startswith(f"| {CTA}")
+    with pytest.raises(InputError, match=r"the table has no column 'byte'.*; did you mean bytes"):
+        found.table(columns=["byte"])
+    with pytest.raises(InputError, match=r"the table has no tolerance '2.0' \(there are 3.0, 1.0, 1e-40\)"):
+        found.table(tolerances=[2.0])
+
+
+def test_a_figure_can_be_drawn_again_for_a_paper(found: Comparison) -> None:
+    drawn = found.plot(x="bytes", width="column", band="quartiles", log="y", order=[ATC, CTA], labels={ATC: "ours"})
+    (axes,) = drawn.axes
+    assert (drawn.get_figwidth(), axes.get_xscale(), axes.get_yscale()) == (3.5, "linear", "log")
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["ours", f"{CTA}, step {found.entries[0].step}"]
+    lines = [line for line in axes.lines if line.get_gid() == "median"]
+    for entry, line in zip((found.entries[1], found.entries[0]), lines, strict=True):
+        assert np.array_equal(np.asarray(line.get_xdata()), curve(found, entry, "gradient_norm", "bytes").x)
+    assert not any(line.get_gid() == "range" for line in found.plot(x="rounds", band="none").axes[0].collections)
+    assert len(found.plot(width="column").axes) == 4
+    for words, wrong in (
+        ("there is no count 'byte'", {"x": "byte"}),
+        ("there is no band 'iqr'", {"band": "iqr"}),
+        ("there is no method 'drgt'", {"order": ["drgt"]}),
+        ("no run has the metric 'fog'", {"metrics": ["fog"]}),
+    ):
+        with pytest.raises(InputError, match=words):
+            found.plot(**wrong)
+
+
+def test_bands_are_ranges_or_quartiles_by_sorting(found: Comparison) -> None:
+    entry = replace(found.entries[0], traces=found.entries[0].traces + found.entries[1].traces[:2])
+    five = replace(found, rules=replace(found.rules, trials=5))
+    values = np.sort([trace.history["gradient_norm"] for trace in entry.traces], axis=0)
+    for band, low, high in (("range", 0, 4), ("quartiles", 1, 3)):
+        drawn = curve(five, entry, "gradient_norm", "iterations", first=0, band=band)  # type: ignore[arg-type]
+        assert np.array_equal(drawn.low, values[low])
+        assert np.array_equal(drawn.high, values[high])
+
+
 def boxes(drawn: Figure) -> list[Any]:
     """Where the panels with their labels, the legend and the title lie, but for a hundredth at their edges."""
     canvas: Any = FigureCanvasAgg(drawn)
@@ -195,7 +302,7 @@ def boxes(drawn: Figure) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("metrics", [(), ("gradient_norm", "consensus_rms", "feasibility")])
 def test_a_figure_has_a_panel_for_each_cost_and_nothing_overlaps(found: Comparison, metrics: tuple[str, ...]) -> None:
-    drawn = figure(found, metrics)
+    drawn = found.plot(metrics=metrics)
     assert len(drawn.axes) == 4 * max(len(metrics), 1)
     (legend,) = drawn.legends
     steps = {entry.label: entry.step for entry in found.entries}
@@ -212,7 +319,7 @@ def test_a_figure_has_a_panel_for_each_cost_and_nothing_overlaps(found: Comparis
 
 
 def test_lines_of_a_figure_are_the_curves(found: Comparison) -> None:
-    drawn = figure(found)
+    drawn = found.plot()
     for axes, against in zip(drawn.axes, ("iterations", "rounds", "bytes", "seconds on lan"), strict=True):
         lines = [line for line in axes.lines if line.get_gid() == "median"]
         for entry, line in zip(found.entries, lines, strict=True):
@@ -226,12 +333,12 @@ def test_lines_of_a_figure_are_the_curves(found: Comparison) -> None:
 @pytest.mark.slow
 def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
     some = small(algorithms={"drfgt": DRFGT(), "template": Template()}, rules=replace(RULES, trials=1))
-    (row,) = [drawn.axes for drawn in [figure(some, ("tracking_error",))]]
+    (row,) = [drawn.axes for drawn in [some.plot(metrics=("tracking_error",))]]
     assert [sum(line.get_gid() == "median" for line in axes.lines) for axes in row] == [1] * 4
 
 
 def test_the_curves_in_the_folder_are_medians_and_ranges_of_the_runs(found: Comparison, tmp_path: Path) -> None:
-    save(found, tmp_path, plot=False)
+    found.save(tmp_path, plot=False)
     rows = list(csv.DictReader((tmp_path / "curves.csv").read_text().splitlines()))
     assert {row["algorithm"] for row in rows} == set(LABELS)
     entry = found.entries[0]

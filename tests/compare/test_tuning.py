@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -113,7 +115,7 @@ def test_merits_by_hand() -> None:
 
 
 def tried(*traces: Trace) -> list[Candidate]:
-    return [Candidate(2.0**place, DRFGT(step_size=2.0**place), (one,)) for place, one in enumerate(traces)]
+    return [Candidate(2.0**place, DRFGT(step_size=2.0**place), f"{2.0**place:g}", (one,)) for place, one in enumerate(traces)]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,47 @@ def test_a_best_step_at_the_edge_is_told() -> None:
     grid = tried(*[trace(float(end), {}) for end in (1, 2, 3)])
     assert [at_edge(grid, one) for one in grid] == ["smallest", "", "largest"]
     assert at_edge(grid[:1], grid[0]) == ""
+
+
+def test_the_step_in_words() -> None:
+    """Automatic steps grow where the method can judge them, and stay otherwise."""
+    found = small(algorithms="drfgt,drgta:step_size=constant,drfgt:safe=true,drsgd", rules=Rules(trials=2, iterations=9))
+    ranges = [
+        r"auto, growing \(\S+ to \S+\)",
+        r"constant \(\S+ to \S+\)",
+        r"auto, constant \(\S+ to \S+\)",
+        r"diminishing \(\S+ to \S+\)",
+    ]
+    for entry, words in zip(found.entries, ranges, strict=True):
+        assert re.fullmatch(words, entry.step), entry.step
+
+
+def test_names_in_a_mapping_are_tuned_like_instances() -> None:
+    rules = Rules(trials=1, iterations=60, tolerances=(1.0,), tune=True, grid=3, tune_seeds=1)
+    named, given = (small(algorithms={"A": one}, rules=rules).entries[0] for one in ("drfgt", DRFGT()))
+    assert len(named.tried) == 3
+    assert [one.algorithm for one in named.tried] == [one.algorithm for one in given.tried]
+    assert named.step == given.step
+
+
+@pytest.mark.slow
+def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
+    """The trials with the method's own step are made too, and a note tells where they are better."""
+    label = "drfgt:step_size=0.002"
+    tuned = small(algorithms=label, rules=TUNED)
+    (first,) = tuned.entries
+    assert first.chosen.factor > 1.0
+    for seed, trace in zip((0, 1), first.untuned, strict=True):
+        options: dict[str, Any] = {"iterations": 500, "rows": TUNED.rows(500), "stopping": TUNED.stop()}
+        result = do.solve(procrustes(seed), DRFGT(step_size=0.002), graph(seed), seed=seed, **options)
+        assert np.array_equal(result.history["gradient_norm"], trace.history["gradient_norm"])
+    assert "does better with its own step" not in " ".join(tuned.notes())
+    own, chosen = (merit(runs, TUNED)[:3] for runs in (first.untuned, first.traces))
+    place = next(place for place in range(3) if own[place] != chosen[place])
+    swapped = replace(first, traces=first.untuned, untuned=first.traces)
+    said = [note for note in replace(tuned, entries=(swapped,)).notes() if "own step" in note]
+    counts = f"{chosen[place]:g} iterations to {(1e-3, 1e-1, 1.0)[place]:g}, not {own[place]:g}"
+    assert said == [f"In the trials {label} does better with its own step (0.002): {counts}."]
 
 
 def test_a_given_step_is_the_centre() -> None:
