@@ -133,9 +133,9 @@ def figure(
     check_metrics(metrics, {name for one in comparison.entries for name in one.traces[0].history})
     entries = {one.label: one for one in comparison.entries}
     names = {label: f"{label}, step {one.step}".removesuffix(", step none") for label, one in entries.items()}
-    check_known("there is no count", columns, comparison.quantities)
-    check_known("there is no band", [band], BANDS)
-    check_known("there is no method", [*order, *(labels or {})], names)
+    check_known("unknown count", columns, comparison.quantities)
+    check_known("unknown band", [band], BANDS)
+    check_known("unknown method", [*order, *(labels or {})], names)
     names |= labels or {}
     drawn = [entries[label] for label in order or entries]
     across = len(columns) if len(columns) > 1 else len(metrics)

@@ -68,7 +68,7 @@ def write(comparison: CountedRuns, folder: Path, *, plot: bool = True, metrics: 
 
 
 def _data(comparison: CountedRuns) -> dict[str, Any]:
-    """The comparison as JSON can hold it; of tuning runs the rows that tuning looks at."""
+    """The comparison as JSON can hold it; of tuning runs the rows that tuning reads."""
     rules, entries = comparison.rules, []
     for one in comparison.entries:
         found = {"label": one.label, "step": one.step, "chosen": one.tried.index(one.chosen)}

@@ -44,7 +44,7 @@ def table(
         The columns beside the method, by their headings without units: step, reached, iterations, rounds, bytes, gradients,
         seconds, seconds on lan; by default all. Two with ranges or four without fit a column of a paper.
     tolerances
-        The tolerances; by default those that some method reached.
+        The tolerances; by default all that a method reached.
     ranges
         Write the range over the trials after the median.
     caption
@@ -57,16 +57,16 @@ def table(
     InputError
         The form, a column or a tolerance is another.
     """
-    check_known("there is no form", [form], ("csv", *_BOLD))
+    check_known("unknown form", [form], ("csv", *_BOLD))
     if form == "csv":
         return _csv(comparison)
     known = ("step", "reached", *comparison.quantities)
-    check_known("the table has no column", columns, known)
+    check_known("unknown column", columns, known)
     if form == "text":
         columns = columns or ["step", "reached", *(name for name in comparison.quantities if name != "gradients")]
         ranges = False
     there = [str(one) for one in comparison.rules.tolerances]
-    check_known("the table has no tolerance", map(str, tolerances), there)
+    check_known("unknown tolerance", map(str, tolerances), there)
     names = sorted(columns or known, key=lambda name: name != "step")  # words stand at the left
     headings = ["method", *(UNITS.get(name, (name,))[0] for name in names)]
     parts = TableParts(title(comparison), headings, 1 + ("step" in names), {}, [*notes(comparison)])

@@ -44,7 +44,7 @@ class Candidate:
 
 
 def step_words(algorithm: object, resolved: object) -> str:
-    """The step of a method in words; the ``resolved`` method tells whether an automatic one grows."""
+    """The step of a method in words; the ``resolved`` method shows whether an automatic one grows."""
     step, used = Declared.of(algorithm).step_size, str(Declared.of(resolved).step_size)
     if step is None:
         return "none"

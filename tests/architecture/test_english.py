@@ -92,7 +92,7 @@ LIMITS = {
     "decentorth.algorithms": 85,
     "decentorth.api": 21,
     "decentorth.commands": 27,
-    "decentorth.compare": 8,
+    "decentorth.compare": 5,
     "decentorth.data": 20,
     "decentorth.estimators": 5,
     "decentorth.network": 30,

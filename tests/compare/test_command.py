@@ -105,7 +105,7 @@ def test_the_plot_of_a_comparison_is_that_of_the_programming_interface(
     for flags, said in (
         ([str(made), "--guide"], "--guide has no effect with the folder of a comparison: leave one of the two out"),
         ([str(made), "--labels", "a"], "give one label for each method, all different, 2 in all; got a"),
-        ([str(made), "--order", "drgta"], "there is no method 'drgta' (there are "),
+        ([str(made), "--order", "drgta"], "unknown method 'drgta' (there are "),
         (
             [str(made), str(tmp_path), "--out", "x.png"],
             "the folder of a run? A comparison is drawn alone",
