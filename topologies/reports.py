@@ -102,7 +102,7 @@ def measures(case: Case, rule: str, W: Weights) -> Iterator[str]:
         graph = graph_measures(case.edges)
         degrees = f"{graph.smallest_degree} to {graph.largest_degree}"
         row("degrees", degrees, f"neighbours per agent, {graph.mean_degree:.3g} on average")
-        row("diameter", graph.diameter, "rounds until everybody can have heard of everybody")
+        row("diameter", graph.diameter, "rounds until every agent can have received from every other")
         row("algebraic connectivity", graph.algebraic_connectivity, "second smallest eigenvalue of the Laplacian")
     found = spectrum(W)
     row("lambda_2", found.lambda_2, "second largest eigenvalue of W")
@@ -176,7 +176,7 @@ def directed_table(specification: str, agents: int | None, seed: int) -> Iterato
             f"{min(counts)} to {max(counts)}",
             "agents that an agent hears" if name == "heard" else "agents that hear an agent",
         )
-    row("diameter", flooding_rounds(weights), "rounds until everybody can have heard of everybody")
+    row("diameter", flooding_rounds(weights), "rounds until every agent can have received from every other")
     for matrix, M, meaning in (("A", weights.A, "pulling, rows sum to 1"), ("B", weights.B, "pushing, columns sum to 1")):
         found = directed_spectrum(M)
         row(f"sigma of {matrix}", found.sigma, f"second largest modulus of an eigenvalue: {meaning}")

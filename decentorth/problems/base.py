@@ -148,7 +148,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
         own = np.arange(self.agents.start, self.agents.stop)
         left = np.flatnonzero(~np.isin(own, lost))
         if not left.size:
-            raise ValueError(f"agents {self.agents.start} to {self.agents.stop - 1} have all left: nobody is left in this process")
+            raise ValueError(f"agents {self.agents.start} to {self.agents.stop - 1} have all left: this process holds no agent")
         part = self._copied()
         if left.size < own.size:
             run = slice(int(left[0]), int(left[-1]) + 1)

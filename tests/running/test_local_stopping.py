@@ -425,7 +425,7 @@ def test_what_agents_cannot_know() -> None:
         ),
         (pca().problem, DRFGT(), RING, LocalMaximum(1e-3, rounds=1), "1 rounds of max-consensus are too few .* it takes 2"),
         (pca().problem, DRFGT(), RING, LocalMaximum(1e-3) & LocalMaximum(1e-2, every=7), "must have the same every and rounds"),
-        (pca().problem, fixed, tp.RandomMatching(N, 0), LocalMaximum(1e-3), "no number of rounds is sure to reach everybody"),
+        (pca().problem, fixed, tp.RandomMatching(N, 0), LocalMaximum(1e-3), "no number of rounds is sure to reach all agents"),
     ]
     for problem, algorithm, W, rule, words in attempts:
         with pytest.raises(ValueError, match=words):

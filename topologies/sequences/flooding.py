@@ -40,8 +40,8 @@ def flooding_rounds(W: WeightsLike | DirectedWeights | WeightSequence) -> int:
         return diameter(edges) if edges.shape[0] <= LARGEST_EXACT else 2 * _eccentricity(edges)
     if W.period is None:
         raise ValueError(
-            "where neighbours are drawn at random no number of rounds is sure to reach everybody: take a graph that stays the same "
-            "or repeats itself"
+            "where neighbours are drawn at random no number of rounds is sure to reach all agents: take a graph that is "
+            "fixed or periodic"
         )
     patterns = [_neighbours(W.at(k)) for k in range(W.period)]
     union = _neighbours(sum(patterns[1:], start=patterns[0]))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Spectrum
 
-Chebyshev = Annotated[bool, "Mix by the polynomial of W that averages best in so many rounds, rather than by its power."]
+Chebyshev = Annotated[bool, "Mix by the polynomial of W that averages best in `rounds` rounds, rather than by W to that power."]
 
 
 def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:

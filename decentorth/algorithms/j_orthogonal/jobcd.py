@@ -110,7 +110,7 @@ class PairMethod(SingleAgentMethod):
     """A method on pairs of rows, for a single agent."""
 
     theta: Annotated[NotNegative, "Added to the diagonal of Q."] = 1e-6
-    correction: Annotated[Natural, "A Newton-Schulz step towards the constraint every so many iterations; 0 never."] = 0
+    correction: Annotated[Natural, "Number of iterations between Newton-Schulz steps towards the constraint; 0 never."] = 0
 
     def resolved(self, network: Network) -> Self:
         """This method, with its kernels compiled."""

@@ -78,7 +78,7 @@ class RSSM(Subgradient):
     block_partition
         fixed (consecutive columns), redraw (drawn anew in every iteration), or auto (what suits the problem and l).
     reorthogonalize
-        Replace x by its polar factor, and make the problem's cache anew, every so many iterations; by default never.
+        Number of iterations after which x is replaced by its polar factor and the problem's cache is made again; by default never.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)

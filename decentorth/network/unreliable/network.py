@@ -193,7 +193,7 @@ class UnreliableNetwork(Network):
         if self.sequence is not None:
             raise ValueError(
                 "on a time-varying network with a bad channel what is lost cannot be sent again, "
-                "as the neighbours have changed: no number of rounds is sure to reach everybody"
+                "as the neighbours have changed: no number of rounds is sure to reach all agents"
             )
         return super().flooding_rounds
 

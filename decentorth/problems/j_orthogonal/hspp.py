@@ -93,7 +93,7 @@ class HSPP(AgentProblem[JOrthogonal]):
             raise ValueError(f"the pairs of {m} points make from 1 to {max(1, m // 2)} blocks, got {n_blocks}")
         zero = np.flatnonzero(np.abs(self.rows).max(-1) == 0.0)
         if len(zero):
-            raise ValueError(f"rows of D must not be zero, which has no place on the manifold, but row {zero[0]} is")
+            raise ValueError(f"rows of D must not be zero, since zero is not on the manifold, but row {zero[0]} is")
         super().__init__(n_blocks, slice(0, n_blocks), constraint)
         self.manifold = Ultrahyperbolic(constraint.signs, alpha, smoothing)
         self.optimal_value = optimal_value

@@ -134,7 +134,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:
-                    log.warning("components %d and %d are too small to be told apart: no error is reported", r, r + 1)
+                    log.warning("components %d and %d are too small to distinguish: no error is reported", r, r + 1)
                 return
             vectors = rows.T
         self.optimum = np.ascontiguousarray(vectors[:, :r])

@@ -160,7 +160,7 @@ def test_tracked_landing_is_exact_where_edges_change(name: str) -> None:
     changing = tp.sequence_from_name(name, N, 0)
     result = do.solve(problem, method, changing, iterations=12_000, stopping=Error(1e-8), record_every=100)
     assert result.converged
-    if changing.period is None:  # no number of rounds is sure to reach everybody
+    if changing.period is None:  # no number of rounds is sure to reach all agents
         with pytest.raises(ValueError, match="reach"):
             do.certify(result)
         return

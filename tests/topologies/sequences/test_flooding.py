@@ -62,7 +62,7 @@ def test_of_many_agents_on_a_periodic_network() -> None:
 
 @pytest.mark.parametrize("name", ["random_matching:8", "random_gossip@ring:8", "link_failures:p=0.3@ring:8"])
 def test_random_neighbours_are_never_sure(name: str) -> None:
-    with pytest.raises(ValueError, match="no number of rounds is sure to reach everybody"):
+    with pytest.raises(ValueError, match="no number of rounds is sure to reach all agents"):
         tp.flooding_rounds(tp.sequence_from_name(name))
 
 
