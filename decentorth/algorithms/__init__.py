@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .decentralized.rfextra import RFEXTRA as RFEXTRA
     from .decentralized.rmtracking import RMTracking as RMTracking
     from .decentralized.safe import Safe as Safe
+    from .decentralized.saga_drfgt import SagaDRFGT as SagaDRFGT
     from .decentralized.vr_drfgt import VRDRFGT as VRDRFGT
     from .features.lobpcg import LOBPCG as LOBPCG
     from .features.tracked_landing import TrackedLanding as TrackedLanding

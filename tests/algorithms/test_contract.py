@@ -61,6 +61,7 @@ from decentorth import (
     LocalTracking,
     PushPull,
     RMTracking,
+    SagaDRFGT,
     solve,
 )
 from decentorth.algorithms.centralized.line_search import MOST
@@ -449,6 +450,14 @@ METHODS = [
         exact=False,
         tracks=False,
         spends=(3,),
+    ),
+    Method(
+        "saga_drfgt",
+        partial(SagaDRFGT, batch_size=3),
+        lambda: procrustes().problem,
+        GRAPHS["ring"],
+        tracks=False,
+        solves=("eigenspace",),
     ),
     Method("rmtracking", RMTracking, lambda: procrustes().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
     Method("drgta", DRGTA, lambda: pca().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),

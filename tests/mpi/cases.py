@@ -280,6 +280,7 @@ CASES: dict[str, Case] = {
     "ef-landing": Case(procrustes, UNEVEN, (50, 20), ring, do.EFLanding(consensus_step=0.2), **bad("topk:share=0.1")),
     "ef-server": Case(pca, UNEVEN, (50, 20), random_graph, do.EFLanding(form="server"), **bad("topk:share=0.1", "quantize:bits=8")),
     "ddrs": Case(procrustes, UNEVEN, (50, 20), ring, do.DDRS()),
+    "saga": Case(procrustes, UNEVEN, (50, 20), ring, do.SagaDRFGT(batch_size=3)),
     "dprsrm": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRSRM(batch_size=3)),
     "vr-drfgt": Case(procrustes, UNEVEN, (50, 20), ring, do.VRDRFGT(batch_size=3, period=7)),
     "drcgd": Case(pca, UNEVEN, (50, 20), ring, do.DRCGD(tracked=True)),

@@ -6,9 +6,10 @@ of it was derived, stands in the docstring of its module in the package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import root
 
 from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, mean, polar, sym, tangent_projection
@@ -414,4 +415,39 @@ def ddrs(gradients: Gradients, W: Array, x0: Array, gamma: float, iterations: in
         s, x = new, [polar(point) for point in d]
         points.append(x)
         trackers.append(d)
+    return Trajectory(np.array(points), np.array(trackers))
+
+
+def saga_drfgt(
+    gradients: Gradients,
+    n: int,
+    counts: list[int],
+    drawn: Sequence[NDArray[np.int64]],
+    W: Array,
+    x0: Array,
+    step_size: float,
+    penalty: float,
+) -> Trajectory:
+    """DRFGT along ``mean T_i + mean over the batch of (g_is - T_is)``, then ``T_is = g_is``; T_is is the last gradient of sample s.
+
+    ``gradients(i, s, x)`` is that of one sample, and ``drawn`` the batches ``(n, b)`` of the iterations.
+    """
+    x = starts(x0, W)
+    table = [[gradients(i, s, x0) for s in range(counts[i])] for i in range(n)]
+    f = [landing_field(x0, mean(table[i]), penalty) for i in range(n)]
+    y = list(f)
+    points, trackers = [x], [y]
+    for batch in drawn:
+        x = [c - step_size * y[i] for i, c in enumerate(combine(W, x))]
+        new = []
+        for i in range(n):
+            fresh = {int(s): gradients(i, int(s), x[i]) for s in batch[i]}
+            v = mean(table[i]) + mean([fresh[int(s)] - table[i][int(s)] for s in batch[i]])
+            for s, own in fresh.items():
+                table[i][s] = own
+            new.append(landing_field(x[i], v, penalty))
+        y = [c + new[i] - f[i] for i, c in enumerate(combine(W, y))]
+        f = new
+        points.append(x)
+        trackers.append(y)
     return Trajectory(np.array(points), np.array(trackers))

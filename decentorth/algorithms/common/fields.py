@@ -64,6 +64,11 @@ def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int) -
     return OnSamples(means, streams.integers("batch", k, batch_size, means.n_samples))
 
 
+def gradient(problem: Oracle[object], x: Array) -> Array:
+    """The Euclidean gradient G_i(x_i), fresh."""
+    return problem.gradient(x)
+
+
 def landing(problem: Oracle[Landing], x: Array, penalty: Array) -> Array:
     """The landing field Lambda_i(x_i) with the penalties ``(n_local,)`` (paper 004 (5)), fresh."""
     return problem.constraint.landing(x, problem.gradient(x), penalty)

@@ -30,10 +30,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Streams
+from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Streams
 from ...settings import Count
 from ..common.automatic_steps import start
-from ..common.fields import blockwise
+from ..common.fields import blockwise, gradient
 from ..common.method import Mixing
 from ..common.shared_step import agreed
 from ..common.step_sizes import ConstantStepSize
@@ -50,10 +50,6 @@ class SplittingState(NamedTuple):
     step_size: Array
     k: int
     gradients: int
-
-
-def _gradient(oracle: Oracle[object], x: Array) -> Array:
-    return oracle.gradient(x)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +81,7 @@ class DDRS(Mixing):
         z = state.center + state.x - u  # (1)
         for t in range(steps):
             oracle = self.oracle(problem, streams, steps * state.k + t)
-            u = u - 2.0 / 3.0 * (gamma * blockwise(_gradient, oracle, u) + u - z)  # (2)
+            u = u - 2.0 / 3.0 * (gamma * blockwise(gradient, oracle, u) + u - z)  # (2)
         s = 2.0 * u - z
         ahead = state.tracker + s - old
         (mixed,) = self.mix(network, ahead)

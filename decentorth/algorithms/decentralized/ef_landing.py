@@ -31,19 +31,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
-from ...protocols import Array, Landing, Network, Oracle, Problem, Spectrum, Streams
+from ...protocols import Array, Landing, Network, Problem, Spectrum, Streams
 from ...settings import Share
 from ..common.automatic_steps import Aim, Order, resolve, tracking_limit, tracking_step
-from ..common.fields import blockwise
+from ..common.fields import blockwise, gradient
 from ..common.method import Decentralized
 from ..common.schedules import LandingPenalty
 from ..common.spectral_steps import Weight
 from ..common.step_sizes import advanced, schedule
 from .tracking import PenalisedState
-
-
-def _gradient(oracle: Oracle[object], x: Array) -> Array:
-    return oracle.gradient(x)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +73,7 @@ class EFLanding(Decentralized):
             return Aim(tracking_limit(spectrum, order), tracking_step(spectrum, order))
 
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
-        v = blockwise(_gradient, self.oracle(problem, streams, 0), x0)
+        v = blockwise(gradient, self.oracle(problem, streams, 0), x0)
         y = v.copy()
         if self.form == "server":
             sums = network.total(base, penalty, v)
@@ -92,7 +88,7 @@ class EFLanding(Decentralized):
             mixed, shared = network.mix(x, y)
             x, y = x + gamma * (mixed - x), y + gamma * (shared - y)
         x = x - move  # (1)
-        new = blockwise(_gradient, self.oracle(problem, streams, state.k + 1), x)
+        new = blockwise(gradient, self.oracle(problem, streams, state.k + 1), x)
         v = state.field + self.weight * (new - state.field)  # (2)
         y = y + v - state.field  # (3)
         if self.form == "server":

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
+from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Count
 from ..common.automatic_steps import resolve, tracking_aim
-from ..common.fields import blockwise
+from ..common.fields import blockwise, gradient
 from ..common.method import Decentralized
 from ..common.schedules import LandingPenalty
 from ..common.step_sizes import advanced, schedule
@@ -51,10 +51,6 @@ class ReducedState(NamedTuple):
     gradients: int
 
 
-def _gradient(oracle: Oracle[object], x: Array) -> Array:
-    return oracle.gradient(x)
-
-
 @dataclass(frozen=True, kw_only=True)
 class VRDRFGT(Decentralized):
     """DRFGT with variance-reduced gradients: mini-batches, and exact with a constant step."""
@@ -68,7 +64,7 @@ class VRDRFGT(Decentralized):
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> ReducedState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
-        v = blockwise(_gradient, problem, x0)
+        v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
         step_size = base * schedule(self.step_size).scale(0)
         return ReducedState(x0.copy(), field.copy(), field, v, step_size, base, penalty, 0, spent + 1)
@@ -78,10 +74,10 @@ class VRDRFGT(Decentralized):
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)
         if self.batch_size is None or k % self.period == 0:
-            v = blockwise(_gradient, problem, x)
+            v = blockwise(gradient, problem, x)
         else:
             oracle, spent = self.oracle(problem, streams, k), spent + 1
-            v = state.average + blockwise(_gradient, oracle, x) - blockwise(_gradient, oracle, state.x)  # (2)
+            v = state.average + blockwise(gradient, oracle, x) - blockwise(gradient, oracle, state.x)  # (2)
         field = problem.constraint.landing(x, v, state.penalty)
         y += field - state.field  # (3)
         after = advanced(self.step_size, state, x=x, tracker=y, field=field, average=v)

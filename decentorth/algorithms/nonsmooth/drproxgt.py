@@ -28,10 +28,10 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from ...numerics.tangent_proximal import tangent_proximal
-from ...protocols import Array, Composite, Network, Oracle, OrthonormalLanding, Problem, Projection, Streams
+from ...protocols import Array, Composite, Network, OrthonormalLanding, Problem, Projection, Streams
 from ..common.automatic_steps import start, tracking_step
 from ..common.curvature import curvature
-from ..common.fields import refresh
+from ..common.fields import gradient, refresh
 from ..common.method import Decentralized
 from ..common.step_sizes import StepSize, advanced, schedule
 
@@ -56,10 +56,6 @@ class ProximalState(NamedTuple):
     base: Array
     k: int
     gradients: int
-
-
-def _gradient(smooth: Oracle[object], x: Array) -> Array:
-    return smooth.gradient(x)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,5 +93,5 @@ class DRProxGT(Decentralized):
         mixed, s = network.mix(w, state.tracker)
         x = problem.constraint.project(mixed, "polar")  # (2)
         oracle = self.oracle(problem.smooth, streams, state.k + 1)
-        field = refresh(_gradient, oracle, x, s, state.field)  # (3)
+        field = refresh(gradient, oracle, x, s, state.field)  # (3)
         return advanced(self.step_size, state, x=x, tracker=s, field=field, multiplier=multiplier)

@@ -39,6 +39,7 @@ from decentorth import (
     Landing,
     LocalTracking,
     RMTracking,
+    SagaDRFGT,
     problems,
     solve,
 )
@@ -85,6 +86,7 @@ TRIALS: dict[str, Trial] = {
     "drfgt-atc": Trial(partial(DRFGT, order="adapt-then-combine"), NETWORKED),
     "ef_landing": Trial(EFLanding, NETWORKED),
     "ef_landing-server": Trial(partial(EFLanding, form="server"), NETWORKED),
+    "saga_drfgt": Trial(SagaDRFGT, NETWORKED),
     "vr_drfgt": Trial(VRDRFGT, NETWORKED),
     "destiny": Trial(DESTINY, NETWORKED),
     "destiny-dissolved": Trial(partial(DESTINY, variant="dissolved"), NETWORKED),

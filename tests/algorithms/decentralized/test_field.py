@@ -631,3 +631,28 @@ def test_douglas_rachford_splitting_sends_half_the_bytes_of_tracking() -> None:
         for method in (do.DDRS(step_size=0.1), do.DPRGT(step_size=0.1))
     ]
     assert 2 * runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_saga_drfgt_is_its_formulas(name: str) -> None:
+    """Batches with samples drawn twice among them."""
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0, a = point(case.problem), step_for(case, 0.05)
+    counts = case.problem.n_samples
+    streams = CounterStreams(SEED, slice(0, N))
+    drawn = [streams.integers("batch", k, 4, counts) for k in range(1, 16)]
+    assert any(len(set(own)) < 4 for batch in drawn for own in batch.tolist())
+
+    def one(i: int, s: int, x: Array) -> Array:
+        return batch_gradient(case.gradients[i], np.array([s]), x)
+
+    expected = field.saga_drfgt(one, N, counts.tolist(), drawn, W.toarray(), x0, a, 0.1 / a)
+    agree(final(case.problem, do.SagaDRFGT(step_size=a, penalty=0.1 / a, batch_size=4), W, x0), expected, x0, True)
+
+
+@pytest.mark.slow
+def test_the_last_gradients_of_samples_leave_no_noise() -> None:
+    """Unlike agents, batches of 5 of 200 samples and a constant step, where plain batches stay far away."""
+    problem = unlike(samples=200)
+    x = do.solve(problem, do.SagaDRFGT(step_size=0.2, batch_size=5), RING, iterations=4000, rows=2, seed=3).x
+    assert gradient(problem, x) < 1e-10
