@@ -47,7 +47,7 @@ LAYERS = {
         "lazy protocols settings display numerics sets data text",
         "numpy scipy sklearn jax torch autograd",
     ),
-    "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
+    "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"),
     "network": Layer(
         ("decentorth.network",), "lazy protocols settings display numerics kernels process topologies text", "numpy scipy"
     ),
