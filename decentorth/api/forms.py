@@ -128,7 +128,7 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
         found = f"got {point.shape}: all agents start from it"
         raise ValueError(f"x0 must have the shape of one agent's point, {shape}, {found}")
     if not np.isfinite(point).all():
-        odd = "it has NaN or infinite entries: compute it anew, or leave x0 out"
+        odd = "it has NaN or infinite entries: recompute it, or leave x0 out"
         raise ValueError(f"x0 must be finite, and {odd}")
     if not (np.abs(point) <= RUNAWAY).all():
         far = f"{RUNAWAY:g}, where a run counts as diverged"

@@ -87,8 +87,8 @@ class Rules(Settings):
         for tolerance in self.tolerances:
             check("tolerances", bound, tolerance)
         if (rows := self.rows(self.iterations)) > _MOST_ROWS:
-            looks = f"looks at {rows} of {self.iterations} iterations, and a history holds {_MOST_ROWS}"
-            raise ValueError(f"resolution {self.resolution:g} {looks}: take a coarser one")
+            checks = f"checks {rows} of {self.iterations} iterations, and a history holds {_MOST_ROWS}"
+            raise ValueError(f"resolution {self.resolution:g} {checks}: take a coarser one")
         object.__setattr__(self, "tolerances", tuple(sorted(set(self.tolerances), reverse=True)))
 
     @property

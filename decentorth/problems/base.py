@@ -126,7 +126,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """Compute quantities of all agents' data (a pooled optimum), once, before a run."""
 
     def restrict(self, agents: slice) -> Self:
-        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen anew."""
+        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen again."""
         if agents == self.agents:
             return self
         if not self.agents.start <= agents.start < agents.stop <= self.agents.stop:
@@ -148,7 +148,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
         own = np.arange(self.agents.start, self.agents.stop)
         left = np.flatnonzero(~np.isin(own, lost))
         if not left.size:
-            raise ValueError(f"agents {self.agents.start} to {self.agents.stop - 1} have all left: nobody is left in this process")
+            raise ValueError(f"agents {self.agents.start} to {self.agents.stop - 1} have all left: none is left in this process")
         part = self._copied()
         if left.size < own.size:
             run = slice(int(left[0]), int(left[-1]) + 1)

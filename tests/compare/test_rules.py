@@ -99,7 +99,7 @@ def test_tolerances_are_put_in_order() -> None:
         ({"metric": "objective", "tolerances": (-np.inf,)}, "tolerances must be finite, got -inf"),
         ({"metric": "loss"}, "metric must be one of gradient_norm, stationarity, error or objective, got 'loss'"),
         ({"resolution": 1.0}, "resolution must be at least 0 and below 1"),
-        ({"resolution": 0.0, "iterations": 30_000}, "looks at 30001 of 30000 iterations, and a history holds 20000"),
+        ({"resolution": 0.0, "iterations": 30_000}, "checks 30001 of 30000 iterations, and a history holds 20000"),
     ],
 )
 def test_what_is_no_comparison(given_: dict[str, Any], words: str) -> None:

@@ -66,7 +66,7 @@ class Tabular(Settings):
         if self.drop_missing and self.missing == "mean":
             raise ValueError("drop_missing leaves out the rows whose cells missing mean fills: leave one of the two out")
         if self.columns and self.exclude:
-            raise ValueError("exclude is for all columns but some, and columns names those that are read: leave one of the two out")
+            raise ValueError("exclude is for all columns but some, and columns names the ones to read: leave one of the two out")
 
     def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
         """The columns that are read, as `data.Columns` has them."""
