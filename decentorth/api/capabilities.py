@@ -1,6 +1,6 @@
 """The requirements of a method, compared with the problem and the network of a run before it starts.
 
-A capability is a protocol of `decentorth.protocols`. Sets and problems have it by its methods; methods declare those that they need
+A capability is a protocol of `decentorth.protocols`. Sets and problems have it by its methods; methods declare what they need
 (`protocols.Declared`). `lacking` compares the two, and nothing else does.
 """
 

@@ -1,7 +1,7 @@
 """The end of a run whose agents hold features: one exact orthonormalisation, and a certificate of the answer.
 
 Every agent adds its part of x^T B x to an exact sum, makes the same Cholesky factor of it, and multiplies its rows by the inverse;
-the same for the eigenvectors of x^T M x. Then LOBPCG goes on for a few iterations with one random column more, to see if a column
+the same for the eigenvectors of x^T M x. Then LOBPCG continues for a few iterations with one random column more, to see if a column
 of the answer is missing, and how large the next eigenvalue is. All messages are counted by the network.
 """
 
@@ -30,7 +30,7 @@ class Certificate(NamedTuple):
     values: Array
     """``(r,)``: the diagonal of x^T M x, the eigenvalues, largest first."""
     orthonormality: float
-    """||x^T B x - I||_F after the Cholesky step, from sums made anew."""
+    """||x^T B x - I||_F after the Cholesky step, from recomputed sums."""
     residual: float
     """||M x - B x diag(values)||_F: within ||its column||_2 / sqrt(least ridge) of every value there is an eigenvalue."""
     next_value: float
@@ -78,7 +78,7 @@ class _Flooding:
 
 
 class _Answer(NamedTuple):
-    """A point of features: its own rows, and what all agents know of it, ``(n_local, ...)``."""
+    """A point of features: its own rows, and what all agents know, ``(n_local, ...)``."""
 
     x: Array
     image: Array
@@ -132,7 +132,7 @@ def _across(x: Array, y: Array) -> Array:
 
 
 def _summed(problem: Any, adding: _Sums, x: Array) -> _Answer:
-    """The answer at x, from sums over all agents made anew."""
+    """The answer at x, from recomputed sums over all agents."""
     return _Answer(x, *adding.total(problem.products(x), _across(x, problem.ridge * x)))
 
 
@@ -149,7 +149,7 @@ def _orthonormal(problem: Any, at: _Answer) -> tuple[Array, Array]:
 
 
 def _eigenvectors(problem: Any, adding: _Sums, x: Array, begun: tuple[Array, Array]) -> _Answer:
-    """(b) The answer of eigenvectors, with sums made anew, from the matrix of (a) and its image."""
+    """(b) The answer of eigenvectors, with recomputed sums, from the matrix of (a) and its image."""
     turn, image = begun
     vectors = np.linalg.eigh(_across(image, problem.objective_rows(image)))[1]
     answer = _summed(problem, adding, x @ (turn @ vectors[:, :, ::-1]))

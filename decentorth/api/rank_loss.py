@@ -100,7 +100,7 @@ def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
 def divided_anew(run: Run, options: Options, resumed: Resumed | None) -> Result:
     """Iterate a run of asynchronous agents to the end, and return its result.
 
-    Whenever ranks are lost, the remaining ones divide all agents anew among themselves, and every agent goes on from its own
+    Whenever ranks are lost, the remaining ones divide all agents again, and every agent continues from its own
     checkpoint in the folder.
     """
 
@@ -133,7 +133,7 @@ def _outlived(run: Run, options: Options, resumed: Resumed | None, rewind: Rewin
 
 
 def _tell(communicator: Shrinking, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
-    """Tell the recorders on rank 0 of the rows that are left."""
+    """Report the remaining rows to the recorders on rank 0."""
     for recorder in recorders:
         if communicator.rank == 0 and isinstance(recorder, Rewound) and resumed is not None:
             recorder.rewound(resumed.history.rows, lost)

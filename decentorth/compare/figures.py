@@ -52,7 +52,7 @@ class Curve(NamedTuple):
 
 
 def curve(comparison: CountedRuns, entry: Entry, metric: str, against: str, first: int = 1, band: Band = "range") -> Curve:
-    """A metric of a method over its trials, as long as most of them go on, from row ``first``; row 0 is the start.
+    """A metric of a method over its trials, as long as most of them continue, from row ``first``; row 0 is the start.
 
     A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); equal rows
     of the histories belong to the same iteration.

@@ -34,7 +34,7 @@ def with_step(algorithm: Any, step: float) -> Any:
 def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     """The methods that are named, by label; ``named`` is what `compare` takes as algorithms.
 
-    An InputError for none, an unknown name or parameter, a value that does not fit, two alike, or a method that cannot be compared.
+    An InputError for none, an unknown name or parameter, a wrong value, a repeated method, or one that cannot be compared.
     """
     if not named:
         raise InputError("algorithms must name at least one method, as drfgt,drgta")

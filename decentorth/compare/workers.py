@@ -69,7 +69,7 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
     left, ahead = iter(trials), deque[Future[R]]()
 
     def next_result() -> R:
-        """The result of the oldest trial under way. At most two per worker are submitted: so many the pool hands out at once."""
+        """The result of the oldest trial under way. At most two per worker are submitted, as many as the pool hands out at once."""
         while not (ahead and ahead[0].done()):
             running = sum(not future.done() for future in ahead)
             ahead.extend(pool.submit(work, trial) for trial in islice(left, 2 * workers - running))

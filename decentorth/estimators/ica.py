@@ -76,14 +76,14 @@ class ICA(ScaledEstimator):
     n_components
         The number of sources and of principal components; by default the number of directions in which the samples vary.
     tol
-        The gradient norm, and for agents their distance from one another too, to be reached, where the sources have variance 1.
+        The gradient norm, and for agents also their disagreement, at the end, for sources of variance 1.
     algorithm, step_size, max_iter, random_state
         As in all of `decentorth.estimators`; the default is RGD for data in one place, DRFGT for agents.
 
     Attributes
     ----------
     components_
-        ``(n_components, d)``: from centred samples to sources of variance 1, those that explain most of the samples first.
+        ``(n_components, d)``: from centred samples to sources of variance 1, in decreasing order of the explained variance.
     mixing_
         ``(d, n_components)``: its pseudo-inverse, from sources to centred samples; the largest entry of each column is positive.
     signs_

@@ -80,7 +80,7 @@ class PCA(ScaledEstimator):
         For agents' samples, as in `decentorth.problems.PCA`: ``"samples"``, every sample counts the same, as if all were in one
         place, or ``"agents"``, every agent does, however many samples it has. The mean of all samples is subtracted in both.
     tol
-        The gradient norm, and for agents their distance from one another too, to be reached, where the samples have a total
+        The gradient norm, and for agents also their disagreement, at the end, for samples of a total
         variance of 1: the angle to the answer is about tol over the gap of the explained variance ratios.
     algorithm, step_size, max_iter, random_state
         As in all of `decentorth.estimators`; the default is LAPACK for data in one place, or ARPACK for a few components of more

@@ -126,7 +126,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """Compute quantities of all agents' data (a pooled optimum), once, before a run."""
 
     def restrict(self, agents: slice) -> Self:
-        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen anew."""
+        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen again."""
         if agents == self.agents:
             return self
         if not self.agents.start <= agents.start < agents.stop <= self.agents.stop:

@@ -17,7 +17,7 @@ def on_terminal() -> bool:
 def say(text: str, speaks: bool = True) -> int:
     """Print on standard output if this rank ``speaks``; the exit code is 0, or 1 if the text cannot be printed.
 
-    The failure is reported on standard error, and nothing more is printed: the work goes on.
+    The failure is reported on standard error, and nothing more is printed: the work continues.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class State(Protocol):
 class Observed(State, Protocol):
     """The entries of states that metrics, agreement, rank losses and unreliable networks read by name, ``(n_local, ...)`` each.
 
-    A method's state has those that apply to it; its ``_fields`` are their names.
+    A method's state has the ones that apply; its ``_fields`` are their names.
     """
 
     _fields: tuple[str, ...]

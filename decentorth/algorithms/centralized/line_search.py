@@ -13,12 +13,12 @@ the trials so far it keeps a tenth of the interval from both ends; where phi sti
 For a quadratic f (`protocols.Quadratic`) f(y) - f(x) = <y - x, G(x) + G(y)> / 2 exactly, so that values cost nothing and do not
 cancel. Where its products H v are known (`protocols.HessianProducts`) and the set is a Stiefel manifold, a search takes one
 product, H d, however many trials it has: a trial is y = (x + a d) S with S of order p, so G(y) = (H x + a H d) S - K. In every
-iteration whose number is a multiple of `REFRESHED` gradients are made anew, against rounding errors. On a product of sets conjugate
+iteration whose number is a multiple of `REFRESHED` gradients are recomputed against rounding errors. On a product of sets conjugate
 gradients take H d for the first trial.
 
 On {x : x^T B x = I} with known B the metric is tr(u^T B v) as in `rgd`, and every tangent goes with its product with B; for a
 problem with `protocols.Whitening` the iteration takes place in the variables y = U x, B = U^T U, on a Stiefel manifold, which is
-the same iteration with fewer products; x = U^{-1} y is computed where somebody looks at it (`protocols.Completing`).
+the same iteration with fewer products; x = U^{-1} y is computed only when it is recorded (`protocols.Completing`).
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Arra
 
 
 def moved(problem: Problem[RetractableManifold], point: Point, v: Vector, retraction: Retraction, k: int) -> Point:
-    """The point R_x(v), without its value; B x is made anew in every iteration whose number is a multiple of `REFRESHED`."""
+    """The point R_x(v), without its value; B x is recomputed in every iteration whose number is a multiple of `REFRESHED`."""
     constraint = problem.constraint
     if not natural(constraint):
         return at(problem, constraint.retract(point.x, v.tangent, retraction))

@@ -17,7 +17,7 @@ one in 64, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the dir
 samples seen, all of them from the second pass on.
 
 For a problem with `protocols.Whitening` the natural metric's iteration takes place in the variables y = U x, B = U^T U, on a
-Stiefel manifold, without solves; x = U^{-1} y is computed where somebody looks at it (`protocols.Completing`).
+Stiefel manifold, without solves; x = U^{-1} y is computed only when it is recorded (`protocols.Completing`).
 
 On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction Cayley's whatever its name.
 
@@ -55,7 +55,7 @@ from ..common.step_sizes import measured, measured_in_metric, schedule
 from .samples import Field, OnMatrices, nothing_seen
 
 REFRESHED = 64
-"""The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
+"""The number of iterations after which B x, otherwise updated from iteration to iteration, is recomputed."""
 
 
 class RGDState(NamedTuple):
@@ -91,7 +91,7 @@ class RGD(OnMatrices):
     Parameters
     ----------
     metric
-        On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; elsewhere the set's own.
+        On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; on other sets the set's own.
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
     """

@@ -152,7 +152,7 @@ def curvature(
     ----------
     metric
         On {x : x^T B x = I} natural is tr(u^T B v), in which that set is a Stiefel manifold: L_i is that of B^{-1} G_i, and M_i
-        does not have the largest eigenvalue of B as a factor. Elsewhere there is one metric.
+        does not have the largest eigenvalue of B as a factor. Other sets have one metric.
     """
     own, multiplier, spent = _measured(problem, streams, x0, metric)
     return power_mean(network, np.maximum(own, multiplier)), spent

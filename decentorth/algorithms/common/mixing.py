@@ -93,7 +93,7 @@ def averages(network: Network, accuracy: float, *values: Array) -> tuple[Array, 
 
 
 def push_sum(network: Network, rounds: int, *values: Array) -> tuple[Array, ...]:
-    """The network means of the agents' ``values``, each ``(n_local, width)``, after so many rounds, on directed networks too.
+    """The network means of the agents' ``values``, each ``(n_local, width)``, after ``rounds`` rounds, on directed networks too.
 
     Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information" (2003). Mass is pushed by B, and a weight w_i,
     which is 1 at first, along with it: s <- B s, w <- B w. B^k tends to v 1^T, so s_i / w_i tends to the mean, whatever v is.

@@ -4,7 +4,7 @@ Where each agent weighs its own gradient by its step (decentralized gradient des
 a weighted mean of the f_i instead of (1/n) sum_i f_i. So the quantities that determine the step are averaged by counted rounds
 until they differ by rounding only. The step is the smaller of two:
 
-- ``largest / Lhat`` keeps the iteration stable where the agents are alike: with h the curvature, decentralized gradient descent
+- ``largest / Lhat`` keeps the iteration stable where the agents are equal: with h the curvature, decentralized gradient descent
   needs ``a h < 1 + w`` for every eigenvalue w of W; EXTRA, whose characteristic polynomial is
   z^2 - (1 + w - a h) z + (1 + w)/2 - a h, needs ``a h < (5 + 3 w)/4``. Lhat is the fourth-power mean of
   max(L_i, ||G_i(x0)||_2), the second being the largest multiplier that this gradient can have at any feasible point.
@@ -50,7 +50,7 @@ def agreed(
     Parameters
     ----------
     largest
-        The product of step and curvature to aim at where the agents are alike.
+        The product of step and curvature to aim at where the agents are equal.
     hold
         The product of step and deviating curvature, as a multiple of 1 - W_ii, the weight of the neighbours.
     rounds, chebyshev

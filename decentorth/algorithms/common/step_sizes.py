@@ -1,6 +1,6 @@
 """A method's ``step_size``: a number, ``"auto"``, a schedule, or a schedule as text; and the steps that follow from it.
 
-It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant schedule. The others are written by
+Python, files and flags share one spelling. A number, or ``"auto"``, is the constant schedule. The others are written by
 name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
 ``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``, ``"growing"``; in Python the objects of
 `schedules` say the same.

@@ -29,7 +29,7 @@ class DescentState(NamedTuple):
 
 
 def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) -> float:
-    """The largest stable product of step and curvature where the agents are alike: 1 + w for the smallest eigenvalue w."""
+    """The largest stable product of step and curvature where the agents are equal: 1 + w for the smallest eigenvalue w."""
     return 1.0 + effective(network.spectrum, rounds, chebyshev).lambda_min
 
 

@@ -1,6 +1,6 @@
 """Double tracking: the common parts of methods on {x : x^T B x = I} with B = (1/n) sum_i B_i, where agent i knows only B_i.
 
-No agent can tell alone whether its point is feasible. So each keeps two trackers, d_i of the product B x and g_i of the gradient,
+No agent alone can check if its point is feasible. So each keeps two trackers, d_i of the product B x and g_i of the gradient,
 and computes its field F from them. With P_i a preconditioner (`preconditioning`) and m the momentum it repeats
 
     x_i <- sum_j W_ij (x_j - alpha_j P_j F(x_j, g_j, d_j)) + m (x_i - previous x_i)                 (1)
@@ -227,7 +227,7 @@ class DoubleTracking(Method, ABC):
 
 
 def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
-    """The largest stable product of step / (1 - m) and curvature for (1)-(3) if the agents are alike.
+    """The largest stable product of step / (1 - m) and curvature for (1)-(3) if the agents are equal.
 
     It is 2 (1 + m)/(1 - m), as for one agent, and (1 - w^2 (1 - m)/(1 + |w| m))/|w| for an eigenvalue w < 0 of W: with the product
     a of step and curvature, (z - w)(z^2 - (w + m) z + m) + w a z (z - 1) has its roots in the unit circle (Jury's criterion).

@@ -63,7 +63,7 @@ class Extra(Judged):
 
 
 def extra_limit(network: Network) -> float:
-    """The largest stable product of step and curvature where the agents are alike: (5 + 3 w)/4 for the smallest eigenvalue w."""
+    """The largest stable product of step and curvature where the agents are equal: (5 + 3 w)/4 for the smallest eigenvalue w."""
     if network.n_agents == 1:
         return 2.0
     return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0

@@ -22,7 +22,7 @@ circle at a distance from each other: the disagreement of their moves, delta, do
 
 A step of EXTRA above 2^(5/3) times the first one must prove itself: it is bad where tau > 0.02 or delta > 0.15 (after a cut only
 where q > 2 too), and grows only where q <= 0.9 and delta <= 0.05. Where moves shrink, the curvature about the minimiser decides,
-and tau shows it in time; elsewhere such steps have let agents circle.
+and tau shows it in time; otherwise such steps have let agents circle.
 
 Moves that grow without turning are those of an escape from a saddle, or of agents that drift off together: where agents are unlike,
 what keeps them apart grows with the step, and takes away from the curvature of the mean until there is none. A saddle is left with
@@ -128,7 +128,7 @@ class Progress(NamedTuple):
     """The quantities of the rule; its numbers are the same on all agents."""
 
     verdict: Array
-    """``(n_local,)``: the largest verdict that an agent knows of."""
+    """``(n_local,)``: the largest verdict known to an agent."""
     stopped: Array
     """``(n_local,)``: 1 for agents whose move was too long."""
     circling: Array

@@ -9,7 +9,7 @@ fewer iterations they take. The quantities averaged over the network, once befor
                                                     from R^{-1} Omega and l the smallest eigenvalue in L
     covariance   B itself                           P = B^{-1}
 
-Omega is orthonormal, from random signs that all agents draw alike. The sketch is that of Frangella, Tropp, Udell, "Randomized
+Omega is orthonormal, from random signs, the same for all agents. The sketch is that of Frangella, Tropp, Udell, "Randomized
 Nystrom preconditioning", 2023, on top of the diagonal; the s largest eigenvalues no longer count in the condition of P B. With the
 remainder E = R B R - U L U^T, which is positive semidefinite, and the smallest eigenvalue e of R B R,
 

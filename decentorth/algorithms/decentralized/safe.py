@@ -18,7 +18,7 @@ y_i = Lambda_i.
 
 Every agent begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
 corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
-here looks at the objective, and no step grows again.
+here uses the objective, and no step grows again.
 
     h_i     progress.label          x_0             progress.start
     y_i     state.tracker           Lambda_i(x_0)   progress.start_field

@@ -17,9 +17,9 @@ agents solve the same problem (3), of order 3 r, with the same bits, as every su
 Differences from the paper: z_i is divided by the largest Ritz value, and in (3) columns of a length below 1e-12 are left out, the
 others scaled to x^T B x = 1, and combinations whose share in T^T E T + S is below 1e-12 left out; then p_i <- 0, as errors of its
 image would grow from iteration to iteration.
-T_x and T_p follow x and p by (4), never computed anew, and do not drift.
+T_x and T_p follow x and p by (4), are never recomputed, and do not drift.
 
-With ``rows_per_message`` the sum T_z is made of pieces of so many rows, one after the other: the same bits in smaller messages.
+With ``rows_per_message`` the sum T_z is made of pieces of N rows, one after the other: the same bits in smaller messages.
 """
 
 from __future__ import annotations

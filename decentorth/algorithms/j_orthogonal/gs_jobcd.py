@@ -7,7 +7,7 @@ Paper 001, Algorithm 1. Each step draws a pair B of rows, uniformly and with rep
 see `jobcd` for (6) and the symbols. The paper has two Q: the exact one, for f(x) = tr(x^T H x)/2, and varsigma I.
 
 An iteration here is as many steps as ``pairs`` says, in one call of a compiled kernel, since a call from Python costs as much as
-some hundred steps of small matrices: for f(x) = tr(x^T H x)/2 by default n/2, which look at as many rows as an iteration of
+some hundred steps of small matrices: for f(x) = tr(x^T H x)/2 by default n/2, which read as many rows as an iteration of
 J-JOBCD, but at least `LEAST`; for other f, where each step takes a gradient of its own, one.
 """
 
@@ -82,6 +82,6 @@ class GSJOBCD(PairMethod):
             if ray != 0:
                 state = state._replace(ray=np.array([[float(first[done]), float(second[done]), float(ray)]]))
         spent, k = number, state.k
-        if quadratic:  # n/2 pairs look at the n rows of a gradient
+        if quadratic:  # n/2 pairs read the n rows of a gradient
             spent = 2 * number * (k + 1) // n - 2 * number * k // n
         return jobcd.finish(state, problem, self.correction, state.gradients + spent)

@@ -9,7 +9,7 @@ for definite matrix pairs", Numerische Mathematik 1993). With G = x^T C x, for i
 
     G   gram     C   problem.trace_form() / 2
 
-An iteration is a sweep: n - 1 rounds of n/2 disjoint pairs (round robin). G is made anew before each sweep.
+An iteration is a sweep: n - 1 rounds of n/2 disjoint pairs (round robin). G is recomputed before each sweep.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Differences from the paper:
   ||(V - I) Z||_F^2 <= lambda_max(Z Z^T) ||V - I||_F^2. A number is a constant varsigma as in the paper; "backtracking" halves an
   L in each iteration and doubles it until f does not increase, where no L_f is known.
 - For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs O(n) and M_BB nothing: a pair
-  O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is made anew after every `REFRESHED` iterations, and its
+  O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is recomputed after every `REFRESHED` iterations, and its
   drift until then is kept in the state.
 - A point may be several matrices of one signature, stacked by rows, and free rows below them (`protocols.Signatures`). Pairs are
   within matrices, those of all matrices move at once; free rows make a step of `adam` along the same gradient.
@@ -52,9 +52,9 @@ Varsigma = Literal["auto", "pair", "backtracking"]
 """The choice of varsigma: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair where L_f is known."""
 
 REFRESHED = 200
-"""The number of iterations after which x x^T is made anew."""
+"""The number of iterations after which x x^T is recomputed."""
 LOST = 1e-9
-"""The infeasibility by rounding alone from which x is too large to go on if the objective is unbounded."""
+"""The infeasibility by rounding alone from which x is too large to continue if the objective is unbounded."""
 DOUBLINGS = 60
 RAYS = {
     1: "[[cosh t, sinh t], [sinh t, cosh t]]",
@@ -84,7 +84,7 @@ class JOBCDState(NamedTuple):
     """The state of a method on pairs of rows.
 
     The arrays are x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value
-    (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last made anew, relative to its largest
+    (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last recomputed, relative to its largest
     entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows;
     estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; largest ``(1,)``, the largest varsigma so far
     of such a method; and the numbers of corrections of x and of gradients of single samples.
@@ -253,7 +253,7 @@ def room(state: JOBCDState) -> float:
 
 
 def finish(state: JOBCDState, problem: Problem[Signatures], correction: int, gradients: int) -> JOBCDState:
-    """The state at the end of an iteration: counters increased, x corrected and product made anew where due, rays searched for."""
+    """The state at the end of an iteration: counters increased, x corrected and product recomputed where due, rays searched for."""
     k = state.k + 1
     state = state._replace(k=k, gradients=gradients)
     corrected = correction > 0 and k % correction == 0

@@ -11,7 +11,7 @@ is sharp (f rises in proportion to the distance), as in robust subspace recovery
 
     gamma_k   step_size  (n_local,), gamma_0 base
 
-``step_size="auto"`` is gamma_0 r^k. gamma_0 is the first step that the problem recommends for a subgradient method; elsewhere 1 / L
+``step_size="auto"`` is gamma_0 r^k. gamma_0 is the first step that the problem recommends for a subgradient method; otherwise 1 / L
 with L the mean over the network of the agents' Lipschitz constants of f_i, or of their subgradients' norms at the start. Steps must
 not shrink faster than the consensus error: r = max(0.97, 1 - (1 - lambda_2) / 4), lambda_2 the second eigenvalue of an iteration's
 mixing. With 1 - lambda_2 in place of a quarter of it, agents on a ring with different data, or dictionary learning from a random

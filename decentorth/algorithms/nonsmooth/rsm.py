@@ -8,7 +8,7 @@ Journal on Optimization 2021; the rival of paper 002 (Cheung, Wang, Yue, So):
     gamma_k   step_size, from base             P_x   constraint.tangent
     x         state.x                          R_x   constraint.retract
 
-``step_size="auto"`` takes the schedule that the problem recommends (the published ones, for those of paper 002), elsewhere
+``step_size="auto"`` takes the schedule that the problem recommends (the published ones, for those of paper 002), otherwise
 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f. Beyond the paper: the count of floating-point operations.
 """
 

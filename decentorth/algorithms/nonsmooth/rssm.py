@@ -15,8 +15,8 @@ so an iteration takes about 2/l of the operations of one that moves all columns,
     gamma_k   step_size, from base
 
 ``step_size="auto"`` and ``block_partition="auto"`` follow the problem's advice for l blocks (the published schedules, repaired
-where those as printed fail), elsewhere 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f, and fixed blocks. Beyond the papers:
-blocks drawn anew in every iteration; (15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling
+where those as printed fail), otherwise 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f, and fixed blocks. Beyond the papers:
+blocks drawn again in every iteration; (15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling
 them up (`Stiefel.move_columns`); re-orthogonalisation, with the drift that it found; the count of floating-point operations. A
 gradient in ``gradients`` is one call of the oracle, whatever its columns.
 """
@@ -76,7 +76,7 @@ class RSSM(Subgradient):
     blocks
         l, the number of blocks of columns, of which two move in an iteration.
     block_partition
-        fixed (consecutive columns), redraw (drawn anew in every iteration), or auto (what suits the problem and l).
+        fixed (consecutive columns), redraw (drawn again in every iteration), or auto (what suits the problem and l).
     reorthogonalize
         Number of iterations after which x is replaced by its polar factor and the problem's cache is made again; by default never.
     """

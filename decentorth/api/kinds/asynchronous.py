@@ -80,7 +80,7 @@ class Agents(Run):
         return ""
 
     def _recovered(self, resumed: Resumed) -> Resumed:
-        """Agents go on from their own checkpoints, where they have written any beside the common one."""
+        """Agents continue from their own checkpoints, if any beside the common one."""
         if resumed.path is None:
             return resumed
         own, state = resumed.path / AGENTS, resumed.state

@@ -197,7 +197,7 @@ class Run(Shown):
         return options
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
-        """The result of a run that goes on from here."""
+        """The result of a run that continues from here."""
         return self.result(self.iterate(options, resumed))
 
     def iterate(self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None) -> loop.Outcome:
@@ -215,7 +215,7 @@ class Run(Shown):
         return Result.of(self, outcome)
 
     def resume(self, path: str | os.PathLike[str] | Resumed | None) -> Any:
-        """The run that a checkpoint has, to go on with in `solve`, as `Resumed`; called by every rank. None for None.
+        """The run that a checkpoint has, to continue in `solve`, as `Resumed`; called by every rank. None for None.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Run(Shown):
 
     @cached_property
     def identity(self) -> Identity:
-        """Facts that must be the same for this run to go on from a checkpoint."""
+        """Facts that must be the same to continue from a checkpoint."""
         faults, seed = self.arguments.channel, self.arguments.seed
         with one_thread():
             return identity(self.problem, self.algorithm, self.network, faults, seed, self.x0, self.losses)

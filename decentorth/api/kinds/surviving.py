@@ -1,4 +1,4 @@
-"""A run that goes on without the agents of ranks that are lost; see `rank_loss`."""
+"""A run that continues without the agents of lost ranks; see `rank_loss`."""
 
 from __future__ import annotations
 

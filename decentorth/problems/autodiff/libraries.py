@@ -218,7 +218,7 @@ LIBRARIES: dict[str, type[DerivativeLibrary]] = {"jax": Jax, "torch": Torch, "au
 
 
 def candidates(backend: str) -> tuple[str, ...]:
-    """The libraries to try: the one that is named; for auto those that the program has imported, or else those installed.
+    """The libraries to try: the named one; for auto the imported libraries, or else the installed ones.
 
     A ValueError for an unknown name; a ModuleNotFoundError names the command that installs the library.
     """

@@ -39,7 +39,7 @@ def here(size: int, add: Callable[[Array], None]) -> Array:
 
 
 class _Here:
-    """A collective of one process with all data: sums need nobody else."""
+    """A collective of one process with all data: sums need no other process."""
 
     fold = staticmethod(here)
     together = staticmethod(contextlib.nullcontext)

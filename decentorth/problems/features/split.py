@@ -106,7 +106,7 @@ class SplitPencil(AgentProblem[Euclidean]):
 
     @property
     def present(self) -> Array:
-        """``(n_local, most, 1)``: 1 for the rows of features, 0 for those that only fill an agent's array."""
+        """``(n_local, most, 1)``: 1 for the rows of features, 0 for rows that only fill an agent's array."""
         own = np.arange(self.shape[0])[None] < self.features[:, None]
         return own[:, :, None].astype(np.float64)
 

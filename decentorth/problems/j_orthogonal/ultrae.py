@@ -100,7 +100,7 @@ class UltraEOptions(Settings):
     spread
         Standard deviation of the entities' coordinates at the start, around a pole of the manifold.
     ranked
-        At most so many held-out triples, evenly spaced, are ranked for the history.
+        The largest number of held-out triples, evenly spaced, that are ranked for the history.
     judge
         test, or valid (where files have it): the triples that are ranked.
     """

@@ -34,7 +34,7 @@ from ..common.pooled import with_spectrum
 from ..common.rows import RowLosses
 
 STALE = 1e-3
-"""The share of its largest value since the last summation below which a squared norm is summed anew."""
+"""The share of its largest value since the last summation below which a squared norm is summed again."""
 
 
 def complement_distance(x: Array, subspace: Array) -> float:

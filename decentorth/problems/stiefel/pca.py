@@ -148,7 +148,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
 
 class StandIn(PCA):
-    """The problem of random samples, of which nobody asks for the answer; an answer of zeros has its size."""
+    """The problem of random samples, whose answer is not needed; an answer of zeros has its size."""
 
     def prepare(self, collective: Collective) -> None:
         if self.shape[0] <= _LARGEST_OPTIMUM:
