@@ -12,7 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-import method_pages  # noqa: E402
+import reference_pages  # noqa: E402
 
 import decentorth  # noqa: E402
 
@@ -40,13 +40,16 @@ suppress_warnings = [
     "toc.empty_glob",
 ]
 
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 
 autosummary_generate = True
-autosummary_context = {"algorithms": [cls.__name__ for cls in method_pages.classes()]}
+autosummary_context = {"algorithms": [cls.__name__ for cls in reference_pages.classes()]}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_default_options = {
@@ -88,7 +91,7 @@ html_show_sphinx = False
 html_copy_source = False
 
 
-ARRAY = re.compile(r"(?:numpy\.)?ndarray\[tuple\[(?:Any|int), \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?float64\]\]")
+ARRAY = re.compile(r"(?:numpy\.)?ndarray\[tuple\[(?:typing\.)?(?:Any|int), \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?float64\]\]")
 
 
 def short(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
@@ -115,6 +118,6 @@ def setup(app: Any) -> None:
     """Register the clean-up of docstrings and signatures, and the sidebar."""
     app.connect("html-page-context", shallow, priority=400)
     app.connect("autodoc-process-docstring", plain, priority=400)
-    app.connect("source-read", method_pages.linked)
-    app.connect("autodoc-process-docstring", method_pages.expand, priority=900)  # behind napoleon
+    app.connect("source-read", reference_pages.linked)
+    app.connect("autodoc-process-docstring", reference_pages.expand, priority=900)  # behind napoleon
     app.connect("autodoc-process-signature", short)

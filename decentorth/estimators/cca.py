@@ -133,6 +133,16 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         The number of samples of all batches.
     n_iter_
         List of ``(n_components,)``, as in scikit-learn: the iterations that find all pairs together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import CCA
+    >>> X = np.random.default_rng(0).standard_normal((90, 3))
+    >>> Y = X @ [[1.0, 0.0], [0.5, 1.0], [0.0, 2.0]]
+    >>> scores, others = CCA(n_components=1, ridge=1e-6).fit_transform(X, Y)
+    >>> bool(np.corrcoef(scores[:, 0], others[:, 0])[0, 1] > 0.99)
+    True
     """
 
     _together = "generalized_drfgt"

@@ -92,6 +92,15 @@ class ICA(ScaledEstimator):
         ``(d,)``.
     n_samples_seen_
         The number of samples of all batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import ICA
+    >>> sources = np.random.default_rng(0).laplace(size=(500, 2))
+    >>> X = sources @ [[1.0, 0.5], [0.3, 1.0]]
+    >>> ICA(random_state=0).fit_transform(X).shape
+    (500, 2)
     """
 
     n_components: int | None = None

@@ -55,6 +55,15 @@ class LDA(ScaledEstimator):
         The classes, their shares of the samples ``(k,)``, and their means ``(k, d)``.
     mean_
         ``(d,)``: the mean of all samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import LDA
+    >>> y = np.repeat([0, 1, 2], 30)
+    >>> X = np.random.default_rng(0).standard_normal((90, 4)) + 3 * np.eye(3, 4)[y]
+    >>> LDA(n_components=2, random_state=0).fit(X, y).transform(X).shape
+    (90, 2)
     """
 
     _together = "generalized_drfgt"

@@ -51,6 +51,16 @@ class MultiviewCCA(ComponentEstimator):
         the variable, 1 where they have nothing in common.
     mean_, scale_
         ``(d,)``: the means of the columns, and their standard deviations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import MultiviewCCA
+    >>> X = np.random.default_rng(0).standard_normal((90, 7))
+    >>> X[:, 3] = X[:, 5] = X[:, 0]
+    >>> cca = MultiviewCCA(n_components=1, views=(3, 2, 2), random_state=0).fit(X)
+    >>> cca.transform(X).shape
+    (90, 1)
     """
 
     _together = "generalized_drfgt"

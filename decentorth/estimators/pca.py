@@ -98,6 +98,17 @@ class PCA(ScaledEstimator):
         The mean of the variances along the other directions in which samples can vary.
     n_samples_seen_
         The number of samples of all batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import PCA
+    >>> X = np.random.default_rng(0).standard_normal((90, 6)) * np.arange(1, 7)
+    >>> agents = np.array_split(X, 3)
+    >>> pca = PCA(n_components=2, random_state=0).fit_agents(agents, "ring")
+    >>> pooled = PCA(n_components=2).fit(X)
+    >>> np.allclose(pca.explained_variance_, pooled.explained_variance_)
+    True
     """
 
     _together = "deepca"

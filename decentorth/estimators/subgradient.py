@@ -93,6 +93,17 @@ class RobustSubspace(SubgradientEstimator):
         largest entry of each is positive.
     location_
         ``(d,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import RobustSubspace
+    >>> rng = np.random.default_rng(0)
+    >>> inliers = rng.standard_normal((80, 2)) @ np.eye(2, 5)
+    >>> X = np.vstack([inliers, 5 * rng.standard_normal((20, 5))])
+    >>> plane = RobustSubspace(n_components=2, center=False, random_state=0).fit(X)
+    >>> bool(np.abs(plane.components_[:, 2:]).max() < 0.1)
+    True
     """
 
     _least_features = 2
@@ -161,6 +172,16 @@ class OrthogonalDictionary(SubgradientEstimator):
         positive.
     sizes_
         ``(d,)``: the mean size of each atom's coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import OrthogonalDictionary
+    >>> rng = np.random.default_rng(0)
+    >>> codes = rng.standard_normal((200, 4)) * (rng.random((200, 4)) < 0.3)
+    >>> dictionary = OrthogonalDictionary(random_state=0).fit(codes).components_
+    >>> np.allclose(dictionary @ dictionary.T, np.eye(4))
+    True
     """
 
     def _fit(self, agents: list[Array], W: Any) -> Self:

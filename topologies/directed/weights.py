@@ -33,6 +33,13 @@ class DirectedWeights:
     """The weights of a directed network: A to pull points, B to push trackers, with entries in the same places.
 
     Raises ValueError as `check_row_stochastic` and `check_column_stochastic`, or if the two are not of the same edges.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> weights = tp.directed_weights(tp.directed_ring(6, chords=2, seed=0))
+    >>> weights.A.sum(axis=1), weights.B.sum(axis=0)
+    (array([1., 1., 1., 1., 1., 1.]), array([1., 1., 1., 1., 1., 1.]))
     """
 
     A: Weights

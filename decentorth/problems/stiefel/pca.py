@@ -68,6 +68,17 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     ------
     ValueError
         The number of all samples is needed, and not given.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 6)) * np.arange(1, 7)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> result = do.solve(problem, do.DeEPCA(), "ring", iterations=300)
+    >>> bool(result.history["error"][-1] < 1e-6)
+    True
     """
 
     error_name = ""
@@ -178,6 +189,15 @@ class PCASettings(Divided):
         Each agent's Gaussian samples are first stretched along random orthogonal axes of its own, by factors that fall
         geometrically from 1 to 10^-heterogeneity; at 0 all agents' samples have one distribution. The pooled singular values are
         the same in any case (synthetic data).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, do.DeEPCA(), "ring", iterations=300)
+    >>> bool(result.history["error"][-1] < 1e-3)
+    True
     """
 
     data: str = "digits"
