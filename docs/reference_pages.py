@@ -193,7 +193,7 @@ def rule(name: str, obj: Any, folder: Path) -> list[str]:
             continue
         found = tp.spectrum(W)
         spectra[graph] = tp.eigenvalues(W)
-        rows.append(f'"``{graph}``", {found.sigma:.4f}, {found.gap:.4f}, {found.lambda_min + 0.0:.4f}')
+        rows.append(f'"``{graph}``", {found.sigma:.4f}, {found.gap:.4f}, {round(found.lambda_min, 4) + 0.0:.4f}')
     shown = [*spectra][-1]
     header = ["   :header: graph, sigma, spectral gap, smallest eigenvalue", ""]
     parts = {

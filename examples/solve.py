@@ -2,7 +2,8 @@
 A problem, a graph, a method, a result
 ======================================
 
-The programming interface: a problem, a graph, a method, a result. Runs alone, or unchanged under mpirun::
+The programming interface: a problem, a graph, a method, a result. Runs alone,
+or unchanged under mpirun::
 
     python examples/solve.py
     mpirun -n 3 python examples/solve.py
@@ -20,10 +21,20 @@ B = rng.standard_normal((n, r, 30))
 
 W = tp.uniform_weights(tp.ring(n), self_weight=0.8)
 problem = do.problems.Procrustes(A, B)
-stopping = do.stopping.GradientNorm(1e-7, relative=True) & do.stopping.Consensus(1e-6)
-result = do.solve(problem, do.DRFGT(), W, iterations=20_000, stopping=stopping, seed=0)
+stopping = do.stopping.GradientNorm(
+    1e-7, relative=True
+) & do.stopping.Consensus(1e-6)
+result = do.solve(
+    problem, do.DRFGT(), W, iterations=20_000, stopping=stopping, seed=0
+)
 
 x = result.gather()  # all agents' points on rank 0, None on the others
 if x is not None:
-    print(f"{result.status} after {result.row.iteration} iterations: {result.message}")
-    print(f"x has shape {x.shape}; the agents agree to {np.ptp(x, axis=0).max():.1e}")
+    print(
+        f"{result.status} after {result.row.iteration} iterations: "
+        f"{result.message}"
+    )
+    print(
+        f"x has shape {x.shape}; the agents agree to "
+        f"{np.ptp(x, axis=0).max():.1e}"
+    )

@@ -24,7 +24,6 @@ from typing import Any
 
 import pytest
 
-from decentorth import registry
 from tests.support.mpi import HUNG, ROOT
 
 DOCS = ROOT / "docs"
