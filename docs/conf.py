@@ -12,6 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
+import gallery_pages  # noqa: E402
 import reference_pages  # noqa: E402
 
 import decentorth  # noqa: E402
@@ -65,11 +66,9 @@ default_role = "code"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"examples/(asynchronous|bad_network|digits|directed|own_(problem|objective)|solve|"
-    r"split_features|time_varying|"
-    r"applications/(hospitals|sensors))\.py",
+    "filename_pattern": rf"/({'|'.join(gallery_pages.FAST)})$".replace(".", r"\."),
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
-    "reset_argv": "fast_examples.arguments",
+    "reset_argv": "gallery_pages.arguments",
     "show_memory": False,
     "plot_gallery": "True",
     "download_all_examples": False,
@@ -119,5 +118,7 @@ def setup(app: Any) -> None:
     app.connect("html-page-context", shallow, priority=400)
     app.connect("autodoc-process-docstring", plain, priority=400)
     app.connect("source-read", reference_pages.linked)
+    app.connect("source-read", gallery_pages.stored)
+    app.connect("builder-inited", gallery_pages.pictures, priority=900)  # behind sphinx-gallery
     app.connect("autodoc-process-docstring", reference_pages.expand, priority=900)  # behind napoleon
     app.connect("autodoc-process-signature", short)

@@ -22,6 +22,10 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 
+# %%
+# The problem and the ring
+# ------------------------
+
 agents, slowness, delay = 10, 10.0, 3.0
 rng = np.random.default_rng(0)
 spread = np.sqrt([1.0, 0.8, 0.6, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05])
@@ -30,6 +34,10 @@ problem = do.problems.PCA(
 )
 W = tp.metropolis_weights(tp.ring(agents))
 stopping = do.stopping.GradientNorm(1e-6, relative=True)
+# %%
+# The two runs
+# ------------
+
 method = do.AsynchronousDRFGT(
     activations=40_000, delay=delay, slow_agents=1, slowness=slowness
 )
@@ -49,6 +57,13 @@ waiting = do.solve(
     iterations=10_000,
     record_every=10,
 )
+# %%
+# The gradient against time
+# -------------------------
+#
+# Time is in periods of a fast agent. A synchronous iteration takes the period
+# of the slow agent and the longest delay.
+
 activations = agents - 1 + 1 / slowness  # of all agents in a period
 figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
 for name, result, period, style in (

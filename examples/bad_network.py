@@ -27,6 +27,12 @@ import matplotlib.pyplot as plt
 import decentorth as do
 import topologies as tp
 
+# %%
+# The channels
+# ------------
+#
+# A channel is a list of faults. Repair adds what was lost to the next message.
+
 W = tp.uniform_weights(tp.ring(10), self_weight=0.8)
 problem = do.problems.ProcrustesSettings().problem(10, seed=0)
 channels = {
@@ -39,6 +45,12 @@ channels = {
     "topk 10 %": do.Channel("topk:share=0.1"),
     "topk 10 %, 8 bits": do.Channel("topk:share=0.1", "quantize:bits=8"),
 }
+# %%
+# The runs
+# --------
+#
+# The gray line is the gradient norm at which a run ends.
+
 iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 8000
 looks = ("C0-", "C1--", "C3:", "C4-.", "C2-", "C5-")
 figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")

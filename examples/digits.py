@@ -21,6 +21,10 @@ import sys
 import decentorth as do
 import topologies as tp
 
+# %%
+# The methods
+# -----------
+
 METHODS = {
     "deepca": (do.DeEPCA(), 400),  # tracked power iterations, no step size
     "destiny": (
@@ -55,6 +59,13 @@ METHODS = {
 """Each method with the iterations that it gets."""
 
 
+# %%
+# The runs
+# --------
+#
+# One division of the images and one graph for all methods.
+
+
 def main(path, *names):
     problem = do.problems.PCASettings(rank=5, partition="by-label").problem(
         10, seed=0
@@ -75,6 +86,11 @@ def main(path, *names):
         draw(curves, path)
 
 
+# %%
+# The figure
+# ----------
+
+
 def draw(curves, path):
     import matplotlib.pyplot as plt
 
@@ -91,6 +107,10 @@ def draw(curves, path):
     ax.legend(fontsize=8, ncols=2)
     fig.savefig(path, dpi=150)
 
+
+# %%
+# All methods
+# -----------
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

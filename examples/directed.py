@@ -18,6 +18,13 @@ import matplotlib.pyplot as plt
 import decentorth as do
 import topologies as tp
 
+# %%
+# The problem and the graph
+# -------------------------
+#
+# A directed ring with 16 chords. The same edges, used both ways, are the graph
+# of DRFGT.
+
 agents = 16
 problem = do.problems.PCASettings(
     data="synthetic", dimension=20, rank=3, gap=0.5, heterogeneity=0.5
@@ -31,6 +38,10 @@ runs = {
         chords.to_undirected(),
     ),
 }
+# %%
+# Iterations and bytes
+# --------------------
+
 figure, axes = plt.subplots(
     1, 2, figsize=(7, 3), sharey=True, layout="constrained"
 )

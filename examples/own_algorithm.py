@@ -22,6 +22,12 @@ import numpy as np
 import decentorth as do
 from decentorth.algorithms import DRFGT
 
+# %%
+# The method
+# ----------
+#
+# The decorator gives it a name for the command line.
+
 
 @do.register("damped_drfgt", kind="algorithm")
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,10 @@ class DampedDRFGT(DRFGT):
         state = super().init(problem, network, streams, x0)
         return state._replace(step_size=self.damping * state.step_size)
 
+
+# %%
+# The command
+# -----------
 
 if __name__ == "__main__":
     from decentorth.commands.run.command import main

@@ -5,12 +5,18 @@ An objective of your own
 Your own objective on your own graph, to a figure: autograd, JAX and PyTorch
 find the gradients. ::
 
-    pip install ".[plot,autograd,jax]"     (and ".[torch]" for the third), \\
-        in a checkout
+    # in a checkout; ".[torch]" for PyTorch
+    pip install ".[plot,autograd,jax]"
     python examples/own_objective.py autograd figure.png
 """
 
 import sys
+
+# %%
+# Autograd
+# --------
+#
+# A function in the words of NumPy.
 
 
 def autograd(path: str) -> float:
@@ -34,6 +40,11 @@ def autograd(path: str) -> float:
     )
 
 
+# %%
+# JAX
+# ---
+
+
 def jax(path: str) -> float:
     import jax.numpy as jnp
     import networkx as nx
@@ -54,6 +65,11 @@ def jax(path: str) -> float:
     return float(
         result.history["gradient_norm"][-1] / result.history["gradient_norm"][0]
     )
+
+
+# %%
+# PyTorch
+# -------
 
 
 def torch(path: str) -> float:
@@ -82,6 +98,10 @@ def torch(path: str) -> float:
         result.history["gradient_norm"][-1] / result.history["gradient_norm"][0]
     )
 
+
+# %%
+# One of them
+# -----------
 
 if __name__ == "__main__":
     libraries = {"autograd": autograd, "jax": jax, "torch": torch}

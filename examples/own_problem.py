@@ -16,6 +16,10 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 
+# %%
+# Value and gradient of each agent
+# --------------------------------
+
 samples = [
     np.random.default_rng(agent).standard_normal((40, 8)) for agent in range(6)
 ]
@@ -29,6 +33,10 @@ def gradient(agent: int, x: np.ndarray) -> np.ndarray:
     a = samples[agent]
     return -a.T @ (a @ x) ** 3 / len(a)
 
+
+# %%
+# The run
+# -------
 
 problem = do.problems.FunctionProblem(
     value, gradient, do.sets.Stiefel(8, 2), n_agents=6

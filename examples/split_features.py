@@ -21,9 +21,19 @@ from sklearn.datasets import load_digits
 
 import decentorth as do
 
+# %%
+# The data
+# --------
+#
+# Agent i holds eight of the 64 columns.
+
 digits = load_digits().data
 digits -= digits.mean(axis=0)
 problem = do.problems.SplitPCA(np.array_split(digits, 8, axis=1), 5)
+# %%
+# Two methods
+# -----------
+
 figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
 for name, method, style in (
     ("LOBPCG", do.LOBPCG(), "-"),

@@ -20,6 +20,10 @@ import matplotlib.pyplot as plt
 import decentorth as do
 import topologies as tp
 
+# %%
+# Three networks
+# --------------
+
 networks = {
     "one-peer exponential": tp.sequence_from_name("one_peer_exponential", 16),
     "static exponential": tp.uniform_weights(
@@ -28,6 +32,10 @@ networks = {
     "ring": tp.uniform_weights(tp.ring(16), self_weight=0.8),
 }
 problem = do.problems.ProcrustesSettings().problem(16, seed=0)
+# %%
+# Iterations and bytes
+# --------------------
+
 iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
 figure, axes = plt.subplots(
     2, 2, figsize=(7, 5), sharey="row", sharex="col", layout="constrained"

@@ -319,8 +319,8 @@ def main() -> None:
         f"""UltraE as printed in paper 001, appendix F.2: n = 36, p = 18, alpha
         = 1, delta = 5, k = 50, cross-entropy, Adam {RATE:g}. Graphs:
         {", ".join(graphs)}. {seeds} seeds from 0 on, each with its own graph
-        and start: medians and, as bands, ranges. Filtered MRR and hits@10 of test
-        triples, loss of training triples. Made by
+        and start: medians and, as bands, ranges. Filtered MRR and hits@10 of
+        test triples, loss of training triples. Made by
         examples/j_orthogonal/ultrae.py.""",
     )
 
