@@ -1,7 +1,7 @@
 """Draw the pictures of the gallery, in one style: python docs/thumbnails.py [NAME...]
 
 Each example runs with the arguments below. One panel of its figure becomes its picture: thick lines, no words, so that it reads at
-160 pixels. Of examples that draw nothing, or whose figure of a few seconds shows little, `OWN` has the picture.
+160 pixels. Of examples that draw nothing `own` has the picture.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import runpy
 import sys
 import tempfile
+from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+import decentorth as do
+
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
 PICTURES = DOCS / "_static" / "gallery"
@@ -33,10 +37,9 @@ RUNS: dict[str, tuple[str, int]] = {
     "digits": ("{}", 0),
     "directed": ("{}", 0),
     "figure1": ("{} --rows 500 --seeds 2 --iterations 300", 1),
-    "own_algorithm": ("", 0),
     "own_objective": ("autograd {}", 0),
-    "own_problem": ("", 0),
-    "solve": ("", 0),
+    "own_problem": ("", 1),
+    "solve": ("", 1),
     "split_features": ("{}", 0),
     "time_varying": ("{} 1000", 1),
     "applications/hospitals": ("--figure {}", 0),
@@ -90,13 +93,16 @@ def picture(panel: Any) -> Figure:
     figure = Figure((4.0, 2.8))
     axes = figure.add_axes((0.04, 0.05, 0.92, 0.9))
     for mesh in [*panel.images, *(one for one in panel.collections if isinstance(one, QuadMesh))]:
-        axes.imshow(mesh.get_array(), aspect="auto", cmap="viridis", origin="lower")
+        axes.imshow(mesh.get_array(), aspect="auto", cmap="viridis", origin="lower", norm=mesh.norm)
         axes.set(xticks=[], yticks=[])
         return figure
     axes.set(xscale=panel.get_xscale(), yscale=panel.get_yscale())
     curves = [line for line in panel.lines if len(line.get_xdata()) > 2]
     for line, colour in zip(curves, cycle(COLOURS), strict=False):
         axes.plot(*line.get_data(), color=colour, linewidth=4, alpha=0.9)
+    points = [line for line in panel.lines if len(line.get_xdata()) < 3 and line.get_marker() not in ("None", "", " ")]
+    for line, colour in zip(points, cycle(COLOURS[1:]), strict=False):
+        axes.plot(*line.get_data(), "o", color=colour, markersize=13)
     for bar in [one for one in panel.patches if isinstance(one, Rectangle)]:
         axes.add_patch(Rectangle(bar.get_xy(), bar.get_width(), bar.get_height(), color=COLOURS[0]))
     axes.set(xlim=panel.get_xlim(), ylim=panel.get_ylim(), xticks=[], yticks=[])
@@ -106,23 +112,49 @@ def picture(panel: Any) -> Figure:
     return figure
 
 
-def bars(values: list[float]) -> Figure:
-    """A picture of numbers."""
+def bars(output: str, number: str) -> Any:
+    """A panel with the numbers of a stored output that an expression finds."""
     panel = Figure().add_subplot()
+    values = [float(one) for one in re.findall(number, (DOCS / "results" / "examples" / f"{output}.txt").read_text())]
     panel.barh(range(len(values))[::-1], values, height=0.6)
-    return picture(panel)
+    panel.set_xlim(0.0, 1.05 * max(values))
+    return panel
+
+
+def dampings() -> Any:
+    """A panel with the curves of the method of examples/own_algorithm.py."""
+    damped = runpy.run_path(str(EXAMPLES / "own_algorithm.py"))["DampedDRFGT"]
+    panel = Figure().add_subplot()
+    for damping in (1.0, 0.5, 0.25):
+        problem = do.problems.PCASettings(data="synthetic", rank=3).problem(10, seed=0)
+        history = do.solve(problem, damped(damping=damping), "ring", iterations=500).history
+        panel.semilogy(history["iteration"], history["gradient_norm"])
+    return panel
+
+
+OWN: dict[str, Callable[[], Any]] = {
+    "own_algorithm": dampings,
+    "generalized/wide_views": lambda: bars("wide_views", r"gap (\S+) "),
+    "j_orthogonal/knowledge": lambda: bars("knowledge", r"MRR (\S+),"),
+    "j_orthogonal/table2": lambda: figure_of("j_orthogonal/figure1", "{} --data randn10 --seconds 1").axes[0],
+}
+"""The panels of examples that draw nothing."""
 
 
 def draw(name: str) -> None:
     """Make the picture of an example."""
-    words, place = RUNS[name]
+    if name in OWN:
+        panel = OWN[name]()
+    else:
+        words, place = RUNS[name]
+        panel = figure_of(name, words).axes[place]
     path = PICTURES / f"{name.replace('/', '-')}.png"
     path.parent.mkdir(exist_ok=True)
-    picture(figure_of(name, words).axes[place]).savefig(path, dpi=100, metadata={"Software": None})
+    picture(panel).savefig(path, dpi=100, metadata={"Software": None})
     print(path.relative_to(DOCS.parent), path.stat().st_size)
 
 
 if __name__ == "__main__":
     mpl.use("agg")
-    for each in sys.argv[1:] or RUNS:
+    for each in sys.argv[1:] or (*RUNS, *OWN):
         draw(each)

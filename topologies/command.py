@@ -63,6 +63,7 @@ def main(
         Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not a sequence.
     """
     from topologies import names, reports
+    from topologies.directed.weights import directed_weights
     from topologies.sequences.names import is_sequence_name
 
     lines: Iterable[str]
@@ -70,8 +71,12 @@ def main(
     try:
         _require_matplotlib(plot)
         if names.is_digraph_name(graph):
-            _refuse({**scored, "weights": weights, "compare": compare or None, "plot": plot}, "a directed graph")
+            _refuse({**scored, "weights": weights, "compare": compare or None}, "a directed graph")
             lines = reports.directed_table(graph, agents, seed)
+            if plot is not None:
+                directed = names.digraph_from_name(graph, agents, seed)
+                drawn = reports.draw(directed, directed_weights(directed).A, Path(plot))
+                lines = [*lines, f"drawn into {drawn}"]
         elif is_sequence_name(graph):
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
             lines = reports.sequence_table(graph, agents, seed, weights)

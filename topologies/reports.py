@@ -199,7 +199,11 @@ def draw(graph: Any, W: Weights, path: Path) -> Path:
     figure = Picture(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_graph(graph, W, quantity=W.diagonal(), label="own weight", axes=left)
-    draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)
+    if graph.is_directed():
+        found = directed_spectrum(W)
+        draw_spectrum(found.eigenvalues, found.sigma, axes=right)
+    else:
+        draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)
     path = path if path.suffix else path.with_name(f"{path.name}.png")
     try:
         save(figure, path, dpi=150)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, on_edges, upper
 from topologies.graphs.families import at_least, count
+from topologies.notebook import SHOWN, shown
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class WeightSequence(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, period={self.period})"
+
+    def _repr_html_(self) -> str:
+        matrices = {f"W({k})": self.at(k) for k in range(min(self.period or SHOWN, SHOWN))}
+        return shown(type(self).__name__, {"agents": self.n, "period": self.period or "none"}, matrices)
 
     @abstractmethod
     def at(self, k: int) -> Weights:
