@@ -56,7 +56,7 @@ RUNS: dict[str, tuple[str, int]] = {
     "generalized/sensitivity": ("{} 1 2", 0),
     "j_orthogonal/figure1": ("{} --data randn10 --seconds 1", 1),
     "j_orthogonal/hspp": ("{}", 0),
-    "j_orthogonal/signed": ("{} --seeds 1 --epochs 3", 0),
+    "j_orthogonal/signed": ("{}", 0),
     "j_orthogonal/table3": ("--figure {} --iterations 200", 0),
     "j_orthogonal/ultrae": ("{}", 0),
     "nonsmooth/figures": ("rsr {} 1 0.3", 0),
