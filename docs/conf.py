@@ -70,6 +70,7 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
     "reset_argv": "gallery_pages.arguments",
     "show_memory": False,
+    "capture_repr": ("_repr_html_",),
     "plot_gallery": "True",
     "download_all_examples": False,
     "doc_module": ("decentorth", "topologies"),

@@ -59,6 +59,10 @@ RUNS: dict[str, tuple[str, int]] = {
     "j_orthogonal/signed": ("{}", 0),
     "j_orthogonal/table3": ("--figure {} --iterations 200", 0),
     "j_orthogonal/ultrae": ("{}", 0),
+    "notebooks/components_of_sites": ("", 0),
+    "notebooks/fair_comparison": ("", 1),
+    "notebooks/objective_in_jax": ("", 0),
+    "notebooks/objective_in_torch": ("", 0),
     "nonsmooth/figures": ("rsr {} 1 0.3", 0),
     "nonsmooth/network": ("{} --share 0.2", 0),
     "nonsmooth/outliers": ("{} 2", 0),
@@ -77,7 +81,7 @@ def figure_of(name: str, words: str) -> Figure:
         try:
             names = runpy.run_path(str(script), run_name="__main__")
             if not found:
-                found.append(names["result"].plot())
+                found.append(names["shown"] if "shown" in names else names["result"].plot())
         except SystemExit as end:
             if end.code:
                 raise
