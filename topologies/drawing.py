@@ -116,15 +116,13 @@ def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickes
 
 def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest: float) -> None:
     """Draw an arrow for each edge, as wide as its weight, bent where there is one of the other direction."""
-    from matplotlib.patches import FancyArrowPatch
-
     largest = np.abs(matrix).max(initial=np.finfo(float).tiny)
     for i, j in zip(*edges.nonzero(), strict=True):
         bend = 0.15 if edges[j, i] else 0.0
         width = _THINNEST + (thickest - _THINNEST) * abs(matrix[i, j]) / largest
-        form = {"arrowstyle": "-|>", "mutation_scale": 8 + 2 * width, "shrinkA": 8, "shrinkB": 8, "zorder": 1}
-        axes.add_patch(
-            FancyArrowPatch(places[i], places[j], connectionstyle=f"arc3,rad={bend}", linewidth=width, color="0.45", **form)
+        form = {"arrowstyle": "-|>", "color": "0.45", "linewidth": width, "connectionstyle": f"arc3,rad={bend}"}
+        axes.annotate(
+            "", places[j], places[i], arrowprops={**form, "mutation_scale": 8 + 2 * width, "shrinkA": 8, "shrinkB": 8}, zorder=1
         )
 
 
