@@ -14,6 +14,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import gallery_pages  # noqa: E402
 import reference_pages  # noqa: E402
+from docutils import nodes  # noqa: E402
+from sphinx import addnodes  # noqa: E402
 
 import decentorth  # noqa: E402
 
@@ -69,7 +71,9 @@ sphinx_gallery_conf = {
     "filename_pattern": rf"/({'|'.join(gallery_pages.FAST)})$".replace(".", r"\."),
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
     "reset_argv": "gallery_pages.arguments",
+    "subsection_order": [f"../examples/{one}" for one in ("notebooks", "applications", "generalized", "j_orthogonal", "nonsmooth")],
     "show_memory": False,
+    "show_signature": False,
     "capture_repr": ("_repr_html_",),
     "plot_gallery": "True",
     "download_all_examples": False,
@@ -114,8 +118,18 @@ def shallow(app: Any, page: str, template: str, context: dict[str, Any], tree: A
     context["toctree"] = lambda **options: whole(**(options | {"maxdepth": 2}))
 
 
+def linked(app: Any, tree: Any) -> None:
+    """Put a link in place of the file name of a page, ``docs/x.md``."""
+    for name in list(tree.findall(nodes.literal)):
+        if (page := re.fullmatch(r"docs/([\w/]+)\.md", name.astext())) and page[1] in app.env.found_docs:
+            words = {"refdomain": "std", "reftype": "doc", "reftarget": f"/{page[1]}", "refexplicit": False, "refwarn": True}
+            link = addnodes.pending_xref("", nodes.inline("", "", classes=["xref", "doc"]), refdoc=app.env.docname, **words)
+            name.replace_self(link)
+
+
 def setup(app: Any) -> None:
     """Register the clean-up of docstrings and signatures, and the sidebar."""
+    app.connect("doctree-read", linked)
     app.connect("html-page-context", shallow, priority=400)
     app.connect("autodoc-process-docstring", plain, priority=400)
     app.connect("source-read", reference_pages.linked)
