@@ -120,10 +120,9 @@ def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest
     for i, j in zip(*edges.nonzero(), strict=True):
         bend = 0.15 if edges[j, i] else 0.0
         width = _THINNEST + (thickest - _THINNEST) * abs(matrix[i, j]) / largest
-        form = {"arrowstyle": "-|>", "color": "0.45", "linewidth": width, "connectionstyle": f"arc3,rad={bend}"}
-        axes.annotate(
-            "", places[j], places[i], arrowprops={**form, "mutation_scale": 8 + 2 * width, "shrinkA": 8, "shrinkB": 8}, zorder=1
-        )
+        form = {"arrowstyle": "-|>", "mutation_scale": 8 + 2 * width, "shrinkA": 8, "shrinkB": 8}
+        form |= {"color": "0.45", "linewidth": width, "connectionstyle": f"arc3,rad={bend}"}
+        axes.annotate("", places[j], places[i], arrowprops=form, zorder=1)
 
 
 def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, area: float, logarithmic: bool) -> None:

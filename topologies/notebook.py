@@ -20,9 +20,11 @@ LARGEST = 40
 def shown(title: str, facts: Mapping[str, object], matrices: Mapping[str, Weights]) -> str:
     """A title, a table of facts and a picture of each matrix, as HTML without scripts or files."""
     left = 'style="text-align:left"'
-    rows = "".join(f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(str(fact))}</td></tr>" for name, fact in facts.items())
+    cells = [(escape(name), escape(str(fact))) for name, fact in facts.items()]
+    rows = "".join(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in cells)
     pictures = "".join(_picture(name, W) for name, W in matrices.items() if W.shape[0] <= LARGEST)
-    return f'<div><strong>{escape(title)}</strong><table>{rows}</table><div style="display:flex;gap:1em">{pictures}</div></div>'
+    side_by_side = f'<div style="display:flex;gap:1em">{pictures}</div>'
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table>{side_by_side}</div>"
 
 
 def _picture(name: str, W: Weights) -> str:
@@ -35,8 +37,8 @@ def _picture(name: str, W: Weights) -> str:
         f'<rect x="{j}" y="{i}" width="1" height="1" fill="{colour}" fill-opacity="{shade:.2f}"/>'
         for i, j, colour, shade in zip(entries.row, entries.col, colours, shades, strict=True)
     )
-    box = f'width="{SIDE}" height="{SIDE}" viewBox="0 0 {W.shape[0]} {W.shape[0]}" role="img" aria-label="{escape(name)}"'
+    n, label = W.shape[0], escape(name)
+    box = f'width="{SIDE}" height="{SIDE}" viewBox="0 0 {n} {n}" role="img" aria-label="{label}"'
     frame = '<rect width="100%" height="100%" fill="none" stroke="#999" stroke-width="0.05"/>'
-    return (
-        f'<figure style="margin:0"><svg {box}>{cells}{frame}</svg><figcaption><small>{escape(name)}</small></figcaption></figure>'
-    )
+    caption = f"<figcaption><small>{label}</small></figcaption>"
+    return f'<figure style="margin:0"><svg {box}>{cells}{frame}</svg>{caption}</figure>'

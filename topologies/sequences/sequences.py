@@ -50,7 +50,8 @@ class WeightSequence(ABC):
 
     def _repr_html_(self) -> str:
         matrices = {f"W({k})": self.at(k) for k in range(min(self.period or SHOWN, SHOWN))}
-        return shown(type(self).__name__, {"agents": self.n, "period": self.period or "none"}, matrices)
+        facts = {"agents": self.n, "period": self.period or "none"}
+        return shown(type(self).__name__, facts, matrices)
 
     @abstractmethod
     def at(self, k: int) -> Weights:
