@@ -77,8 +77,14 @@ class ICA(ScaledEstimator):
         The number of sources and of principal components; by default the number of directions in which the samples vary.
     tol
         The gradient norm, and for agents their distance from one another too, to be reached, where the sources have variance 1.
-    algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is RGD for data in one place, DRFGT for agents.
+    algorithm
+        Name or instance of a method. By default RGD for data in one place, and DRFGT for agents.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------

@@ -41,8 +41,16 @@ class LDA(ScaledEstimator):
     ridge
         Added to the scatter within classes, as a share of its mean eigenvalue; needed where features are constant within all
         classes or depend on each other.
-    algorithm, step_size, tol, max_iter, random_state
-        As in all of `decentorth.estimators`. The default is RGD for data in one place, GeneralizedDRFGT for agents.
+    algorithm
+        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    tol
+        Tolerance of the gradient norm, and for agents of their disagreement.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------

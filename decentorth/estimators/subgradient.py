@@ -83,8 +83,14 @@ class RobustSubspace(SubgradientEstimator):
     tol
         The share of the first step to which steps shrink. Where inliers are near the subspace, and many enough, its error shrinks
         as they do.
-    algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is DRSM, which is RSM for data in one place.
+    algorithm
+        Name or instance of a method. By default DRSM, which is RSM for data in one place.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------
@@ -162,8 +168,14 @@ class OrthogonalDictionary(SubgradientEstimator):
     ----------
     tol
         The share of the first step to which steps shrink; where there is a dictionary, the error shrinks as they do.
-    algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is DRSM, which is RSM for data in one place.
+    algorithm
+        Name or instance of a method. By default DRSM, which is RSM for data in one place.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------

@@ -80,8 +80,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     ridge
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
     held_out
-        As ``A``, of the same shapes: known entries that are kept out of A to judge the completion, NaN elsewhere; then the history
-        has their root mean squared error as ``held_out_rmse``. `hold_out` divides the entries.
+        Known entries, of the shapes of A with NaN elsewhere, that judge the completion. Their root mean squared error is then
+        ``held_out_rmse`` in the history.
     truth
         ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
 

@@ -54,15 +54,13 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled: subtract a mean first, or use
-        `decentorth.estimators.PCA`, which subtracts the mean of all samples.
+        Samples of each agent, ``(m_i, d)``, as a list or stack. They are not centred or scaled.
     rank
         The number r of components.
     weights
-        ``"samples"``: every sample counts the same, so that the answer is that of all samples in one place; ``"agents"``: every
-        agent does, however many samples it has, with m_i n in place of m.
+        ``"samples"`` counts every sample equally, as in one table. ``"agents"`` counts every agent equally: m_i n replaces m.
     n_samples
-        The number m of samples of all agents, needed for ``"samples"`` where those of some agents only are given.
+        Number m of samples of all agents. Needed for ``"samples"`` if the samples of some agents only are given.
 
     Raises
     ------
