@@ -151,10 +151,13 @@ def test_tests_that_pages_name_exist() -> None:
     assert not missing
 
 
-def test_examples_have_titles_for_the_gallery() -> None:
+def test_examples_have_titles_and_pictures_for_the_gallery() -> None:
     scripts = [path for path in (ROOT / "examples").rglob("*.py") if path.name not in ("experiment.py", "reproduce.py")]
     missing = [path.name for path in scripts if not re.match(r'"""\n(.+)\n=+\n\n', path.read_text())]
     assert not missing, "begin the docstring with a title and a line of ==="
+    names = ["-".join(path.relative_to(ROOT / "examples").with_suffix("").parts) for path in scripts]
+    missing = [name for name in names if not (DOCS / "_static" / "gallery" / f"{name}.png").is_file()]
+    assert not missing, "give it a line in RUNS of docs/thumbnails.py, and run that"
 
 
 def test_relative_links_lead_to_files() -> None:
