@@ -81,7 +81,7 @@ def figure_of(name: str, words: str) -> Figure:
         try:
             names = runpy.run_path(str(script), run_name="__main__")
             if not found:
-                found.append(names["shown"] if "shown" in names else names["result"].plot())
+                found.append((names.get("found") or names["result"]).plot())
         except SystemExit as end:
             if end.code:
                 raise

@@ -19,7 +19,7 @@ It needs ``pip install ".[plot]"`` in a checkout.
 # seeds.
 
 import decentorth as do
-from decentorth.compare import Rules, compare, figure
+from decentorth.compare import Rules, compare
 
 settings = do.problems.PCASettings(
     data="synthetic", dimension=20, rank=3, gap=0.6, heterogeneity=0.3
@@ -74,7 +74,7 @@ for line in found.lines:
 # method that is first against iterations need not be first against bytes,
 # since one method sends two matrices in an iteration where another sends one.
 
-shown = figure(found)
+figure = found.plot()
 
 # %%
 # What the numbers say
