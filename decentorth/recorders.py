@@ -52,6 +52,12 @@ class FileRecorder(ABC):
     ------
     ModuleNotFoundError
         The library that writes is not installed.
+
+    Examples
+    --------
+    >>> from decentorth.recorders import FileRecorder, Parquet
+    >>> issubclass(Parquet, FileRecorder)
+    True
     """
 
     library: str
@@ -89,7 +95,20 @@ class FileRecorder(ABC):
 
 
 class TensorBoard(FileRecorder):
-    """Event files in the folder ``path``, a scalar for each column; ``tensorboard --logdir`` shows them."""
+    """Event files in the folder ``path``, a scalar for each column; ``tensorboard --logdir`` shows them.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import tempfile
+    >>> from decentorth.recorders import TensorBoard
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> with TensorBoard(tempfile.mkdtemp()) as recorder:
+    ...     result = do.solve(problem, "drfgt", "ring", recorders=[recorder])
+    >>> result.status
+    'iterations'
+    """
 
     library, extra = "tensorboardX", "record"
     _writer: Any = None
@@ -116,6 +135,18 @@ class MLflow(FileRecorder):
     """A run in an MLflow store: a folder, or the address of a server; its experiment is ``decentorth``.
 
     MLflow's telemetry, which sends facts on its use to its makers, is turned off unless ``MLFLOW_DISABLE_TELEMETRY`` is set.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import tempfile
+    >>> from decentorth.recorders import MLflow
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> with MLflow(tempfile.mkdtemp()) as recorder:
+    ...     result = do.solve(problem, "drfgt", "ring", recorders=[recorder])
+    >>> result.status
+    'iterations'
     """
 
     library, extra = "mlflow", "record"
@@ -166,7 +197,21 @@ class MLflow(FileRecorder):
 
 
 class Parquet(FileRecorder):
-    """A Parquet file with the columns of ``history.csv``, written at the end; it replaces no file but an earlier one of its own."""
+    """A Parquet file with the columns of ``history.csv``, written at the end; it replaces no file but an earlier one of its own.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import tempfile
+    >>> from decentorth.recorders import Parquet
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> path = tempfile.mkdtemp() + "/history.parquet"
+    >>> with Parquet(path) as recorder:
+    ...     result = do.solve(problem, "drfgt", "ring", recorders=[recorder])
+    >>> result.status
+    'iterations'
+    """
 
     library, extra = "pyarrow", "tables"
 

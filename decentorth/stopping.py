@@ -37,7 +37,15 @@ R = TypeVar("R", bound="Rule")
 
 
 class Rule(Settings):
-    """The base class of all rules, which combines them."""
+    """The base class of all rules, which combines them.
+
+    Examples
+    --------
+    >>> from decentorth.stopping import Consensus, GradientNorm, Rule, Time
+    >>> rule = GradientNorm(1e-6) & Consensus(1e-6) | Time("10m")
+    >>> isinstance(rule, Rule)
+    True
+    """
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         """The reason to stop at this row, or None to continue."""
@@ -204,6 +212,15 @@ class GradientNorm(_Below):
         The bound of the gradient norm.
     relative
         The tolerance is a share of the gradient norm at the start of the run, so that it does not depend on the units of the data.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> rule = do.stopping.GradientNorm(1e-4, relative=True)
+    >>> do.solve(problem, "drfgt", "ring", iterations=3000, stopping=rule).status
+    'converged'
     """
 
     relative: bool = False
@@ -246,7 +263,19 @@ class _Share(Rule):
 
 
 class Stationarity(_Below):
-    """Convergence when ``stationarity``, the generalized gradient of a composite problem, is at or below a tolerance."""
+    """Convergence when ``stationarity``, the generalized gradient of a composite problem, is at or below a tolerance.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.SparsePCASettings(data="digits", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> rule = do.stopping.Stationarity(1e-3)
+    >>> method = do.DRProxGT(step_size=0.08)
+    >>> result = do.solve(problem, method, "ring", stopping=rule)
+    >>> result.status
+    'converged'
+    """
 
     _metric = _name = "stationarity"
     unmet = (
@@ -256,7 +285,19 @@ class Stationarity(_Below):
 
 
 class Consensus(_Below):
-    """Convergence when the consensus error ``consensus_rms`` is at or below a tolerance."""
+    """Convergence when the consensus error ``consensus_rms`` is at or below a tolerance.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> rule = do.stopping.GradientNorm(1e-6) & do.stopping.Consensus(1e-6)
+    >>> do.solve(problem, "drfgt", "ring", stopping=rule).status
+    'converged'
+    """
 
     _metric, _name = "consensus_rms", "consensus rms"
 
@@ -265,7 +306,19 @@ class Consensus(_Below):
 
 
 class Feasibility(_Below):
-    """Convergence when ``feasibility`` (of the worst agent) is at or below a tolerance."""
+    """Convergence when ``feasibility`` (of the worst agent) is at or below a tolerance.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> rule = do.stopping.GradientNorm(1e-6) & do.stopping.Feasibility(1e-6)
+    >>> do.solve(problem, "drfgt", "ring", stopping=rule).status
+    'converged'
+    """
 
     _metric, _name = "feasibility", "feasibility"
 
@@ -274,7 +327,16 @@ class Feasibility(_Below):
 
 
 class Error(_Below):
-    """Convergence when ``error`` (the distance from a known answer) is at or below a tolerance."""
+    """Convergence when ``error`` (the distance from a known answer) is at or below a tolerance.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> do.solve(problem, "deepca", "ring", stopping=do.stopping.Error(1e-6)).status
+    'converged'
+    """
 
     _metric = _name = "error"
     unmet = "an error tolerance needs a problem whose answer is known; this one's is not"
@@ -303,6 +365,15 @@ class LocalMaximum(Rule):
     ------
     ValueError
         For a tolerance, quantity or number out of range.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> rule = do.stopping.LocalMaximum(1e-3)
+    >>> do.solve(problem, "drfgt", "ring", iterations=3000, stopping=rule).status
+    'converged'
     """
 
     tolerance: Positive
@@ -377,7 +448,20 @@ def as_rule(stopping: object) -> Rule | None:
 
 @dataclass(frozen=True)
 class ObjectiveBelow(Rule):
-    """A stop when ``objective`` is at or below a value, which does not mean convergence."""
+    """A stop when ``objective`` is at or below a value, which does not mean convergence.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> rule = do.stopping.ObjectiveBelow(-15.0)
+    >>> result = do.solve(problem, "drfgt", "ring", stopping=rule)
+    >>> result.status
+    'objective_floor'
+    """
 
     floor: Finite
 
@@ -399,6 +483,12 @@ class Time(Rule):
     A run that is resumed has the whole limit again: the seconds before are not counted.
 
     With several ranks, rank 0's clock is broadcast four times a second, or after each iteration where one takes longer.
+
+    Examples
+    --------
+    >>> from decentorth.stopping import Time
+    >>> Time("10m")
+    Time(seconds=600.0)
     """
 
     seconds: Annotated[Seconds, Range(above=0)]
@@ -430,7 +520,17 @@ class _Resumed(Time):
 
 @dataclass(frozen=True)
 class Iterations(Rule):
-    """A limit on the number of iterations."""
+    """A limit on the number of iterations.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> rule = do.stopping.GradientNorm(1e-9) | do.stopping.Iterations(50)
+    >>> do.solve(problem, "drfgt", "ring", stopping=rule).row.iteration
+    50
+    """
 
     number: Natural
 

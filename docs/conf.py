@@ -12,7 +12,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-import method_pages  # noqa: E402
+import gallery_pages  # noqa: E402
+import reference_pages  # noqa: E402
+from docutils import nodes  # noqa: E402
+from sphinx import addnodes  # noqa: E402
 
 import decentorth  # noqa: E402
 
@@ -40,13 +43,16 @@ suppress_warnings = [
     "toc.empty_glob",
 ]
 
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 
 autosummary_generate = True
-autosummary_context = {"algorithms": [cls.__name__ for cls in method_pages.classes()]}
+autosummary_context = {"algorithms": [cls.__name__ for cls in reference_pages.classes()]}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_default_options = {
@@ -62,12 +68,13 @@ default_role = "code"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"examples/(asynchronous|bad_network|digits|directed|own_(problem|objective)|solve|"
-    r"split_features|time_varying|"
-    r"applications/(hospitals|sensors))\.py",
+    "filename_pattern": rf"/({'|'.join(gallery_pages.FAST)})$".replace(".", r"\."),
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
-    "reset_argv": "fast_examples.arguments",
+    "reset_argv": "gallery_pages.arguments",
+    "subsection_order": [f"../examples/{one}" for one in ("notebooks", "applications", "generalized", "j_orthogonal", "nonsmooth")],
     "show_memory": False,
+    "show_signature": False,
+    "capture_repr": ("_repr_html_",),
     "plot_gallery": "True",
     "download_all_examples": False,
     "doc_module": ("decentorth", "topologies"),
@@ -88,7 +95,7 @@ html_show_sphinx = False
 html_copy_source = False
 
 
-ARRAY = re.compile(r"(?:numpy\.)?ndarray\[tuple\[(?:Any|int), \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?float64\]\]")
+ARRAY = re.compile(r"(?:numpy\.)?ndarray\[tuple\[(?:typing\.)?(?:Any|int), \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?float64\]\]")
 
 
 def short(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
@@ -111,10 +118,22 @@ def shallow(app: Any, page: str, template: str, context: dict[str, Any], tree: A
     context["toctree"] = lambda **options: whole(**(options | {"maxdepth": 2}))
 
 
+def linked(app: Any, tree: Any) -> None:
+    """Put a link in place of the file name of a page, ``docs/x.md``."""
+    for name in list(tree.findall(nodes.literal)):
+        if (page := re.fullmatch(r"docs/([\w/]+)\.md", name.astext())) and page[1] in app.env.found_docs:
+            words = {"refdomain": "std", "reftype": "doc", "reftarget": f"/{page[1]}", "refexplicit": False, "refwarn": True}
+            link = addnodes.pending_xref("", nodes.inline("", "", classes=["xref", "doc"]), refdoc=app.env.docname, **words)
+            name.replace_self(link)
+
+
 def setup(app: Any) -> None:
     """Register the clean-up of docstrings and signatures, and the sidebar."""
+    app.connect("doctree-read", linked)
     app.connect("html-page-context", shallow, priority=400)
     app.connect("autodoc-process-docstring", plain, priority=400)
-    app.connect("source-read", method_pages.linked)
-    app.connect("autodoc-process-docstring", method_pages.expand, priority=900)  # behind napoleon
+    app.connect("source-read", reference_pages.linked)
+    app.connect("source-read", gallery_pages.stored)
+    app.connect("builder-inited", gallery_pages.pictures, priority=900)  # behind sphinx-gallery
+    app.connect("autodoc-process-docstring", reference_pages.expand, priority=900)  # behind napoleon
     app.connect("autodoc-process-signature", short)

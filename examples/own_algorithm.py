@@ -4,11 +4,14 @@ A method of your own
 
 A method of one's own, by name on the command line.
 
-`decentorth new algorithm NAME` writes such a file for a method from its equations, with tests. This one varies
-a method that there is. Every command takes it as a plugin, and the file is a command itself::
+`decentorth new algorithm NAME` writes such a file for a method from its
+equations, with tests. This one varies a method that there is. Every command
+takes it as a plugin, and the file is a command itself::
 
-    python -m decentorth.run --plugin examples/own_algorithm.py --problem pca --rank 3 --algorithm damped_drfgt --damping 0.5
-    python examples/own_algorithm.py --problem pca --rank 3 --algorithm damped_drfgt --damping 0.5 --iterations 500
+    python -m decentorth.run --plugin examples/own_algorithm.py \\
+        --problem pca --rank 3 --algorithm damped_drfgt --damping 0.5
+    python examples/own_algorithm.py --problem pca --rank 3 \\
+        --algorithm damped_drfgt --damping 0.5 --iterations 500
 """
 
 from dataclasses import dataclass
@@ -18,6 +21,12 @@ import numpy as np
 
 import decentorth as do
 from decentorth.algorithms import DRFGT
+
+# %%
+# The method
+# ----------
+#
+# The decorator gives it a name for the command line.
 
 
 @do.register("damped_drfgt", kind="algorithm")
@@ -38,10 +47,16 @@ class DampedDRFGT(DRFGT):
         if not 0.0 < self.damping <= 1.0:
             raise ValueError(f"damping must lie in (0, 1], got {self.damping}")
 
-    def init(self, problem: Any, network: Any, streams: Any, x0: np.ndarray) -> Any:
+    def init(
+        self, problem: Any, network: Any, streams: Any, x0: np.ndarray
+    ) -> Any:
         state = super().init(problem, network, streams, x0)
         return state._replace(step_size=self.damping * state.step_size)
 
+
+# %%
+# The command
+# -----------
 
 if __name__ == "__main__":
     from decentorth.commands.run.command import main

@@ -2,13 +2,21 @@
 An objective of your own
 ========================
 
-Your own objective on your own graph, to a figure: autograd, JAX and PyTorch find the gradients. ::
+Your own objective on your own graph, to a figure: autograd, JAX and PyTorch
+find the gradients. ::
 
-    pip install ".[plot,autograd,jax]"     (and ".[torch]" for the third), in a checkout
+    # in a checkout; ".[torch]" for PyTorch
+    pip install ".[plot,autograd,jax]"
     python examples/own_objective.py autograd figure.png
 """
 
 import sys
+
+# %%
+# Autograd
+# --------
+#
+# A function in the words of NumPy.
 
 
 def autograd(path: str) -> float:
@@ -20,11 +28,21 @@ def autograd(path: str) -> float:
     graph = nx.path_graph(6)
     samples = np.random.RandomState(0).standard_normal((6, 40, 8))
     problem = do.problems.from_function(
-        lambda a, x: -np.mean((a @ x) ** 4), do.sets.Stiefel(8, 2), data=samples, backend="autograd"
+        lambda a, x: -np.mean((a @ x) ** 4),
+        do.sets.Stiefel(8, 2),
+        data=samples,
+        backend="autograd",
     )
     result = do.solve(problem, do.DRFGT(), graph, iterations=300, check=True)
     result.plot(metrics=["gradient_norm"]).savefig(path)
-    return float(result.history["gradient_norm"][-1] / result.history["gradient_norm"][0])
+    return float(
+        result.history["gradient_norm"][-1] / result.history["gradient_norm"][0]
+    )
+
+
+# %%
+# JAX
+# ---
 
 
 def jax(path: str) -> float:
@@ -36,10 +54,22 @@ def jax(path: str) -> float:
 
     graph = nx.path_graph(6)
     samples = np.random.default_rng(0).standard_normal((6, 40, 8))
-    problem = do.problems.from_function(lambda a, x: -jnp.mean((a @ x) ** 4), do.sets.Stiefel(8, 2), data=samples, backend="jax")
+    problem = do.problems.from_function(
+        lambda a, x: -jnp.mean((a @ x) ** 4),
+        do.sets.Stiefel(8, 2),
+        data=samples,
+        backend="jax",
+    )
     result = do.solve(problem, do.DRFGT(), graph, iterations=300, check=True)
     result.plot(metrics=["gradient_norm"]).savefig(path)
-    return float(result.history["gradient_norm"][-1] / result.history["gradient_norm"][0])
+    return float(
+        result.history["gradient_norm"][-1] / result.history["gradient_norm"][0]
+    )
+
+
+# %%
+# PyTorch
+# -------
 
 
 def torch(path: str) -> float:
@@ -49,17 +79,37 @@ def torch(path: str) -> float:
     import decentorth as do
 
     graph = nx.path_graph(6)
-    samples = torch.randn(6, 40, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    problem = do.problems.from_function(lambda a, x: -((a @ x) ** 4).mean(), do.sets.Stiefel(8, 2), data=samples, backend="torch")
+    samples = torch.randn(
+        6,
+        40,
+        8,
+        generator=torch.Generator().manual_seed(0),
+        dtype=torch.float64,
+    )
+    problem = do.problems.from_function(
+        lambda a, x: -((a @ x) ** 4).mean(),
+        do.sets.Stiefel(8, 2),
+        data=samples,
+        backend="torch",
+    )
     result = do.solve(problem, do.DRFGT(), graph, iterations=300, check=True)
     result.plot(metrics=["gradient_norm"]).savefig(path)
-    return float(result.history["gradient_norm"][-1] / result.history["gradient_norm"][0])
+    return float(
+        result.history["gradient_norm"][-1] / result.history["gradient_norm"][0]
+    )
 
+
+# %%
+# One of them
+# -----------
 
 if __name__ == "__main__":
     libraries = {"autograd": autograd, "jax": jax, "torch": torch}
     if len(sys.argv) != 3 or sys.argv[1] not in libraries:
-        sys.exit("give a library, autograd, jax or torch, and a figure: python examples/own_objective.py autograd figure.png")
+        sys.exit(
+            "give a library, autograd, jax or torch, and a figure: python "
+            "examples/own_objective.py autograd figure.png"
+        )
     _, library, figure = sys.argv
     share = libraries[library](figure)
     print(f"{library}: the gradient norm falls to {share:.1e} of the start's")

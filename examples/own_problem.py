@@ -2,9 +2,11 @@
 A problem of your own
 =====================
 
-A problem of one's own from two functions: each agent's value and Euclidean gradient.
+A problem of one's own from two functions: each agent's value and Euclidean
+gradient.
 
-Here f_i(x) = -sum_j (a_ij^T x)^4 / 4 over unit vectors' r-frames: a heavy-tailed cousin of PCA. ::
+Here f_i(x) = -sum_j (a_ij^T x)^4 / 4 over unit vectors' r-frames: a
+heavy-tailed cousin of PCA. ::
 
     python examples/own_problem.py
 """
@@ -14,7 +16,13 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 
-samples = [np.random.default_rng(agent).standard_normal((40, 8)) for agent in range(6)]
+# %%
+# Value and gradient of each agent
+# --------------------------------
+
+samples = [
+    np.random.default_rng(agent).standard_normal((40, 8)) for agent in range(6)
+]
 
 
 def value(agent: int, x: np.ndarray) -> float:
@@ -26,7 +34,18 @@ def gradient(agent: int, x: np.ndarray) -> np.ndarray:
     return -a.T @ (a @ x) ** 3 / len(a)
 
 
-problem = do.problems.FunctionProblem(value, gradient, do.sets.Stiefel(8, 2), n_agents=6)
-result = do.solve(problem, do.DRFGT(), tp.metropolis_weights(tp.star(6)), iterations=5000)
+# %%
+# The run
+# -------
+
+problem = do.problems.FunctionProblem(
+    value, gradient, do.sets.Stiefel(8, 2), n_agents=6
+)
+result = do.solve(
+    problem, do.DRFGT(), tp.metropolis_weights(tp.star(6)), iterations=5000
+)
 start, end = (result.history["gradient_norm"][i] for i in (0, -1))
-print(f"gradient norm {start:.1e} -> {end:.1e}, consensus {result.row.values['consensus_rms']:.1e}")
+print(
+    f"gradient norm {start:.1e} -> {end:.1e}, consensus "
+    f"{result.row.values['consensus_rms']:.1e}"
+)

@@ -11,6 +11,7 @@ and <!-- before, a line of Python, --> is set-up that the page does not show. Bl
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import inspect
 import os
@@ -23,7 +24,6 @@ from typing import Any
 
 import pytest
 
-from decentorth import registry
 from tests.support.mpi import HUNG, ROOT
 
 DOCS = ROOT / "docs"
@@ -151,10 +151,13 @@ def test_tests_that_pages_name_exist() -> None:
     assert not missing
 
 
-def test_examples_have_titles_for_the_gallery() -> None:
+def test_examples_have_titles_and_pictures_for_the_gallery() -> None:
     scripts = [path for path in (ROOT / "examples").rglob("*.py") if path.name not in ("experiment.py", "reproduce.py")]
     missing = [path.name for path in scripts if not re.match(r'"""\n(.+)\n=+\n\n', path.read_text())]
     assert not missing, "begin the docstring with a title and a line of ==="
+    names = ["-".join(path.relative_to(ROOT / "examples").with_suffix("").parts) for path in scripts]
+    missing = [name for name in names if not (DOCS / "_static" / "gallery" / f"{name}.png").is_file()]
+    assert not missing, "give it a line in RUNS of docs/thumbnails.py, and run that"
 
 
 def test_relative_links_lead_to_files() -> None:
@@ -184,12 +187,23 @@ def test_every_public_name_has_a_page(module: str) -> None:
     assert not missing, f"docs/api/*.md lack {missing} of {module}: add them under autosummary"
 
 
-@pytest.mark.slow
-def test_the_example_of_each_method_runs_on_a_problem_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(DOCS)
-    pages: Any = importlib.import_module("method_pages")
-    for name, rows in pages.tables().items():
-        if name != "asynchronous_drfgt":  # its page has its own
-            names: dict[str, Any] = {}
-            exec("\n".join(pages.example(name, registry.algorithms.get(name), rows[0])), names)
-            assert names["result"].status in ("iterations", "converged")
+def documented() -> list[str]:
+    """The classes of the API pages, by their full names."""
+    found = re.findall(r"^   ([\w.]+\.[A-Z]\w*)$", "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md")), re.M)
+    return [name for name in found if name not in ("decentorth.data.Labels", "topologies.Order")]  # types
+
+
+@pytest.mark.parametrize("name", documented())
+def test_every_public_class_has_an_example_that_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, own = name.rsplit(".", 1)
+    try:
+        text = getattr(importlib.import_module(module), own).__doc__
+        example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+        assert example.examples, f"give {name} a section Examples"
+        monkeypatch.chdir(tmp_path)
+        doctest.DebugRunner().run(example)
+    except (ModuleNotFoundError, doctest.UnexpectedException) as error:
+        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        if not isinstance(cause, ModuleNotFoundError):
+            raise
+        pytest.skip(str(cause))  # an extra that is not installed

@@ -65,30 +65,30 @@ def main(
     from topologies import names, reports
     from topologies.sequences.names import is_sequence_name
 
-    lines: Iterable[str]
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
     try:
         _require_matplotlib(plot)
         if names.is_digraph_name(graph):
-            _refuse({**scored, "weights": weights, "compare": compare or None, "plot": plot}, "a directed graph")
-            lines = reports.directed_table(graph, agents, seed)
+            _refuse({**scored, "weights": weights, "compare": compare or None}, "a directed graph")
+            lines = [*reports.directed_table(graph, agents, seed)]
+            if plot is not None:
+                lines += [reports.draw(names.digraph_from_name(graph, agents, seed), None, Path(plot))]
         elif is_sequence_name(graph):
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
-            lines = reports.sequence_table(graph, agents, seed, weights)
+            lines = [*reports.sequence_table(graph, agents, seed, weights)]
         elif compare:
             _refuse({"weights": weights, "plot": plot}, "compare, which is about every rule")
             edges = names.adjacency_from_name(graph, agents, seed)
-            lines = reports.comparison(_case(edges, self_weight, curvatures, order))
+            lines = [*reports.comparison(_case(edges, self_weight, curvatures, order))]
         else:
             edges = names.adjacency_from_name(graph, agents, seed)
             case = _case(edges, self_weight, curvatures, order)
             rule, W = case.weights(weights or "auto")
             if not rule.endswith("uniform"):
                 _refuse({"self-weight": self_weight}, f"{rule} weights")
-            lines = reports.measures(case, rule, W)
+            lines = [*reports.measures(case, rule, W)]
             if plot is not None:
-                drawn = reports.draw(names.graph_from_name(graph, agents, seed), W, Path(plot))
-                lines = [*lines, f"drawn into {drawn}"]
+                lines += [reports.draw(names.graph_from_name(graph, agents, seed), W, Path(plot))]
         _say([*lines, *_unread(names.unread_in_file(graph))])
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         if isinstance(error, OSError) and error.filename is None:  # of the output, not of a file

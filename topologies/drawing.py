@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
+from topologies.directed.weights import check_digraph
 from topologies.graphs.families import Labelled, grid, named_graph, torus
+from topologies.memory import dense
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ def draw_graph(
 ) -> Any:
     """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
+    Edges of a directed graph are arrows from the agent that is heard; its ``W`` has the weight that i gives to j at [i, j].
+
     ``quantity``, shape (n,), colours the agents, for example by each one's consensus error, on a ``logarithmic`` scale where it is
     positive; ``label`` names it at the colour bar, or beside its value where that is the same for all. ``labels`` are the agents'
     names, by default those of the graph's nodes, agents in the order of `numbered`. ``positions``, shape (n, 2), are by default
@@ -58,20 +63,28 @@ def draw_graph(
 
     graph, own = named_graph(graph)
     names = labels or own or [str(agent) for agent in graph]
-    edges = adjacency(graph)
+    directed = graph.is_directed()
+    edges = check_digraph(graph) if directed else adjacency(graph)
     n = edges.shape[0]
-    places = agent_positions(graph) if positions is None else _shaped("positions", positions, (n, 2))
+    places = (
+        agent_positions(graph.to_undirected() if directed else graph)
+        if positions is None
+        else _shaped("positions", positions, (n, 2))
+    )
     colours = None if quantity is None else _shaped("quantity", quantity, (n,))
-    matrix = edges if W is None else canonical_weights(W)
+    matrix: Any = edges
+    if W is not None:
+        matrix = csr_array(dense(W).T) if directed else canonical_weights(W)
     if matrix.shape != edges.shape:
         sizes = f"it has {matrix.shape[0]} rows, the graph {n} agents"
         raise ValueError(f"W must have one row per agent of the graph: {sizes}")
     axes = _axes(axes)
     share = min(1.0, 60 / n)
-    segments = _segments(graph, edges, places)
-    if positions is not None:
-        segments = _Segments(_straight(edges, places))
-    _draw_edges(axes, segments, upper(edges), matrix, _THICKEST * share**0.5)
+    if directed:
+        _draw_arrows(axes, edges, matrix.toarray(), places, _THICKEST * share**0.5)
+    else:
+        segments = _segments(graph, edges, places) if positions is None else _Segments(_straight(edges, places))
+        _draw_edges(axes, segments, upper(edges), matrix, _THICKEST * share**0.5)
     _draw_agents(axes, places, colours, label, _AGENTS * share, logarithmic)
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
@@ -101,6 +114,17 @@ def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickes
     axes.add_collection(lines)
 
 
+def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest: float) -> None:
+    """Draw an arrow for each edge, as wide as its weight, bent where there is one of the other direction."""
+    largest = np.abs(matrix).max(initial=np.finfo(float).tiny)
+    for i, j in zip(*edges.nonzero(), strict=True):
+        bend = 0.15 if edges[j, i] else 0.0
+        width = _THINNEST + (thickest - _THINNEST) * abs(matrix[i, j]) / largest
+        form = {"arrowstyle": "-|>", "mutation_scale": 8 + 2 * width, "shrinkA": 8, "shrinkB": 8}
+        form |= {"color": "0.45", "linewidth": width, "connectionstyle": f"arc3,rad={bend}"}
+        axes.annotate("", places[j], places[i], arrowprops=form, zorder=1)
+
+
 def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, area: float, logarithmic: bool) -> None:
     """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
     constant = colours is None or np.ptp(colours) <= _EQUAL * np.abs(colours).max(initial=0.0)
@@ -115,8 +139,8 @@ def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, 
 
 
 def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
-    """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and -sigma; complex ones in the
-    closed unit disc, with the circle of radius sigma.
+    """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and -sigma; complex ones in
+    the closed unit disc, with the circle of radius sigma.
 
     Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
@@ -130,13 +154,14 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any 
         axes.set_title(rf"$\sigma$ = {sigma:.6g}", color="tab:red", fontsize=9)
     marks = {"s": 22 * min(1.0, 60 / max(len(values), 1)), "facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
     reach = 1.08 * max(1.0, float(np.abs(values).max(initial=0.0)))
-    axes.set_ylim(-reach, reach)
     if not values.imag.any():
         for level in () if sigma is None else (sigma, -sigma):
             axes.axhline(level, color="tab:red", linewidth=1, linestyle="dashed")
         axes.scatter(np.arange(1, len(values) + 1), np.sort(values.real)[::-1], **marks)
         axes.set_xlabel("rank")
         axes.set_ylabel("eigenvalue")
+        low, high = float(values.real.min(initial=0.9)), float(values.real.max(initial=1.0))
+        axes.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
         return axes
     axes.add_patch(Circle((0, 0), 1, fill=False, color="black", linewidth=1))
     if sigma is not None:
@@ -147,7 +172,7 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any 
     axes.set_aspect("equal")
     axes.set_xlabel("real part")
     axes.set_ylabel("imaginary part")
-    axes.set_xlim(-reach, reach)
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach))
     return axes
 
 

@@ -25,7 +25,14 @@ _SOURCES = 256
 
 @dataclass(frozen=True)
 class GraphMeasures:
-    """Measures of a graph that do not depend on the weights."""
+    """Measures of a graph that do not depend on the weights.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> tp.graph_measures(tp.torus(4, 5)).diameter
+    4
+    """
 
     n: int
     """The number of agents."""

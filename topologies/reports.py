@@ -192,17 +192,26 @@ def directed_table(specification: str, agents: int | None, seed: int) -> Iterato
     return _table(f"{specification}: {weights.shape[0]} agents", _MEASURES, rows, _LEFT)
 
 
-def draw(graph: Any, W: Weights, path: Path) -> Path:
-    """Draw the graph and the spectrum into a file, a .png unless the name says otherwise, and return its path."""
+def draw(graph: Any, W: Weights | None, path: Path) -> str:
+    """Draw the graph and the spectrum into a file, a .png unless the name says otherwise, and return a line with its path.
+
+    A directed graph has its own weights.
+    """
     from topologies.pictures import Picture, save
 
+    if W is None:
+        W = directed_weights(graph).A
+        found = directed_spectrum(W)
+        values, sigma = found.eigenvalues, found.sigma
+    else:
+        values, sigma = eigenvalues(W), spectrum(W).sigma
     figure = Picture(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_graph(graph, W, quantity=W.diagonal(), label="own weight", axes=left)
-    draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)
+    draw_spectrum(values, sigma, axes=right)
     path = path if path.suffix else path.with_name(f"{path.name}.png")
     try:
         save(figure, path, dpi=150)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
-    return path
+    return f"drawn into {path}"

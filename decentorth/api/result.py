@@ -77,6 +77,18 @@ class FinishedRun(Shown):
         The number of agents over all ranks.
     labels
         The names of all agents, where the sites or the network have them; else None.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import tempfile
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> folder = tempfile.mkdtemp() + "/run"
+    >>> do.solve(problem, "drfgt", "ring", iterations=100).save(folder)
+    >>> run = do.load(folder)
+    >>> run.status, run.x.shape, run.row.iteration
+    ('iterations', (4, 10, 2), 100)
     """
 
     x: Array
@@ -177,6 +189,17 @@ class Result(FinishedRun):
         The numbers of missing cells that were filled, by site.
     unwritten
         Why the last checkpoint, or the log of an asynchronous run, could not be written; else empty.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, "drfgt", "ring", iterations=500, stopping=1e-3)
+    >>> result.status, result.x.shape
+    ('converged', (4, 10, 2))
+    >>> bool(result.history["gradient_norm"][-1] <= 1e-3)
+    True
     """
 
     state: Any

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(CountedRuns):
-    """Methods on the same problems; prints as its table."""
+    """Methods on the same problems; prints as its table.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.compare import Rules, compare
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = lambda seed: settings.problem(4, seed)
+    >>> rules = Rules(trials=2, iterations=300, tolerances=(1e-1,))
+    >>> found = compare(problem, "drfgt,deepca", "ring", rules)
+    >>> [entry.label for entry in found.entries]
+    ['drfgt', 'deepca']
+    """
 
     def __repr__(self) -> str:
         return self.table("text")

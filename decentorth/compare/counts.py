@@ -21,7 +21,14 @@ _METRICS = ("objective", "gradient_norm", "consensus_rms", "feasibility", "error
 
 
 class MedianRange(NamedTuple):
-    """The median and the range of a count over the trials, infinite where a trial does not reach the tolerance."""
+    """The median and the range of a count over the trials, infinite where a trial does not reach the tolerance.
+
+    Examples
+    --------
+    >>> from decentorth.compare import MedianRange
+    >>> MedianRange.of([30.0, 10.0, 20.0])
+    MedianRange(median=20.0, low=10.0, high=30.0)
+    """
 
     median: float
     low: float
@@ -34,7 +41,19 @@ class MedianRange(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The counts of a method to a tolerance."""
+    """The counts of a method to a tolerance.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.compare import Rules, compare
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = lambda seed: settings.problem(4, seed)
+    >>> rules = Rules(trials=2, tolerances=(1e-2,))
+    >>> (line,) = compare(problem, "deepca", "ring", rules).lines
+    >>> line.algorithm, line.tolerance, line.reached
+    ('deepca', 0.01, 2)
+    """
 
     algorithm: str
     step: str

@@ -33,6 +33,12 @@ class NetworkModel(Settings):
         Bytes that an agent sends in a second; None for no limit.
     compute
         Seconds that an agent computes in an iteration, the same for every method; None for the measured ones.
+
+    Examples
+    --------
+    >>> from decentorth.compare import NetworkModel
+    >>> NetworkModel(latency=1e-3, bandwidth=1e8, compute=0.0)
+    NetworkModel(latency=0.001, bandwidth=100000000.0, compute=0.0)
     """
 
     latency: NotNegative = 0.0

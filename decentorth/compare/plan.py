@@ -43,7 +43,19 @@ def networks_named(named: Networks) -> dict[str, NetworkModel]:
 
 
 class ComparisonPlan:
-    """A comparison that is checked before anything runs, and its runs; the parameters and errors are those of `compare`."""
+    """A comparison that is checked before anything runs, and its runs; the parameters and errors are those of `compare`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.compare import ComparisonPlan, Rules
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> rules = Rules(trials=2, iterations=100)
+    >>> problem = lambda seed: settings.problem(4, seed)
+    >>> plan = ComparisonPlan(problem, "drfgt,deepca", "ring", rules)
+    >>> plan.total
+    4
+    """
 
     def __init__(
         self,

@@ -60,6 +60,13 @@ class Rules(Settings):
         Number of seeds on which steps are tried, after the seeds of the trials.
     resolution : float
         Metrics are checked at steps of this fraction; counts may be too high by as much. 0 checks every iteration.
+
+    Examples
+    --------
+    >>> from decentorth.compare import Rules
+    >>> rules = Rules(trials=3, seed=7, tolerances=(1e-2, 1e-4))
+    >>> list(rules.seeds)
+    [7, 8, 9]
     """
 
     trials: Count = 5

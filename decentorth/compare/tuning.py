@@ -57,7 +57,19 @@ def step_words(algorithm: object, resolved: object) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in the comparison."""
+    """A method in the comparison.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.compare import Rules, compare
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = lambda seed: settings.problem(4, seed)
+    >>> found = compare(problem, "deepca", "ring", Rules(trials=2))
+    >>> entry = found.entries[0]
+    >>> entry.label, len(entry.traces)
+    ('deepca', 2)
+    """
 
     label: str
     step: str

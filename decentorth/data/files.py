@@ -133,6 +133,17 @@ class MatrixFile:
         With the nearest name in the folder.
     ValueError, TypeError
         For an unknown extension, an empty or damaged file, values that are not finite, and kinds that are not real numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tempfile
+    >>> from decentorth.data import MatrixFile
+    >>> path = tempfile.mkdtemp() + "/samples.npy"
+    >>> np.save(path, np.eye(4, 3))
+    >>> file = MatrixFile(path)
+    >>> file.shape
+    (4, 3)
     """
 
     def __init__(

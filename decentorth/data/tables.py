@@ -39,7 +39,14 @@ _LISTED = 20
 
 
 class Columns(NamedTuple):
-    """The columns of a table that are read."""
+    """The columns of a table that are read.
+
+    Examples
+    --------
+    >>> from decentorth.data import Columns
+    >>> Columns(samples=("height", "mass"), drop_missing=True)
+    Columns(samples=('height', 'mass'), label=None, drop_missing=True, exclude=(), keep_missing=False)
+    """
 
     samples: tuple[str, ...] = ()
     """The names of the columns of numbers, in their order; none for all but that of the labels."""

@@ -32,7 +32,19 @@ _DIGITS = 18
 
 
 class Triples(NamedTuple):
-    """A knowledge graph: each part ``(N, 3)`` numbers of head, relation and tail, in the order of the lines."""
+    """A knowledge graph: each part ``(N, 3)`` numbers of head, relation and tail, in the order of the lines.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from decentorth.data import load_triples
+    >>> path = Path(tempfile.mkdtemp(), "train.tsv")
+    >>> length = path.write_text("ada\\tknows\\tbob")
+    >>> triples = load_triples(path)
+    >>> triples.entities, triples.relations, triples.train.shape
+    (('ada', 'bob'), ('knows',), (1, 3))
+    """
 
     train: Index
     valid: Index

@@ -107,11 +107,21 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         Added to the covariances, as a share of their mean eigenvalue; needed where columns nearly depend on each other. Columns
         that depend on others exactly, such as the indicators of all categories, need none: correlations and scores are those of
         the column spaces of the views.
-    algorithm, step_size, tol, max_iter, random_state
-        As in all of `decentorth.estimators`; `partial_fit` needs no method. The default is RGD for
-        data in one place, GeneralizedDRFGT for agents, none of which needs the covariances. Views of more than 2000 columns, whose
-        covariances are not formed, need a method that multiplies with them only, such as ``RGD(metric="euclidean",
-        step_size="bb")``.
+    algorithm
+        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    tol
+        Tolerance of the gradient norm, and for agents of their disagreement.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
+
+    Notes
+    -----
+    The covariances of views of more than 2000 columns are not formed. Such views need a method that only multiplies with them,
+    such as ``RGD(metric="euclidean", step_size="bb")``. `partial_fit` needs no method.
 
     Attributes
     ----------
@@ -133,6 +143,16 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         The number of samples of all batches.
     n_iter_
         List of ``(n_components,)``, as in scikit-learn: the iterations that find all pairs together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import CCA
+    >>> X = np.random.default_rng(0).standard_normal((90, 3))
+    >>> Y = X @ [[1.0, 0.0], [0.5, 1.0], [0.0, 2.0]]
+    >>> scores, others = CCA(n_components=1, ridge=1e-6).fit_transform(X, Y)
+    >>> bool(np.corrcoef(scores[:, 0], others[:, 0])[0, 1] > 0.99)
+    True
     """
 
     _together = "generalized_drfgt"

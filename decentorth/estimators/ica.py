@@ -76,9 +76,15 @@ class ICA(ScaledEstimator):
     n_components
         The number of sources and of principal components; by default the number of directions in which the samples vary.
     tol
-        The gradient norm, and for agents also their disagreement, at the end, for sources of variance 1.
-    algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is RGD for data in one place, DRFGT for agents.
+        Tolerance of the gradient norm, and for agents of their disagreement, for sources of variance 1.
+    algorithm
+        Name or instance of a method. By default RGD for data in one place, and DRFGT for agents.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------
@@ -92,6 +98,15 @@ class ICA(ScaledEstimator):
         ``(d,)``.
     n_samples_seen_
         The number of samples of all batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import ICA
+    >>> sources = np.random.default_rng(0).laplace(size=(500, 2))
+    >>> X = sources @ [[1.0, 0.5], [0.3, 1.0]]
+    >>> ICA(random_state=0).fit_transform(X).shape
+    (500, 2)
     """
 
     n_components: int | None = None

@@ -41,8 +41,16 @@ class LDA(ScaledEstimator):
     ridge
         Added to the scatter within classes, as a share of its mean eigenvalue; needed where features are constant within all
         classes or depend on each other.
-    algorithm, step_size, tol, max_iter, random_state
-        As in all of `decentorth.estimators`. The default is RGD for data in one place, GeneralizedDRFGT for agents.
+    algorithm
+        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    tol
+        Tolerance of the gradient norm, and for agents of their disagreement.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------
@@ -55,6 +63,15 @@ class LDA(ScaledEstimator):
         The classes, their shares of the samples ``(k,)``, and their means ``(k, d)``.
     mean_
         ``(d,)``: the mean of all samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import LDA
+    >>> y = np.repeat([0, 1, 2], 30)
+    >>> X = np.random.default_rng(0).standard_normal((90, 4)) + 3 * np.eye(3, 4)[y]
+    >>> LDA(n_components=2, random_state=0).fit(X, y).transform(X).shape
+    (90, 2)
     """
 
     _together = "generalized_drfgt"

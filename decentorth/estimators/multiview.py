@@ -38,8 +38,16 @@ class MultiviewCCA(ComponentEstimator):
         principal components of the correlation matrix.
     ridge
         Added to the covariance of each view, as a share of its mean eigenvalue; needed where columns of a view depend on others.
-    algorithm, step_size, tol, max_iter, random_state
-        As in all of `decentorth.estimators`. The default is RGD for data in one place, GeneralizedDRFGT for agents.
+    algorithm
+        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    tol
+        Tolerance of the gradient norm, and for agents of their disagreement.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------
@@ -51,6 +59,16 @@ class MultiviewCCA(ComponentEstimator):
         the variable, 1 where they have nothing in common.
     mean_, scale_
         ``(d,)``: the means of the columns, and their standard deviations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import MultiviewCCA
+    >>> X = np.random.default_rng(0).standard_normal((90, 7))
+    >>> X[:, 3] = X[:, 5] = X[:, 0]
+    >>> cca = MultiviewCCA(n_components=1, views=(3, 2, 2), random_state=0).fit(X)
+    >>> cca.transform(X).shape
+    (90, 1)
     """
 
     _together = "generalized_drfgt"

@@ -72,19 +72,24 @@ class PCA(ScaledEstimator):
     Parameters
     ----------
     n_components
-        The number of components; by default the smaller of the numbers of samples and features. A number between 0 and 1 is the
-        least share of the variance that they explain; for agents' samples it takes the sum of their second moments.
+        Number of components, or the share in (0, 1) of the variance that they must explain. By default the smaller of the
+        numbers of samples and features.
     whiten
         True for coordinates of variance 1.
     weights
-        For agents' samples, as in `decentorth.problems.PCA`: ``"samples"``, every sample counts the same, as if all were in one
-        place, or ``"agents"``, every agent does, however many samples it has. The mean of all samples is subtracted in both.
+        Weight of agents' samples: ``"samples"`` counts every sample equally, ``"agents"`` every agent.
     tol
-        The gradient norm, and for agents also their disagreement, at the end, for samples of a total
-        variance of 1: the angle to the answer is about tol over the gap of the explained variance ratios.
-    algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is LAPACK for data in one place, or ARPACK for a few components of more
-        than 1000 samples and features, both to rounding whatever tol, and DeEPCA for agents.
+        Tolerance of the gradient norm, and for agents of their disagreement, for data of total variance 1. The angle to the answer
+        is about tol over the gap of the explained variance ratios.
+    algorithm
+        Name or instance of a method. By default an eigensolver (LAPACK or ARPACK) for data in one place, and DeEPCA for
+        agents.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start. An eigensolver ignores it.
 
     Attributes
     ----------
@@ -98,6 +103,17 @@ class PCA(ScaledEstimator):
         The mean of the variances along the other directions in which samples can vary.
     n_samples_seen_
         The number of samples of all batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import PCA
+    >>> X = np.random.default_rng(0).standard_normal((90, 6)) * np.arange(1, 7)
+    >>> agents = np.array_split(X, 3)
+    >>> pca = PCA(n_components=2, random_state=0).fit_agents(agents, "ring")
+    >>> pooled = PCA(n_components=2).fit(X)
+    >>> np.allclose(pca.explained_variance_, pooled.explained_variance_)
+    True
     """
 
     _together = "deepca"

@@ -83,8 +83,14 @@ class RobustSubspace(SubgradientEstimator):
     tol
         The share of the first step to which steps shrink. Where inliers are near the subspace, and many enough, its error shrinks
         as they do.
-    algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is DRSM, which is RSM for data in one place.
+    algorithm
+        Name or instance of a method. By default DRSM, which is RSM for data in one place.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------
@@ -93,6 +99,17 @@ class RobustSubspace(SubgradientEstimator):
         largest entry of each is positive.
     location_
         ``(d,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import RobustSubspace
+    >>> rng = np.random.default_rng(0)
+    >>> inliers = rng.standard_normal((80, 2)) @ np.eye(2, 5)
+    >>> X = np.vstack([inliers, 5 * rng.standard_normal((20, 5))])
+    >>> plane = RobustSubspace(n_components=2, center=False, random_state=0).fit(X)
+    >>> bool(np.abs(plane.components_[:, 2:]).max() < 0.1)
+    True
     """
 
     _least_features = 2
@@ -151,8 +168,14 @@ class OrthogonalDictionary(SubgradientEstimator):
     ----------
     tol
         The share of the first step to which steps shrink; where there is a dictionary, the error shrinks as they do.
-    algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is DRSM, which is RSM for data in one place.
+    algorithm
+        Name or instance of a method. By default DRSM, which is RSM for data in one place.
+    step_size
+        Step size or schedule of the method. By default found from the data.
+    max_iter
+        Largest number of iterations.
+    random_state
+        Seed of the random start.
 
     Attributes
     ----------
@@ -161,6 +184,16 @@ class OrthogonalDictionary(SubgradientEstimator):
         positive.
     sizes_
         ``(d,)``: the mean size of each atom's coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import OrthogonalDictionary
+    >>> rng = np.random.default_rng(0)
+    >>> codes = rng.standard_normal((200, 4)) * (rng.random((200, 4)) < 0.3)
+    >>> dictionary = OrthogonalDictionary(random_state=0).fit(codes).components_
+    >>> np.allclose(dictionary @ dictionary.T, np.eye(4))
+    True
     """
 
     def _fit(self, agents: list[Array], W: Any) -> Self:

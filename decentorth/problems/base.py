@@ -77,6 +77,16 @@ class AgentProblem(Shown, ABC, Generic[C]):
         The agents whose data this process holds, a slice of the global order.
     constraint
         The feasible set; its ``shape`` is a point's shape.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> isinstance(problem, do.problems.AgentProblem), problem.n_agents
+    (True, 4)
     """
 
     sites: tuple[str, ...] = ()
@@ -268,7 +278,18 @@ class Outline(NamedTuple):
 
 
 class Deferred(NamedTuple):
-    """A problem that each rank builds for its own agents, so that no rank holds the data of all."""
+    """A problem that each rank builds for its own agents, so that no rank holds the data of all.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> def load(agent):
+    ...     return np.random.default_rng(agent).standard_normal((30, 6))
+    >>> problem = do.problems.PCA.from_loader(load, 4, 2)
+    >>> isinstance(problem, do.problems.Deferred), problem.n_agents
+    (True, 4)
+    """
 
     n_agents: int
     build: Callable[[slice, Collective], Any]

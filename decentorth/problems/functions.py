@@ -46,6 +46,21 @@ class FunctionProblem(AgentProblem[C]):
     ValueError
         For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when a function
         returns the wrong shape, unequal parts or masked entries, or writes into x; names the agent.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> a = np.random.default_rng(0).standard_normal((4, 30, 6))
+    >>> def value(agent, x):
+    ...     return -((a[agent] @ x) ** 4).mean() / 4
+    >>> def gradient(agent, x):
+    ...     return -a[agent].T @ (a[agent] @ x) ** 3 / (30 * 2)
+    >>> manifold = do.sets.Stiefel(6, 2)
+    >>> problem = do.problems.FunctionProblem(value, gradient, manifold, 4)
+    >>> result = do.solve(problem, do.DRFGT(), "ring", iterations=300, check=True)
+    >>> bool(result.history["gradient_norm"][-1] < 1e-2)
+    True
     """
 
     n_samples: Index
@@ -155,6 +170,24 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
     ------
     TypeError, ValueError
         As in `FunctionProblem`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> a = np.random.default_rng(0).standard_normal((4, 30, 6))
+    >>> def value(agent, x):
+    ...     return np.abs(a[agent] @ x).sum() / 30
+    >>> def subgradient(agent, x):
+    ...     return a[agent].T @ np.sign(a[agent] @ x) / 30
+    >>> sphere = do.sets.Stiefel(6, 1)
+    >>> problem = do.problems.NonsmoothFunctionProblem(
+    ...     value, subgradient, sphere, n_agents=4
+    ... )
+    >>> result = do.solve(problem, do.DRSM(), "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     nonsmooth = True

@@ -41,6 +41,15 @@ class Spread:
     problem
         A problem of n agents, the blocks of samples, n at least the number of ranks: whole (each rank keeps its own blocks), or a
         `Deferred` that each rank builds for its own blocks.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(do.problems.Spread(problem), do.LBFGS(), iterations=200)
+    >>> bool(result.history["gradient_norm"][-1] < 1e-3)
+    True
     """
 
     problem: Problem[object] | Deferred
@@ -86,6 +95,15 @@ class SpreadProblem(AgentProblem[Any]):
         The problem of the local blocks f_i.
     collective
         The collective of the blocks.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(do.problems.Spread(problem), do.LBFGS(), iterations=20)
+    >>> isinstance(result.problem, do.problems.SpreadProblem)
+    True
     """
 
     n_samples: Index

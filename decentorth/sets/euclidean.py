@@ -28,6 +28,14 @@ class Euclidean:
         Unless both are at least 1.
     TypeError
         For a number that is not whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import Euclidean
+    >>> x = np.random.default_rng(0).standard_normal((4, 2))
+    >>> float(Euclidean(4, 2).feasibility(x[None])[0])
+    0.0
     """
 
     on_devices: ClassVar[bool] = True

@@ -58,6 +58,15 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         Unless ``1 <= p <= n``, and for a B that is not square, symmetric, finite or, as far as that can be seen, positive definite.
     TypeError
         For a B that is none of these kinds, or a p that is not a whole number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import GeneralizedStiefel
+    >>> B = np.diag([1.0, 2.0, 3.0])
+    >>> x = GeneralizedStiefel(B, 2).random(np.random.default_rng(0))
+    >>> np.allclose(x.T @ B @ x, np.eye(2))
+    True
     """
 
     def __init__(self, B: Any, p: int) -> None:

@@ -32,6 +32,15 @@ class JOrthogonal:
         Unless neither is negative and one is positive.
     TypeError
         For a number that is not whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import JOrthogonal
+    >>> x = JOrthogonal(2, 1).random(np.random.default_rng(0))
+    >>> J = np.diag([1.0, 1.0, -1.0])
+    >>> np.allclose(x.T @ J @ x, J)
+    True
     """
 
     copies = 1

@@ -33,6 +33,14 @@ class JOrthogonalStack:
         Unless there is a matrix and the number of free rows is not negative.
     TypeError
         For a number that is not whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import JOrthogonal, JOrthogonalStack
+    >>> stack = JOrthogonalStack(JOrthogonal(2, 1), copies=4, free=5)
+    >>> stack.random(np.random.default_rng(0)).shape
+    (17, 3)
     """
 
     def __init__(self, each: JOrthogonal, copies: int, free: int = 0) -> None:

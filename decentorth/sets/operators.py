@@ -273,6 +273,16 @@ class SampleCovariance(Operator):
         For an empty, infinite or one-dimensional A, a negative ridge, or a B that cannot be positive definite.
     TypeError
         For entries that are not real numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import GeneralizedStiefel, SampleCovariance
+    >>> A = np.random.default_rng(0).standard_normal((100, 6))
+    >>> manifold = GeneralizedStiefel(SampleCovariance(A, ridge=0.1), 2)
+    >>> x = manifold.random(np.random.default_rng(1))
+    >>> np.allclose(x.T @ (A.T @ A / 100 + 0.1 * np.eye(6)) @ x, np.eye(2))
+    True
     """
 
     solvable = False

@@ -47,6 +47,14 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         For fewer than two parts, or points of different widths.
     TypeError
         For a part that is not a set of matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import Product, Stiefel
+    >>> pairs = Product(Stiefel(4, 2), Stiefel(6, 2))
+    >>> pairs.random(np.random.default_rng(0)).shape
+    (10, 2)
     """
 
     parts: tuple[Any, ...]
@@ -189,6 +197,14 @@ class Flat(Product):
         Without any part.
     TypeError
         For a part that is not a set of matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import Euclidean, Flat, Stiefel
+    >>> parts = Flat(Stiefel(4, 2), Euclidean(3, 1))
+    >>> parts.random(np.random.default_rng(0)).shape
+    (11, 1)
     """
 
     def __init__(self, *parts: Any) -> None:

@@ -35,6 +35,15 @@ class Stiefel(ClosedMultiplier):
         Unless ``1 <= r <= d``.
     TypeError
         For a number that is not whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.sets import Stiefel
+    >>> manifold = Stiefel(4, 2)
+    >>> x = manifold.project(np.random.default_rng(0).standard_normal((4, 2)))
+    >>> np.allclose(x.T @ x, np.eye(2))
+    True
     """
 
     on_devices: ClassVar[bool] = True

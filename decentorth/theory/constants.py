@@ -126,7 +126,23 @@ def ergodic_step(sigma: float, smoothness: float, rho: float, ratio: float) -> f
 
 
 class Constants(NamedTuple):
-    """All constants for one problem, graph, penalty and safety factor, see `MEANINGS`; steps are the largest guaranteed ones."""
+    """All constants for one problem, graph, penalty and safety factor, see `MEANINGS`; steps are the largest guaranteed ones.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> import topologies as tp
+    >>> from decentorth import theory
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> found = tp.spectrum(tp.metropolis_weights(tp.ring(4)))
+    >>> ends = found.sigma, found.lambda_min
+    >>> constants = theory.constants(problem, *ends, penalty=10.0)
+    >>> constants.kind, bool(0 < constants.safe < constants.stable)
+    ('exact', True)
+    """
 
     n_agents: int
     sigma: float

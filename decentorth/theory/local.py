@@ -33,7 +33,23 @@ _NEWTON = 50
 
 
 class LocalRate(NamedTuple):
-    """The convergence of DRFGT, or of push-pull, near a solution."""
+    """The convergence of DRFGT, or of push-pull, near a solution.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> import topologies as tp
+    >>> from decentorth import theory
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> W = tp.metropolis_weights(tp.ring(4))
+    >>> x = theory.solution(problem, np.linalg.svd(samples)[2][:2].T)
+    >>> found = theory.local_rate(problem, W, x, np.full(4, 0.01), np.full(4, 10.0))
+    >>> bool(0 < found.rate < 1)
+    True
+    """
 
     rate: float
     """The asymptotic factor of the errors per iteration."""

@@ -64,6 +64,17 @@ class Merit:
     Columns: ``merit``, and ``consensus_square``, ||x - xbar||_F^2 over all agents, and ``mean_tracker_square``, ||ybar||_F^2 (NaN
     for methods without a tracker), the terms of the descent lemma (15) and of the bounds of Theorem IV.7. The weight ``gamma`` of p
     must be positive, see `merit_weight`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.theory import Merit
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, "drfgt", "ring", metrics=[Merit(1.0)])
+    >>> merit = result.history["merit"]
+    >>> bool(merit[-1] < merit[0])
+    True
     """
 
     columns = ("merit", "consensus_square", "mean_tracker_square")

@@ -30,7 +30,19 @@ _TINY = np.finfo(np.float64).tiny
 
 
 class Suprema(NamedTuple):
-    """The suprema of the agents' gradients on the safety region, the largest over all agents, so valid for each f_i and for f."""
+    """The suprema of the agents' gradients on the safety region, the largest over all agents, so valid for each f_i and for f.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> from decentorth import theory
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> theory.suprema(problem, eps=0.5).kind
+    'exact'
+    """
 
     lipschitz: float
     """The constant L, a Lipschitz constant of every G_i (Assumption III.4)."""

@@ -2,28 +2,41 @@
 Hospitals: components and correlations of records that stay where they are
 ==========================================================================
 
-Ten hospitals of unequal sizes want the principal components of all their records, and the canonical correlations of two groups of
-measurements, as if all records were in one table. No record leaves its hospital, there is no server, and every hospital talks to
-two others only (a ring). The records are scikit-learn's breast cancer data (569 records of 30 features, 3 components) and diabetes
-data (442 records, four features of the body against six of the blood, 2 pairs). They are divided in the ratio 1 : 2 : ... : 10;
-some hospitals see more severe cases than others, and the devices of each have offsets and scales of their own.
+Ten hospitals of unequal sizes want the principal components of all their
+records, and the canonical correlations of two groups of measurements, as if all
+records were in one table. No record leaves its hospital, there is no server,
+and every hospital talks to two others only (a ring). The records are
+scikit-learn's breast cancer data (569 records of 30 features, 3 components) and
+diabetes data (442 records, four features of the body against six of the blood,
+2 pairs). They are divided in the ratio 1 : 2 : ... : 10; some hospitals see
+more severe cases than others, and the devices of each have offsets and scales
+of their own.
 
-The script prints the largest principal angle to the answer of the pooled table, and the bytes sent, for
+The script prints the largest principal angle to the answer of the pooled table,
+and the bytes sent, for
 
-- the agents, with DeEPCA and CDADT, until they agree among themselves that they are done;
-- covariances that are averaged among the agents, or added up by a server, and power iterations with a server: exact too;
-- one round of merged local components: each site sends its leading directions, and a server takes those of the stack;
-- agents that count every site alike, however many records it has, and a site alone.
+- the agents, with DeEPCA and CDADT, until they agree among themselves that they
+  are done;
+- covariances that are averaged among the agents, or added up by a server, and
+  power iterations with a server: exact too;
+- one round of merged local components: each site sends its leading directions,
+  and a server takes those of the stack;
+- agents that count every site alike, however many records it has, and a site
+  alone.
 
-It also computes what the messages tell: how well the two neighbours of a site know the covariance of its records if they put
-together what they have heard. The page ``docs/applications/hospitals.md`` discusses the numbers. ::
+It also computes what the messages tell: how well the two neighbours of a site
+know the covariance of its records if they put together what they have heard.
+The page ``docs/applications/hospitals.md`` discusses the numbers. ::
 
     python examples/applications/hospitals.py --figure hospitals.png
-    python examples/applications/hospitals.py --data records.csv --site-column hospital --rank 3 --first-view 4
-    python examples/applications/hospitals.py --data records.npy --sites sites.npy --center-sites
+    python examples/applications/hospitals.py --data records.csv \\
+        --site-column hospital --rank 3 --first-view 4
+    python examples/applications/hospitals.py --data records.npy \\
+        --sites sites.npy --center-sites
 
-With ``--write FOLDER`` it only writes the records of each site into a file of its own. Then each site can have a process that opens
-no other file (the page has the commands).
+With ``--write FOLDER`` it only writes the records of each site into a file of
+its own. Then each site can have a process that opens no other file (the page
+has the commands).
 """
 
 import os
@@ -45,7 +58,8 @@ from decentorth.authoring import average
 from decentorth.network import Network
 from decentorth.problems.generalized.covariances import canonical_correlations
 
-# Every 20 iterations the agents find, by max-consensus, if every quantity of every agent is at most 1e-8.
+# Every 20 iterations the agents find, by max-consensus, if every quantity of
+# every agent is at most 1e-8.
 STOPPING = do.stopping.LocalMaximum(1e-8, every=20)
 
 # %%
@@ -54,26 +68,39 @@ STOPPING = do.stopping.LocalMaximum(1e-8, every=20)
 
 
 def divided(X, severity, seed, n_sites=10):
-    """The records of each site: sizes in the ratio 1 : 2 : ..., roughly sorted by severity, with offsets and scales of the site."""
+    """The records of each site: sizes in the ratio 1 : 2 : ..., roughly sorted
+    by severity, with offsets and scales of the site.
+    """
     rng = np.random.default_rng(seed)
     shares = np.cumsum(np.arange(1, n_sites + 1))
     cuts = np.round(shares / shares[-1] * len(X)).astype(int)
-    order = np.argsort(severity / severity.std() + rng.standard_normal(len(X)), kind="stable")
+    order = np.argsort(
+        severity / severity.std() + rng.standard_normal(len(X)), kind="stable"
+    )
     sites = []
     for first, last in pairwise([0, *cuts]):
         scale = np.exp(0.1 * rng.standard_normal(X.shape[1]))
         offset = 0.5 * X.std(axis=0) * rng.standard_normal(X.shape[1])
         sites.append(X[order[first:last]] * scale + offset)
-    return [sites[i] for i in rng.permutation(n_sites)]  # sites of all sizes are neighbours in the ring
+    return [
+        sites[i] for i in rng.permutation(n_sites)
+    ]  # sites of all sizes are neighbours in the ring
 
 
 def loaded(path, site_column, sites_file):
-    """The records of each site of a file: a column names the site, or a second file has the site of each row."""
+    """The records of each site of a file: a column names the site, or a second
+    file has the site of each row.
+    """
     source = do.data.MatrixFile(path, do.data.Columns(label=site_column))
-    names = source.labels if sites_file is None else do.data.load_labels(sites_file)
+    names = (
+        source.labels if sites_file is None else do.data.load_labels(sites_file)
+    )
     X = source.matrix()
     if len(names) != len(X):
-        raise ValueError(f"{path} has {len(X)} rows, but {sites_file} has {len(names)}: give the site of each row")
+        raise ValueError(
+            f"{path} has {len(X)} rows, but {sites_file} has {len(names)}: "
+            f"give the site of each row"
+        )
     n_sites = len(np.unique(names))
     if n_sites < 3:
         raise ValueError(f"a ring needs at least three sites, got {n_sites}")
@@ -81,12 +108,21 @@ def loaded(path, site_column, sites_file):
 
 
 def written(folder, name, sites):
-    """Write the records of each site into a table of its own, ``folder/name/site-01.csv`` and so on; print the folder."""
+    """Write the records of each site into a table of its own,
+    ``folder/name/site-01.csv`` and so on; print the folder.
+    """
     place = Path(folder) / name.split(",")[0].replace(" ", "-")
     place.mkdir(parents=True, exist_ok=True)
     columns = ",".join(f"c{column + 1}" for column in range(sites[0].shape[1]))
     for number, X in enumerate(sites, 1):
-        np.savetxt(place / f"site-{number:02d}.csv", X, "%.17g", ",", header=columns, comments="")
+        np.savetxt(
+            place / f"site-{number:02d}.csv",
+            X,
+            "%.17g",
+            ",",
+            header=columns,
+            comments="",
+        )
     print(f"{len(sites)} files in {place}")
 
 
@@ -96,33 +132,54 @@ def written(folder, name, sites):
 
 
 def averaged(W, values):
-    """Each agent's mean of all agents' ``values``, ``(n, ...)``, from messages between neighbours; and the bytes sent."""
+    """Each agent's mean of all agents' ``values``, ``(n, ...)``, from messages
+    between neighbours; and the bytes sent.
+    """
     network = Network(W, "serial")
     return average(network, values, 1e-14), network.bytes
 
 
 def standardized(sites, W, center_sites):
-    """Each site's records in the units of all records together, the weight of a record at each site, and the bytes sent.
+    """Each site's records in the units of all records together, the weight of a
+    record at each site, and the bytes sent.
 
-    The agents average their numbers of records and their sums, centre their records with these, and average the sums of squares.
-    ``center_sites`` takes each site's own means away before, and with them the offsets of the sites.
+    The agents average their numbers of records and their sums, centre their
+    records with these, and average the sums of squares. ``center_sites`` takes
+    each site's own means away before, and with them the offsets of the sites.
     """
     varying = sites if center_sites else [np.concatenate(sites)]
-    constant = np.flatnonzero(np.max([np.ptp(X, axis=0) for X in varying], axis=0) == 0.0)
+    constant = np.flatnonzero(
+        np.max([np.ptp(X, axis=0) for X in varying], axis=0) == 0.0
+    )
     if len(constant):
-        raise ValueError(f"column {constant[0] + 1} has the same number in all rows{' of a site' * center_sites}: leave it out")
+        raise ValueError(
+            f"column {constant[0] + 1} has the same number in all "
+            f"rows{' of a site' * center_sites}: leave it out"
+        )
     if center_sites:
         sites = [X - X.mean(axis=0) for X in sites]
-    sums, first = averaged(W, np.array([[len(X), *X.sum(axis=0)] for X in sites]))
+    sums, first = averaged(
+        W, np.array([[len(X), *X.sum(axis=0)] for X in sites])
+    )
     count = sums[:, :1]
-    sites = [X - mean for X, mean in zip(sites, sums[:, 1:] / count, strict=True)]
-    squares, second = averaged(W, np.array([(X * X).sum(axis=0) for X in sites]))
+    sites = [
+        X - mean for X, mean in zip(sites, sums[:, 1:] / count, strict=True)
+    ]
+    squares, second = averaged(
+        W, np.array([(X * X).sum(axis=0) for X in sites])
+    )
     scales = np.sqrt(squares / count)
-    return [X / scale for X, scale in zip(sites, scales, strict=True)], 1.0 / count[:, 0], first + second
+    return (
+        [X / scale for X, scale in zip(sites, scales, strict=True)],
+        1.0 / count[:, 0],
+        first + second,
+    )
 
 
 def mean_covariance(sites, W):
-    """The sum of the sites' X^T X over the number of sites, as the first agent has it after averaging, and the bytes sent."""
+    """The sum of the sites' X^T X over the number of sites, as the first agent
+    has it after averaging, and the bytes sent.
+    """
     d = sites[0].shape[1]
     upper = np.triu_indices(d)
     means, sent = averaged(W, np.array([(X.T @ X)[upper] for X in sites]))
@@ -132,13 +189,17 @@ def mean_covariance(sites, W):
 
 
 def server(sites, numbers, rank):
-    """Bytes to and from a server: counts, sums and squares and their totals, ``numbers`` of each site, the answer to each."""
+    """Bytes to and from a server: counts, sums and squares and their totals,
+    ``numbers`` of each site, the answer to each.
+    """
     d = sites[0].shape[1]
     return 8 * len(sites) * ((1 + 2 * d) + (1 + 2 * d) + numbers + rank * d)
 
 
 class WorstAngle:
-    """The metric ``angle``: the largest principal angle of any agent, in any view, to the pooled answer."""
+    """The metric ``angle``: the largest principal angle of any agent, in any
+    view, to the pooled answer.
+    """
 
     columns = ("angle",)
 
@@ -151,7 +212,12 @@ class WorstAngle:
 
     def of(self, x):
         """The largest angle of a point, whose views are stacked."""
-        return max(angle(view, answer) for view, answer in zip(np.split(x, self.cuts), self.answers, strict=True))
+        return max(
+            angle(view, answer)
+            for view, answer in zip(
+                np.split(x, self.cuts), self.answers, strict=True
+            )
+        )
 
 
 def angle(x, answer):
@@ -160,16 +226,28 @@ def angle(x, answer):
 
 
 def together(problem, method, W, answers, before):
-    """The run of the agents until they agree on its end: a row of the table, and its curve of angles over MB.
+    """The run of the agents until they agree on its end: a row of the table,
+    and its curve of angles over MB.
 
     ``before`` is the number of bytes that preparing the records took.
     """
     result = do.solve(
-        problem, method, W, iterations=20_000, stopping=STOPPING, rows=100, metrics=[WorstAngle(*answers)], comm="serial"
+        problem,
+        method,
+        W,
+        iterations=20_000,
+        stopping=STOPPING,
+        rows=100,
+        metrics=[WorstAngle(*answers)],
+        comm="serial",
     )
     print(f"  {result.message}, after {result.row.iteration} iterations")
     curve = (before + result.history["bytes"]) / 1e6, result.history["angle"]
-    return (f"agents, {type(method).__name__}", curve[1][-1], before + result.row.bytes), curve
+    return (
+        f"agents, {type(method).__name__}",
+        curve[1][-1],
+        before + result.row.bytes,
+    ), curve
 
 
 # %%
@@ -183,56 +261,113 @@ def top(C, rank):
 
 
 def local_components(X, k):
-    """The leading right singular vectors of a site's records, times their singular values."""
+    """The leading right singular vectors of a site's records, times their
+    singular values.
+    """
     _, singular, vt = np.linalg.svd(X, full_matrices=False)
     return singular[:k, None] * vt[:k]
 
 
 def components(sites, weights, W, rank, before):
-    """Principal components: the rows of the table, the agents' curve, and what neighbours know; ``before`` as in `together`."""
+    """Principal components: the rows of the table, the agents' curve, and what
+    neighbours know; ``before`` as in `together`.
+    """
     d = sites[0].shape[1]
     answer = top(sum(X.T @ X for X in sites), rank)
-    # with these factors every record counts the same, although no hospital knows the number of all records
-    factors = np.sqrt([len(X) * weight for X, weight in zip(sites, weights, strict=True)])
-    problem = do.problems.PCA([factor * X for factor, X in zip(factors, sites, strict=True)], rank, weights="agents")
+    # with these factors every record counts the same, although no hospital
+    # knows the number of all records
+    factors = np.sqrt(
+        [len(X) * weight for X, weight in zip(sites, weights, strict=True)]
+    )
+    problem = do.problems.PCA(
+        [factor * X for factor, X in zip(factors, sites, strict=True)],
+        rank,
+        weights="agents",
+    )
     first, curve = together(problem, do.DeEPCA(), W, [answer], before)
     mean, sent = mean_covariance(sites, W)
     rows = [
         first,
-        ("agents average covariances", angle(top(mean, rank), answer), before + sent),
-        ("a server adds covariances", angle(top(sum(X.T @ X for X in sites), rank), answer), server(sites, d * (d + 1) // 2, rank)),
+        (
+            "agents average covariances",
+            angle(top(mean, rank), answer),
+            before + sent,
+        ),
+        (
+            "a server adds covariances",
+            angle(top(sum(X.T @ X for X in sites), rank), answer),
+            server(sites, d * (d + 1) // 2, rank),
+        ),
     ]
     x, rounds = top(np.eye(d), rank), 0
     while angle(x, answer) > 1e-8 and rounds < 1000:
-        x, rounds = np.linalg.qr(sum(X.T @ (X @ x) for X in sites)).Q, rounds + 1
-    rows.append(("a server, power iterations", angle(x, answer), server(sites, (2 * rounds - 1) * rank * d, rank)))
+        x, rounds = (
+            np.linalg.qr(sum(X.T @ (X @ x) for X in sites)).Q,
+            rounds + 1,
+        )
+    rows.append(
+        (
+            "a server, power iterations",
+            angle(x, answer),
+            server(sites, (2 * rounds - 1) * rank * d, rank),
+        )
+    )
     for k in (rank, 2 * rank, 4 * rank):
-        merged = local_components(np.concatenate([local_components(X, k) for X in sites]), rank).T
-        rows.append((f"one round, {k} from each site", angle(merged, answer), server(sites, k * d, rank)))
-    rows.append(("every site counts alike", angle(top(sum(X.T @ X / len(X) for X in sites), rank), answer), None))
-    rows.append(("alone, median site", np.median([angle(local_components(X, rank).T, answer) for X in sites]), 0))
+        merged = local_components(
+            np.concatenate([local_components(X, k) for X in sites]), rank
+        ).T
+        rows.append(
+            (
+                f"one round, {k} from each site",
+                angle(merged, answer),
+                server(sites, k * d, rank),
+            )
+        )
+    rows.append(
+        (
+            "every site counts alike",
+            angle(top(sum(X.T @ X / len(X) for X in sites), rank), answer),
+            None,
+        )
+    )
+    rows.append(
+        (
+            "alone, median site",
+            np.median(
+                [angle(local_components(X, rank).T, answer) for X in sites]
+            ),
+            0,
+        )
+    )
     return rows, curve, known(problem, sites, W)
 
 
 def known(problem, sites, W, iterations=(1, 2, 5, 10, 20)):
-    """The relative error of a site's covariance as its neighbours know it together, median over sites, after some iterations.
+    """The relative error of a site's covariance as its neighbours know it
+    together, median over sites, after some iterations.
 
-    A site sends S_i + C_i x_i - C_i (x_i of the iteration before), the first message of an iteration. Its neighbours together
-    know S_i, which is mixed from messages that they sent and heard, and x_i, its orthonormal factor; so they know C_i times all
-    x_i so far. On the space that these span they know C_i, and that it is symmetric.
+    A site sends S_i + C_i x_i - C_i (x_i of the iteration before), the first
+    message of an iteration. Its neighbours together know S_i, which is mixed
+    from messages that they sent and heard, and x_i, its orthonormal factor; so
+    they know C_i times all x_i so far. On the space that these span they know
+    C_i, and that it is symmetric.
     """
     points, errors = [], {}
     for state in do.iterate(problem, do.DeEPCA(), W, comm="serial"):
         points.append(state.x.copy())
         if len(points) in iterations:
             each = zip(sites, np.swapaxes(points, 0, 1), strict=True)
-            errors[len(points)] = np.median([_error(X, np.hstack(x)) for X, x in each])
+            errors[len(points)] = np.median(
+                [_error(X, np.hstack(x)) for X, x in each]
+            )
         if len(points) == max(iterations):
             return errors
 
 
 def _error(X, x):
-    """The relative error of X^T X as known from its products with the columns of x."""
+    """The relative error of X^T X as known from its products with the columns
+    of x.
+    """
     C = X.T @ X
     inverse = np.linalg.pinv(x, rcond=1e-13)
     guess = C @ x @ inverse
@@ -246,41 +381,91 @@ def _error(X, x):
 
 
 def directions(a, b, rank):
-    """The leading canonical directions of two views of the same records, and all correlations; views may be of low rank."""
-    (left, s, vt), (right, t, wt) = (np.linalg.svd(view, full_matrices=False) for view in (a, b))
+    """The leading canonical directions of two views of the same records, and
+    all correlations; views may be of low rank.
+    """
+    (left, s, vt), (right, t, wt) = (
+        np.linalg.svd(view, full_matrices=False) for view in (a, b)
+    )
     few, fewer = (int((values > 1e-10 * values[0]).sum()) for values in (s, t))
     u, found, zt = np.linalg.svd(left[:, :few].T @ right[:, :fewer])
-    return vt[:few].T / s[:few] @ u[:, :rank], wt[:fewer].T / t[:fewer] @ zt.T[:, :rank], found
+    return (
+        vt[:few].T / s[:few] @ u[:, :rank],
+        wt[:fewer].T / t[:fewer] @ zt.T[:, :rank],
+        found,
+    )
 
 
 def from_covariance(C, width, rank):
-    """The leading canonical directions from the covariance of both views, stacked by rows."""
-    found = canonical_correlations(C[:width, :width], C[:width, width:], C[width:, width:])
+    """The leading canonical directions from the covariance of both views,
+    stacked by rows.
+    """
+    found = canonical_correlations(
+        C[:width, :width], C[:width, width:], C[width:, width:]
+    )
     return np.concatenate((found.x[:, :rank], found.y[:, :rank]))
 
 
 def correlations(sites, width, W, rank, before):
-    """Canonical correlations: the rows of the table and the agents' curve; the first view has ``width`` columns."""
+    """Canonical correlations: the rows of the table and the agents' curve; the
+    first view has ``width`` columns.
+    """
     d = sites[0].shape[1]
     if not 0 < width < d:
-        raise ValueError(f"the first view must have between 1 and {d - 1} of the {d} columns, got {width}")
-    views = [(np.ascontiguousarray(X[:, :width]), np.ascontiguousarray(X[:, width:])) for X in sites]
-    *answers, found = directions(*(np.concatenate(view) for view in zip(*views, strict=True)), rank)
+        raise ValueError(
+            f"the first view must have between 1 and {d - 1} of the {d} "
+            f"columns, got {width}"
+        )
+    views = [
+        (np.ascontiguousarray(X[:, :width]), np.ascontiguousarray(X[:, width:]))
+        for X in sites
+    ]
+    *answers, found = directions(
+        *(np.concatenate(view) for view in zip(*views, strict=True)), rank
+    )
     print("  pooled correlations:", *(f"{value:.3f}" for value in found))
     worst = WorstAngle(*answers)
-    problem = do.problems.CCA(*map(list, zip(*views, strict=True)), rank)  # every record counts the same
+    problem = do.problems.CCA(
+        *map(list, zip(*views, strict=True)), rank
+    )  # every record counts the same
     first, curve = together(problem, do.CDADT(), W, answers, before)
     mean, sent = mean_covariance(sites, W)
     total = sum(X.T @ X for X in sites)
     own = [directions(a, b, rank)[:2] for a, b in views]
-    stacks = [np.hstack([np.sqrt(len(X)) * orth(pair[view]) for X, pair in zip(sites, own, strict=True)]) for view in (0, 1)]
-    merged = np.concatenate([np.linalg.svd(stack)[0][:, :rank] for stack in stacks])
+    stacks = [
+        np.hstack(
+            [
+                np.sqrt(len(X)) * orth(pair[view])
+                for X, pair in zip(sites, own, strict=True)
+            ]
+        )
+        for view in (0, 1)
+    ]
+    merged = np.concatenate(
+        [np.linalg.svd(stack)[0][:, :rank] for stack in stacks]
+    )
     rows = [
         first,
-        ("agents average covariances", worst.of(from_covariance(mean, width, rank)), before + sent),
-        ("a server adds covariances", worst.of(from_covariance(total, width, rank)), server(sites, d * (d + 1) // 2, rank)),
-        (f"one round, {rank} from each site", worst.of(merged), server(sites, rank * d, rank)),
-        ("alone, median site", np.median([worst.of(np.concatenate(pair)) for pair in own]), 0),
+        (
+            "agents average covariances",
+            worst.of(from_covariance(mean, width, rank)),
+            before + sent,
+        ),
+        (
+            "a server adds covariances",
+            worst.of(from_covariance(total, width, rank)),
+            server(sites, d * (d + 1) // 2, rank),
+        ),
+        (
+            f"one round, {rank} from each site",
+            worst.of(merged),
+            server(sites, rank * d, rank),
+        ),
+        (
+            "alone, median site",
+            np.median([worst.of(np.concatenate(pair)) for pair in own]),
+            0,
+        ),
     ]
     return rows, curve
 
@@ -291,10 +476,15 @@ def correlations(sites, width, W, rank, before):
 
 
 def analysed(name, sites, rank, center_sites, width=None):
-    """Print the table of one analysis: components, or with a ``width`` of the first view correlations. Returns all numbers."""
+    """Print the table of one analysis: components, or with a ``width`` of the
+    first view correlations. Returns all numbers.
+    """
     W = tp.metropolis_weights(tp.ring(len(sites)))
     sizes = [len(X) for X in sites]
-    print(f"{name}: {sum(sizes)} records of {sites[0].shape[1]} features at {len(sites)} sites with {min(sizes)} to {max(sizes)}")
+    print(
+        f"{name}: {sum(sizes)} records of {sites[0].shape[1]} features at "
+        f"{len(sites)} sites with {min(sizes)} to {max(sizes)}"
+    )
     units, weights, before = standardized(sites, W, center_sites)
     leak = {}
     if width is None:
@@ -302,20 +492,37 @@ def analysed(name, sites, rank, center_sites, width=None):
     else:
         rows, curve = correlations(units, width, W, rank, before)
     size = 8e-3 * sum(sizes) * sites[0].shape[1]
-    print(f"  {'':32}{'largest angle':>14}{'kB sent':>10}  (the records themselves: {size:.0f} kB)")
+    print(
+        f"  {'':32}{'largest angle':>14}{'kB sent':>10}  (the records "
+        f"themselves: {size:.0f} kB)"
+    )
     for label, value, sent in rows:
-        print(f"  {label:32}{value:14.1e}{'-' if sent is None else f'{sent / 1e3:.0f}':>10}")
+        kilobytes = "-" if sent is None else f"{sent / 1e3:.0f}"
+        print(f"  {label:32}{value:14.1e}{kilobytes:>10}")
     for count, error in leak.items():
-        print(f"  two neighbours know a site's covariance after {count} iterations with a relative error of {error:.0e}")
+        print(
+            f"  two neighbours know a site's covariance after {count} "
+            f"iterations with a relative error of {error:.0e}"
+        )
     return rows, curve, leak
 
 
 def drawn(found):
     """The figure: a panel for each analysis, angles over the bytes sent."""
-    figure, axes = plt.subplots(1, len(found), figsize=(3.6 * len(found), 4.6), layout="constrained", squeeze=False)
-    for axis, (name, (rows, curve, _)) in zip(axes[0], found.items(), strict=True):
+    figure, axes = plt.subplots(
+        1,
+        len(found),
+        figsize=(3.6 * len(found), 4.6),
+        layout="constrained",
+        squeeze=False,
+    )
+    for axis, (name, (rows, curve, _)) in zip(
+        axes[0], found.items(), strict=True
+    ):
         axis.loglog(*curve, label="agents, worst one")
-        for (label, value, sent), marker in zip([row for row in rows[1:] if row[2]], "osPv^D", strict=False):
+        for (label, value, sent), marker in zip(
+            [row for row in rows[1:] if row[2]], "osPv^D", strict=False
+        ):
             axis.loglog(sent / 1e6, max(value, 1e-15), marker, label=label)
         axis.axhline(1e-6, color="gray", linewidth=0.8)
         axis.set(title=name, xlabel="MB sent", ylabel="largest principal angle")
@@ -324,34 +531,83 @@ def drawn(found):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Components and correlations of records that stay at their sites.")
-    parser.add_argument("--data", help="a file with one record in each row, instead of the bundled records")
-    parser.add_argument("--site-column", help="the column with the site's name, in a table")
-    parser.add_argument("--sites", help="a file with the site of each row, where there is no such column")
-    parser.add_argument("--rank", type=int, help="components and pairs of directions (3 and 2)")
-    parser.add_argument("--first-view", type=int, help="so many columns are the first view: correlations of your data too")
-    parser.add_argument("--center-sites", action="store_true", help="take each site's mean away, and with it its offsets")
+    parser = argparse.ArgumentParser(
+        description="Components and correlations of records that stay at their "
+        "sites."
+    )
+    parser.add_argument(
+        "--data",
+        help="a file with one record in each row, instead of the bundled "
+        "records",
+    )
+    parser.add_argument(
+        "--site-column", help="the column with the site's name, in a table"
+    )
+    parser.add_argument(
+        "--sites",
+        help="a file with the site of each row, where there is no such column",
+    )
+    parser.add_argument(
+        "--rank", type=int, help="components and pairs of directions (3 and 2)"
+    )
+    parser.add_argument(
+        "--first-view",
+        type=int,
+        help="so many columns are the first view: correlations of your data "
+        "too",
+    )
+    parser.add_argument(
+        "--center-sites",
+        action="store_true",
+        help="take each site's mean away, and with it its offsets",
+    )
     parser.add_argument("--figure", help="a file for the figure")
-    parser.add_argument("--write", help="a folder for a file of each site's records; nothing is analysed")
+    parser.add_argument(
+        "--write",
+        help="a folder for a file of each site's records; nothing is analysed",
+    )
     given = parser.parse_args(arguments)
     if given.rank is not None and given.rank < 1:
         parser.error(f"--rank must be at least 1, got {given.rank}")
-    if given.data is not None and (given.site_column is None) == (given.sites is None):
-        parser.error("--data needs the sites of its rows: give --site-column NAME or --sites FILE")
-    if given.data is None and (given.site_column or given.sites or given.first_view):
-        parser.error("--site-column, --sites and --first-view go with --data FILE")
+    if given.data is not None and (given.site_column is None) == (
+        given.sites is None
+    ):
+        parser.error(
+            "--data needs the sites of its rows: give --site-column NAME or "
+            "--sites FILE"
+        )
+    if given.data is None and (
+        given.site_column or given.sites or given.first_view
+    ):
+        parser.error(
+            "--site-column, --sites and --first-view go with --data FILE"
+        )
     try:
         if given.data is None:
             cancer, diabetes = load_breast_cancer(), load_diabetes(scaled=False)
             tasks = {
-                "breast cancer, components": (divided(cancer.data, -cancer.target, 0), given.rank or 3, given.center_sites),
-                "diabetes, correlations": (divided(diabetes.data, diabetes.target, 1), given.rank or 2, given.center_sites, 4),
+                "breast cancer, components": (
+                    divided(cancer.data, -cancer.target, 0),
+                    given.rank or 3,
+                    given.center_sites,
+                ),
+                "diabetes, correlations": (
+                    divided(diabetes.data, diabetes.target, 1),
+                    given.rank or 2,
+                    given.center_sites,
+                    4,
+                ),
             }
         else:
             sites = loaded(given.data, given.site_column, given.sites)
             tasks = {"components": (sites, given.rank or 3, given.center_sites)}
             if given.first_view is not None:
-                tasks["correlations"] = (sites, given.rank or 2, given.center_sites, given.first_view)
+                tasks["correlations"] = (
+                    sites,
+                    given.rank or 2,
+                    given.center_sites,
+                    given.first_view,
+                )
         if given.write:
             for name, (sites, *_) in tasks.items():
                 written(given.write, name, sites)

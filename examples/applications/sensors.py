@@ -2,28 +2,38 @@
 Sensors: a spatial filter and correlations over lossy radio links
 =================================================================
 
-Sixteen stations, at random in a square, each have an array of twelve sensors of one design and hear their nearest neighbours over
-radio links that lose some of the messages. Every station records noise, with two sources of interference of its own, and then
-signals of two common sources. No recording leaves its station. Together they want
+Sixteen stations, at random in a square, each have an array of twelve sensors of
+one design and hear their nearest neighbours over radio links that lose some of
+the messages. Every station records noise, with two sources of interference of
+its own, and then signals of two common sources. No recording leaves its
+station. Together they want
 
-- the spatial filter that a centre with all recordings would design: the x with the largest trace of x^T A x under x^T B x = I. The
-  covariances A of the signals and B of the noise are means over the stations and known to none of them. This generalized
-  eigenvalue problem is that of maximum-SNR beamformers and, for brain signals, of common spatial patterns;
-- the canonical correlations between the first six and the last six sensors while there are signals.
+- the spatial filter that a centre with all recordings would design: the x with
+  the largest trace of x^T A x under x^T B x = I. The covariances A of the
+  signals and B of the noise are means over the stations and known to none of
+  them. This generalized eigenvalue problem is that of maximum-SNR beamformers
+  and, for brain signals, of common spatial patterns;
+- the canonical correlations between the first six and the last six sensors
+  while there are signals.
 
-For each the script prints what the worst station's answer loses to that of ``scipy.linalg.eigh`` for all recordings, in decibels of
-the filter's output or in correlation, the largest principal angle to it, and the megabytes sent, for
+For each the script prints what the worst station's answer loses to that of
+``scipy.linalg.eigh`` for all recordings, in decibels of the filter's output or
+in correlation, the largest principal angle to it, and the megabytes sent, for
 
-- CDADT on links that lose 0, 10 and 30 % (then without momentum) of the messages, and GeneralizedDRFGT, until the stations agree
-  that they are done;
-- CDADT where messages are lost and nobody knows it (without repair), after 3000 iterations;
-- covariances averaged over the network, from which every station computes the answer, without loss and with 10 %: exact too;
-- the average of the stations' own answers, made by a server, and the median station alone, with a thousandth of diagonal loading.
+- CDADT on links that lose 0, 10 and 30 % (then without momentum) of the
+  messages, and GeneralizedDRFGT, until the stations agree that they are done;
+- CDADT where messages are lost and nobody knows it (without repair), after 3000
+  iterations;
+- covariances averaged over the network, from which every station computes the
+  answer, without loss and with 10 %: exact too;
+- the average of the stations' own answers, made by a server, and the median
+  station alone, with a thousandth of diagonal loading.
 
 The page ``docs/applications/sensors.md`` discusses the numbers. ::
 
     python examples/applications/sensors.py --figure sensors.png
-    python examples/applications/sensors.py --noise noise.npy --data signals.npy --stations 16 --rank 2 --first-group 6
+    python examples/applications/sensors.py --noise noise.npy \\
+        --data signals.npy --stations 16 --rank 2 --first-group 6
 """
 
 import os
@@ -44,16 +54,24 @@ from decentorth.authoring import average
 from decentorth.network import Network, UnreliableNetwork
 from decentorth.problems.generalized.covariances import canonical_correlations
 
-# The stations find, by max-consensus, if every quantity of every station is at most 1e-8.
+# The stations find, by max-consensus, if every quantity of every station is at
+# most 1e-8.
 STOPPING = do.stopping.LocalMaximum(1e-8)
-# A station alone adds this share of the mean to the diagonal of a covariance: it may have few samples.
+# A station alone adds this share of the mean to the diagonal of a covariance:
+# it may have few samples.
 LOADING = 1e-3
 # The methods and the links of each run.
 RUNS = {
     "CDADT": (do.CDADT(), None),
     "CDADT, 10 % lost": (do.CDADT(), do.Channel("loss:p=0.1")),
-    "CDADT without momentum, 30 % lost": (do.CDADT(momentum=0.0), do.Channel("loss:p=0.3")),
-    "CDADT, 10 % lost, no repair": (do.CDADT(), do.Channel("loss:p=0.1", repair=False)),
+    "CDADT without momentum, 30 % lost": (
+        do.CDADT(momentum=0.0),
+        do.Channel("loss:p=0.3"),
+    ),
+    "CDADT, 10 % lost, no repair": (
+        do.CDADT(),
+        do.Channel("loss:p=0.1", repair=False),
+    ),
     "GeneralizedDRFGT": (do.GeneralizedDRFGT(), None),
 }
 
@@ -63,9 +81,11 @@ RUNS = {
 
 
 class SpatialFilter(do.problems.GEVP):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B is the mean of the B_i and station i knows only its A_i and B_i.
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B is the mean
+    of the B_i and station i knows only its A_i and B_i.
 
-    `GEVP` has the objective and, for the metrics, the answer; methods that track products with B need two functions more.
+    `GEVP` has the objective and, for the metrics, the answer; methods that
+    track products with B need two functions more.
     """
 
     def __init__(self, signal, noise, rank):
@@ -86,7 +106,9 @@ class SpatialFilter(do.problems.GEVP):
 
 
 def covariances(recordings):
-    """A covariance for each station whose means are those of all samples, however many each station has."""
+    """A covariance for each station whose means are those of all samples,
+    however many each station has.
+    """
     count = sum(len(X) for X in recordings) / len(recordings)
     return np.array([X.T @ X / count for X in recordings])
 
@@ -104,8 +126,13 @@ def loaded_diagonal(C):
 def generated(n_stations=16, n_sensors=12, seed=1):
     """Noise and signals of each station, 30 to 119 samples of each."""
     rng = np.random.default_rng(seed)
-    patterns = rng.standard_normal((2, n_sensors))  # of the two sources at the sensors
-    colour = rng.standard_normal((n_sensors, n_sensors)) * np.geomspace(1.0, 0.1, n_sensors)[:, None]
+    patterns = rng.standard_normal(
+        (2, n_sensors)
+    )  # of the two sources at the sensors
+    colour = (
+        rng.standard_normal((n_sensors, n_sensors))
+        * np.geomspace(1.0, 0.1, n_sensors)[:, None]
+    )
     noise, signals = [], []
     for _ in range(n_stations):
         samples = int(rng.integers(30, 120))
@@ -114,18 +141,30 @@ def generated(n_stations=16, n_sensors=12, seed=1):
 
         def heard(samples, interference=interference):
             local = rng.standard_normal((samples, 2)) @ interference
-            return rng.standard_normal((samples, n_sensors)) @ colour + local + 0.3 * rng.standard_normal((samples, n_sensors))
+            return (
+                rng.standard_normal((samples, n_sensors)) @ colour
+                + local
+                + 0.3 * rng.standard_normal((samples, n_sensors))
+            )
 
         noise.append(heard(samples))
-        signals.append((rng.standard_normal((samples, 2)) * loudness) @ patterns + heard(samples))
+        signals.append(
+            (rng.standard_normal((samples, 2)) * loudness) @ patterns
+            + heard(samples)
+        )
     return noise, signals
 
 
 def loaded(path, n_stations):
-    """The samples of a file in consecutive parts, one for each station, which takes its own means away."""
+    """The samples of a file in consecutive parts, one for each station, which
+    takes its own means away.
+    """
     X = do.data.load_matrix(path)
     if len(X) < n_stations:
-        raise ValueError(f"{path} has {len(X)} samples for {n_stations} stations: give --stations at most as many")
+        raise ValueError(
+            f"{path} has {len(X)} samples for {n_stations} stations: give "
+            f"--stations at most as many"
+        )
     return [part - part.mean(axis=0) for part in np.array_split(X, n_stations)]
 
 
@@ -135,7 +174,9 @@ def loaded(path, n_stations):
 
 
 class Task(NamedTuple):
-    """A task with the ways to its answer; points of two views are stacked by rows."""
+    """A task with the ways to its answer; points of two views are stacked by
+    rows.
+    """
 
     problem: object
     answer: np.ndarray
@@ -153,18 +194,31 @@ class Task(NamedTuple):
     """From those averages to the answer."""
 
     def angle(self, x):
-        """The largest principal angle of a point, in any view, to the answer."""
-        views = zip(np.split(x, self.cuts), np.split(self.answer, self.cuts), strict=True)
+        """Largest principal angle of a point to the answer, in any view."""
+        views = zip(
+            np.split(x, self.cuts),
+            np.split(self.answer, self.cuts),
+            strict=True,
+        )
         return max(float(subspace_angles(*pair)[0]) for pair in views)
 
     def averaged_filters(self):
-        """The average of the stations' own subspaces: the leading left singular vectors of all of their bases, view by view."""
+        """The average of the stations' own subspaces: the leading left singular
+        vectors of all of their bases, view by view.
+        """
         views = zip(*(np.split(x, self.cuts) for x in self.local), strict=True)
-        return np.concatenate([np.linalg.svd(np.hstack([orth(x) for x in view]))[0][:, : len(self.answer[0])] for view in views])
+        return np.concatenate(
+            [
+                np.linalg.svd(np.hstack([orth(x) for x in view]))[0][
+                    :, : len(self.answer[0])
+                ]
+                for view in views
+            ]
+        )
 
 
 def spatial_filter(noise, signals, rank):
-    """The filter with the most power of signals in units of the power of noise."""
+    """The filter with the most power of signals per power of noise."""
 
     def best(A, B):
         return eigh(A, B)[1][:, ::-1][:, :rank]
@@ -175,7 +229,10 @@ def spatial_filter(noise, signals, rank):
     As, Bs = covariances(signals), covariances(noise)
     A, B = As.mean(axis=0), Bs.mean(axis=0)
     if np.linalg.cond(B) > 1e12:
-        raise ValueError("the covariance of the noise is singular: record more samples, or leave out sensors that repeat others")
+        raise ValueError(
+            "the covariance of the noise is singular: record more samples, or "
+            "leave out sensors that repeat others"
+        )
     rows, columns = np.triu_indices(len(A))
 
     def centre(means):
@@ -197,23 +254,38 @@ def spatial_filter(noise, signals, rank):
 
 
 def group_correlations(signals, width, rank):
-    """The leading canonical directions of the first ``width`` sensors and the others."""
+    """The leading canonical directions of the first ``width`` sensors and the
+    others.
+    """
     d = signals[0].shape[1]
     if not 0 < width < d:
-        raise ValueError(f"the first group must have between 1 and {d - 1} of the {d} sensors, got {width}")
+        raise ValueError(
+            f"the first group must have between 1 and {d - 1} of the {d} "
+            f"sensors, got {width}"
+        )
 
     def best(C):
-        found = canonical_correlations(C[:width, :width], C[:width, width:], C[width:, width:])
+        found = canonical_correlations(
+            C[:width, :width], C[:width, width:], C[width:, width:]
+        )
         return np.concatenate((found.x[:, :rank], found.y[:, :rank]))
 
     def total(z):
-        x, y = (orth(factor @ part) for factor, part in zip(roots, np.split(z, [width]), strict=True))
+        x, y = (
+            orth(factor @ part)
+            for factor, part in zip(roots, np.split(z, [width]), strict=True)
+        )
         return np.linalg.svd(x.T @ whitened @ y, compute_uv=False).sum()
 
     Cs = covariances(signals)
     C = Cs.mean(axis=0)
-    roots = [np.linalg.cholesky(block).T for block in (C[:width, :width], C[width:, width:])]
-    whitened = np.linalg.solve(roots[0].T, np.linalg.solve(roots[1].T, C[width:, :width]).T)
+    roots = [
+        np.linalg.cholesky(block).T
+        for block in (C[:width, :width], C[width:, width:])
+    ]
+    whitened = np.linalg.solve(
+        roots[0].T, np.linalg.solve(roots[1].T, C[width:, :width]).T
+    )
     rows, columns = np.triu_indices(d)
 
     def centre(means):
@@ -222,7 +294,10 @@ def group_correlations(signals, width, rank):
         return best(mean)
 
     answer = best(C)
-    groups = [[np.ascontiguousarray(X[:, part]) for X in signals] for part in (slice(width), slice(width, d))]
+    groups = [
+        [np.ascontiguousarray(X[:, part]) for X in signals]
+        for part in (slice(width), slice(width, d))
+    ]
     return Task(
         do.problems.CCA(*groups, rank),
         answer,
@@ -241,7 +316,9 @@ def group_correlations(signals, width, rank):
 
 
 class WorstAngle:
-    """The metric ``angle``: the largest principal angle of any station to the answer."""
+    """The metric ``angle``: the largest principal angle of any station to the
+    answer.
+    """
 
     columns = ("angle",)
 
@@ -249,17 +326,25 @@ class WorstAngle:
         self.task = task
 
     def __call__(self, problem, state, collective):
-        return (max(self.task.angle(x) for x in state.x) if np.isfinite(state.x).all() else np.nan,)
+        return (
+            max(self.task.angle(x) for x in state.x)
+            if np.isfinite(state.x).all()
+            else np.nan,
+        )
 
 
 def averaged(W, values):
-    """The averages ``(n, k)`` of the stations' ``values``, by accelerated rounds that need every message; and the network."""
+    """The averages ``(n, k)`` of the stations' ``values``, by accelerated
+    rounds that need every message; and the network.
+    """
     network = Network(W, "serial")
     return average(network, values, 1e-14), network
 
 
 def averaged_with_losses(W, values):
-    """The same by plain rounds, of which each keeps the mean whatever is lost, until all stations agree to ten digits."""
+    """The same by plain rounds, of which each keeps the mean whatever is lost,
+    until all stations agree to ten digits.
+    """
     network = UnreliableNetwork(W, "serial", channel=do.Channel("loss:p=0.1"))
     nobody = np.zeros(len(values), dtype=bool)
     scale = np.abs(values).max()
@@ -270,7 +355,9 @@ def averaged_with_losses(W, values):
 
 
 def analysed(name, task, W, runs):
-    """Print the table of one task; returns its rows, and the curves of the runs."""
+    """Print the table of one task; returns its rows, and the curves of the
+    runs.
+    """
     rows, curves = [], {}
     for label, (method, channel) in runs.items():
         result = do.solve(
@@ -284,66 +371,153 @@ def analysed(name, task, W, runs):
             metrics=[WorstAngle(task)],
             comm="serial",
         )
-        end = f"{result.row.iteration} iterations{'' if result.converged else ', not converged'}"
-        lost = max(map(task.lost, result.x)) if np.isfinite(result.x).all() else np.nan
-        rows.append((label, lost, result.history["angle"][-1], result.row.bytes, end))
+        end = f"{result.row.iteration} iterations"
+        if not result.converged:
+            end += ", not converged"
+        lost = (
+            max(map(task.lost, result.x))
+            if np.isfinite(result.x).all()
+            else np.nan
+        )
+        rows.append(
+            (label, lost, result.history["angle"][-1], result.row.bytes, end)
+        )
         curves[label] = result.history["rounds"], result.history["angle"]
-    for label, averaging in (("covariances averaged", averaged), ("covariances averaged, 10 % lost", averaged_with_losses)):
+    for label, averaging in (
+        ("covariances averaged", averaged),
+        ("covariances averaged, 10 % lost", averaged_with_losses),
+    ):
         means, network = averaging(W, task.own)
         point = task.centre(means[0])
-        rows.append((label, task.lost(point), task.angle(point), network.bytes, f"{network.rounds} rounds"))
+        rows.append(
+            (
+                label,
+                task.lost(point),
+                task.angle(point),
+                network.bytes,
+                f"{network.rounds} rounds",
+            )
+        )
     merged = task.averaged_filters()
     sent = 16 * len(task.local) * task.answer.size  # to a server and back
-    rows.append(("average of own answers, server", task.lost(merged), task.angle(merged), sent, ""))
-    alone = [np.median([of(x) for x in task.local]) for of in (task.lost, task.angle)]
+    rows.append(
+        (
+            "average of own answers, server",
+            task.lost(merged),
+            task.angle(merged),
+            sent,
+            "",
+        )
+    )
+    alone = [
+        np.median([of(x) for x in task.local]) for of in (task.lost, task.angle)
+    ]
     rows.append(("alone, median station", *alone, 0, ""))
     print(f"{name}\n  {'':34}{task.unit:>12}{'angle':>10}{'MB':>8}")
     for label, lost, angle, sent, end in rows:
-        print(f"  {label:34}{abs(round(lost, 4)):12.4f}{angle:10.1e}{sent / 1e6:8.2f}  {end}".rstrip())
+        numbers = f"{abs(round(lost, 4)):12.4f}{angle:10.1e}{sent / 1e6:8.2f}"
+        print(f"  {label:34}{numbers}  {end}".rstrip())
     return rows, curves
 
 
 def drawn(found):
     """The figure: a panel for each task, angles over rounds of messages."""
-    figure, axes = plt.subplots(1, len(found), figsize=(3.6 * len(found), 4.2), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(
+        1,
+        len(found),
+        figsize=(3.6 * len(found), 4.2),
+        layout="constrained",
+        sharey=True,
+    )
     for axis, (name, (rows, curves)) in zip(axes, found.items(), strict=True):
-        for (label, curve), look in zip(curves.items(), ("C0-", "C1-", "C3-", "C6-", "C2--"), strict=False):
+        for (label, curve), look in zip(
+            curves.items(), ("C0-", "C1-", "C3-", "C6-", "C2--"), strict=False
+        ):
             axis.semilogy(*curve, look, label=label)
-        for (label, _, angle, *_), look in zip(rows[-2:], ("C4", "C5"), strict=True):
+        for (label, _, angle, *_), look in zip(
+            rows[-2:], ("C4", "C5"), strict=True
+        ):
             axis.axhline(angle, color=look, linewidth=1.0, label=label)
         axis.set(title=name, xlabel="rounds of messages")
     axes[0].set_ylabel("largest principal angle")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=2,
+        fontsize=8,
+    )
     return figure
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="A spatial filter and correlations of sensors over lossy links.")
-    parser.add_argument("--data", help="a file with samples of all sensors in rows, while there are signals")
+    parser = argparse.ArgumentParser(
+        description="A spatial filter and correlations of sensors over lossy "
+        "links."
+    )
+    parser.add_argument(
+        "--data",
+        help="a file with samples of all sensors in rows, while there are "
+        "signals",
+    )
     parser.add_argument("--noise", help="such a file without signals")
-    parser.add_argument("--stations", type=int, default=16, help="stations, which share the samples in consecutive parts")
-    parser.add_argument("--radius", type=float, default=0.4, help="the reach of a station, in sides of the square")
-    parser.add_argument("--rank", type=int, default=2, help="filters, and pairs of canonical directions")
-    parser.add_argument("--first-group", type=int, default=6, help="so many sensors are the first group")
+    parser.add_argument(
+        "--stations",
+        type=int,
+        default=16,
+        help="stations, which share the samples in consecutive parts",
+    )
+    parser.add_argument(
+        "--radius",
+        type=float,
+        default=0.4,
+        help="the reach of a station, in sides of the square",
+    )
+    parser.add_argument(
+        "--rank",
+        type=int,
+        default=2,
+        help="filters, and pairs of canonical directions",
+    )
+    parser.add_argument(
+        "--first-group",
+        type=int,
+        default=6,
+        help="so many sensors are the first group",
+    )
     parser.add_argument("--figure", help="a file for the figure")
     given = parser.parse_args(arguments)
     if given.rank < 1:
         parser.error(f"--rank must be at least 1, got {given.rank}")
     if (given.data is None) != (given.noise is None):
-        parser.error("--data and --noise go together: recordings with signals, and without")
+        parser.error(
+            "--data and --noise go together: recordings with signals, and "
+            "without"
+        )
     try:
         if given.data is None:
             noise, signals = generated(given.stations)
         else:
-            noise, signals = (loaded(path, given.stations) for path in (given.noise, given.data))
+            noise, signals = (
+                loaded(path, given.stations)
+                for path in (given.noise, given.data)
+            )
             if noise[0].shape[1] != signals[0].shape[1]:
-                raise ValueError(f"{given.noise} and {given.data} must have a column for each sensor, the same in both")
-        W = tp.metropolis_weights(tp.random_geometric(given.stations, radius=given.radius, seed=3))
+                raise ValueError(
+                    f"{given.noise} and {given.data} must have a column for "
+                    f"each sensor, the same in both"
+                )
+        W = tp.metropolis_weights(
+            tp.random_geometric(given.stations, radius=given.radius, seed=3)
+        )
         tasks = {
             "spatial filter": spatial_filter(noise, signals, given.rank),
-            "correlations": group_correlations(signals, given.first_group, given.rank),
+            "correlations": group_correlations(
+                signals, given.first_group, given.rank
+            ),
         }
-        found = {name: analysed(name, task, W, RUNS) for name, task in tasks.items()}
+        found = {
+            name: analysed(name, task, W, RUNS) for name, task in tasks.items()
+        }
     except (ValueError, OSError) as error:
         parser.error(str(error))
     figure = drawn(found)

@@ -2,16 +2,21 @@
 Paper 003: the eigenvalue problem
 =================================
 
-Figures 2 and 5 of paper 003: the generalized eigenvalue problem, gap and feasibility against time and iterations. ::
+Figures 2 and 5 of paper 003: the generalized eigenvalue problem, gap and
+feasibility against time and iterations. ::
 
-    python examples/generalized/figure2.py                     # n = 200, p = 100, three seeds, half a minute
-    python examples/generalized/figure2.py --published         # n = 1000, p = 500
+    # n = 200, p = 100, three seeds, half a minute
+    python examples/generalized/figure2.py
+    # n = 1000, p = 500
+    python examples/generalized/figure2.py --published
 
-Upper row: constant steps, as in the paper and without safe steps, which the paper does not take; each method has the best pair of
-a grid of steps and penalties about its automatic ones. Lower row: alternating Barzilai-Borwein steps, with safe ones for landing.
-Medians and ranges over seeds; the vertical line is the time in which scipy.linalg.eigh has the answer to the last digit. Seconds
-are of the processor, for the iterations alone. The steps that appendix B prints diverge:
-tests/theory/test_generalized_landing.py.
+Upper row: constant steps, as in the paper and without safe steps, which the
+paper does not take; each method has the best pair of a grid of steps and
+penalties about its automatic ones. Lower row: alternating Barzilai-Borwein
+steps, with safe ones for landing. Medians and ranges over seeds; the vertical
+line is the time in which scipy.linalg.eigh has the answer to the last digit.
+Seconds are of the processor, for the iterations alone. The steps that appendix
+B prints diverge: tests/theory/test_generalized_landing.py.
 """
 
 from __future__ import annotations
@@ -32,7 +37,9 @@ METHODS = {
     r"landing, $\Psi_B$": GeneralizedLanding(safe=False),
     r"landing, $\Psi_B^R$": GeneralizedLanding(direction="psi-br", safe=False),
     "RGD, Cholesky-QR, natural metric": RGD(retraction="cholesky-qr"),
-    "RGD, Cholesky-QR, Euclidean metric": RGD(retraction="cholesky-qr", metric="euclidean"),
+    "RGD, Cholesky-QR, Euclidean metric": RGD(
+        retraction="cholesky-qr", metric="euclidean"
+    ),
     "PLAM": PLAM(),
 }
 FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -46,7 +53,9 @@ PANELS = (
 
 
 def barzilai_borwein(method):
-    """The method with Barzilai-Borwein steps, which landing needs safe steps for."""
+    """The method with Barzilai-Borwein steps, which landing needs safe steps
+    for.
+    """
     if isinstance(method, GeneralizedLanding):
         return replace(method, step_size="bb", safe="auto")
     return replace(method, step_size="bb")
@@ -66,16 +75,28 @@ def main() -> None:
     settings, n, p = given.settings, given.dimension, given.rank
     rows = {
         "constant steps, tuned": tuned(given, METHODS, FACTORS),
-        "Barzilai-Borwein steps": {name: barzilai_borwein(method) for name, method in METHODS.items()},
+        "Barzilai-Borwein steps": {
+            name: barzilai_borwein(method) for name, method in METHODS.items()
+        },
     }
     tasks = {
-        (row, name, seed): Task(settings, method, seed, given.iterations, given.device, given.limit)
+        (row, name, seed): Task(
+            settings, method, seed, given.iterations, given.device, given.limit
+        )
         for seed in range(given.seeds)
         for row, methods in rows.items()
         for name, method in methods.items()
     }
     jobs = given.jobs if given.device is None else 1
-    found = dict(zip(tasks, parallel(run, list(tasks.values()), jobs, len(tasks) // given.seeds), strict=True))
+    found = dict(
+        zip(
+            tasks,
+            parallel(
+                run, list(tasks.values()), jobs, len(tasks) // given.seeds
+            ),
+            strict=True,
+        )
+    )
 
     A, B = pencil(n, settings.condition, 0)
     times = []
@@ -93,15 +114,28 @@ def main() -> None:
             for panel, (x, y, _, _) in zip(axes, PANELS, strict=True):
                 band(panel, runs, x, y, place, name)
             ends = sorted(map(last, runs))
-            times = ", ".join(f"{goal:g} at {reached(runs, goal)}" for goal in GAPS)
+            times = ", ".join(
+                f"{goal:g} at {reached(runs, goal)}" for goal in GAPS
+            )
             spent = statistics.median(one["seconds"][-1] for one in runs)
-            print(f"{row}, {name}: gap {statistics.median(ends):.1e} ({ends[0]:.1e} to {ends[-1]:.1e}) in {spent:.2f} s; {times}")
+            print(
+                f"{row}, {name}: gap {statistics.median(ends):.1e} "
+                f"({ends[0]:.1e} to {ends[-1]:.1e}) in {spent:.2f} s; {times}"
+            )
         for panel, (x, y, across, up) in zip(axes, PANELS, strict=True):
             logarithmic(panel, across if row == list(rows)[-1] else "", up)
             if x == "seconds":
-                panel.axvline(eigh, color="0.4", linewidth=0.8, linestyle=(0, (4, 2)))
+                panel.axvline(
+                    eigh, color="0.4", linewidth=0.8, linestyle=(0, (4, 2))
+                )
                 panel.annotate(
-                    "eigh", (eigh, 0.03), xycoords=("data", "axes fraction"), fontsize=7, color="0.4", rotation=90, ha="right"
+                    "eigh",
+                    (eigh, 0.03),
+                    xycoords=("data", "axes fraction"),
+                    fontsize=7,
+                    color="0.4",
+                    rotation=90,
+                    ha="right",
                 )
             panel.set_ylim(*((1e-9, 2.0) if y == "gap" else (1e-15, 1e3)))
         axes[0].set_title(row, loc="left")
@@ -109,9 +143,11 @@ def main() -> None:
     publish(
         figure,
         given.figure,
-        f"""The generalized eigenvalue problem, n = {n}, p = {p}, condition {settings.condition:g}, {given.iterations} iterations:
-        constant steps (tuned, without safe steps) above, Barzilai-Borwein steps below. Medians and ranges of {given.seeds} seeds
-        from 0 on. {where(given.device)}; the vertical line is scipy.linalg.eigh on one thread. Made by
+        f"""The generalized eigenvalue problem, n = {n}, p = {p}, condition
+        {settings.condition:g}, {given.iterations} iterations: constant steps
+        (tuned, without safe steps) above, Barzilai-Borwein steps below. Medians
+        and ranges of {given.seeds} seeds from 0 on. {where(given.device)}; the
+        vertical line is scipy.linalg.eigh on one thread. Made by
         examples/generalized/figure2.py.""",
     )
 

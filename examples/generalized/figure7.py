@@ -2,15 +2,21 @@
 Paper 003: times of directions and retractions
 ==============================================
 
-Figure 7 of paper 003: the time of a descent direction and of a retraction, against the size. ::
+Figure 7 of paper 003: the time of a descent direction and of a retraction,
+against the size. ::
 
-    python examples/generalized/figure7.py                     # n up to 500, a few seconds
-    python examples/generalized/figure7.py --published         # n up to 2000
-    python examples/generalized/figure7.py --published --device cuda --repeats 30
+    # n up to 500, a few seconds
+    python examples/generalized/figure7.py
+    # n up to 2000
+    python examples/generalized/figure7.py --published
+    python examples/generalized/figure7.py --published --device cuda \\
+        --repeats 30
 
-Left two panels p = n, the paper's, where landing is at its worst; right two p = n / 10. Every time includes the product B x, or the
-solve with B (factored beforehand), that it needs, and none the gradient. Medians and ranges over repeats, processor seconds, one
-thread; with a device those of the clock. The paper's are of a GPU.
+Left two panels p = n, the paper's, where landing is at its worst; right two p =
+n / 10. Every time includes the product B x, or the solve with B (factored
+beforehand), that it needs, and none the gradient. Medians and ranges over
+repeats, processor seconds, one thread; with a device those of the clock. The
+paper's are of a GPU.
 """
 
 from __future__ import annotations
@@ -32,22 +38,38 @@ from decentorth.records.publication import band, legend_below, publish
 from decentorth.sets import GeneralizedStiefel
 
 DIRECTIONS = {
-    r"$\Psi_B$": lambda manifold, x, g: manifold.relative_gradient(x, g, "psi-b"),
-    r"$\Psi_B^R$": lambda manifold, x, g: manifold.relative_gradient(x, g, "psi-br"),
-    "Riemannian, Euclidean metric": lambda manifold, x, g: manifold.tangent(x, g),
-    "Riemannian, natural metric": lambda manifold, x, g: manifold.natural_gradient(x, g)[0],
+    r"$\Psi_B$": lambda manifold, x, g: manifold.relative_gradient(
+        x, g, "psi-b"
+    ),
+    r"$\Psi_B^R$": lambda manifold, x, g: manifold.relative_gradient(
+        x, g, "psi-br"
+    ),
+    "Riemannian, Euclidean metric": lambda manifold, x, g: manifold.tangent(
+        x, g
+    ),
+    "Riemannian, natural metric": lambda manifold, x, g: (
+        manifold.natural_gradient(x, g)[0]
+    ),
 }
 RETRACTIONS = {
-    r"$\nabla \mathcal{N}$, no retraction": lambda manifold, x, v: manifold.landing(x, np.zeros_like(x), np.ones(1)),
+    r"$\nabla \mathcal{N}$, no retraction": lambda manifold, x, v: (
+        manifold.landing(x, np.zeros_like(x), np.ones(1))
+    ),
     "polar": lambda manifold, x, v: manifold.retract(x, v, "polar"),
-    "polar, eigenvectors (SVD-like)": lambda manifold, x, v: manifold.retract(x, v, "polar-eigh"),
+    "polar, eigenvectors (SVD-like)": lambda manifold, x, v: manifold.retract(
+        x, v, "polar-eigh"
+    ),
     "Cholesky-QR": lambda manifold, x, v: manifold.retract(x, v, "cholesky-qr"),
-    "QR (Cholesky-QR twice)": lambda manifold, x, v: manifold.retract(x, v, "qr"),
+    "QR (Cholesky-QR twice)": lambda manifold, x, v: manifold.retract(
+        x, v, "qr"
+    ),
 }
 
 
 def times(work, repeats, device):
-    """Milliseconds of each repeat, of the processor or, on a device, of the clock once the result is there."""
+    """Milliseconds of each repeat, of the processor or, on a device, of the
+    clock once the result is there.
+    """
     now = time.process_time if device is None else time.perf_counter
     found = []
     for _ in range(repeats + 1):
@@ -67,46 +89,85 @@ def measured(n, p, repeats, device):
     if device is not None:
         put = opened(device).put
         manifold, x, g, v = manifold.on(put), put(x), put(g), put(v)
-    found = {name: times(lambda work=work: work(manifold, x, g), repeats, device) for name, work in DIRECTIONS.items()}
-    return found | {name: times(lambda work=work: work(manifold, x, v), repeats, device) for name, work in RETRACTIONS.items()}
+    found = {
+        name: times(lambda work=work: work(manifold, x, g), repeats, device)
+        for name, work in DIRECTIONS.items()
+    }
+    return found | {
+        name: times(lambda work=work: work(manifold, x, v), repeats, device)
+        for name, work in RETRACTIONS.items()
+    }
 
 
 @style()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("figure", nargs="?", default="figure7.png")
     parser.add_argument("--published", action="store_true", help="n up to 2000")
     parser.add_argument("--largest", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--device", help="cuda, or cuda:float32 for single precision")
+    parser.add_argument(
+        "--device", help="cuda, or cuda:float32 for single precision"
+    )
     given = parser.parse_args()
     largest = 2000 if given.published else given.largest
-    sizes = sorted({max(10, round(largest / 2.0**k)) for k in np.arange(0, 4, 0.5)})
+    sizes = sorted(
+        {max(10, round(largest / 2.0**k)) for k in np.arange(0, 4, 0.5)}
+    )
     names = {"directions": list(DIRECTIONS), "retractions": list(RETRACTIONS)}
     figure, grid = panels(2, 2, (7.16, 5.4), sharey=True, sharex=True)
     with threadpool_limits(1):
         for share, axes in ((1, grid[0]), (10, grid[1])):
-            found = [measured(n, n // share, given.repeats, given.device) for n in sizes]
+            found = [
+                measured(n, n // share, given.repeats, given.device)
+                for n in sizes
+            ]
             for panel, (title, shown) in zip(axes, names.items(), strict=True):
-                logarithmic(panel, "n" * (share > 1), "milliseconds" * (title == "directions"))
-                for place, name in enumerate(shown, start=len(DIRECTIONS) * (title == "retractions")):
-                    band(panel, sizes, np.array([one[name] for one in found]).T, place, name)
+                logarithmic(
+                    panel,
+                    "n" * (share > 1),
+                    "milliseconds" * (title == "directions"),
+                )
+                for place, name in enumerate(
+                    shown, start=len(DIRECTIONS) * (title == "retractions")
+                ):
+                    band(
+                        panel,
+                        sizes,
+                        np.array([one[name] for one in found]).T,
+                        place,
+                        name,
+                    )
                 ticks = [sizes[0], sizes[len(sizes) // 2], sizes[-1]]
                 panel.set_xticks(ticks, [str(size) for size in ticks])
                 panel.minorticks_off()
-                panel.set_title(f"{title}, p = n" + (f" / {share}" if share > 1 else ""))
+                panel.set_title(
+                    f"{title}, p = n" + (f" / {share}" if share > 1 else "")
+                )
             for n, one in zip(sizes, found, strict=True):
                 if n in (500, 1000, largest):
-                    told = ", ".join(f"{name} {np.median(spent):.2f} ms" for name, spent in one.items())
+                    told = ", ".join(
+                        f"{name} {np.median(spent):.2f} ms"
+                        for name, spent in one.items()
+                    )
                     print(f"n = {n}, p = {n // share}: {told}", flush=True)
     legend_below(figure, grid[0], 3)
-    where = f"on {given.device}, seconds of the clock" if given.device else "one thread, seconds of the processor"
+    where = (
+        f"on {given.device}, seconds of the clock"
+        if given.device
+        else "one thread, seconds of the processor"
+    )
     publish(
         figure,
         given.figure,
-        f"""The time of a descent direction and of a retraction on the generalized Stiefel manifold against n, B of condition 100,
-        {where}. Medians and ranges of {given.repeats} repeats. The product B x or the solve with B (factored beforehand) is
-        included. Made by examples/generalized/figure7.py.""",
+        f"""The time of a descent direction and of a retraction on the
+        generalized Stiefel manifold against n, B of condition 100, {where}.
+        Medians and ranges of {given.repeats} repeats. The product B x or the
+        solve with B (factored beforehand) is included. Made by
+        examples/generalized/figure7.py.""",
     )
 
 

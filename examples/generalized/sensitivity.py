@@ -2,15 +2,21 @@
 Sensitivity of landing and PLAM on CCA
 ======================================
 
-How landing and PLAM on CCA depend on their two parameters (what figures 8 and 10 of paper 003 ask on eigenvalue problems). ::
+How landing and PLAM on CCA depend on their two parameters (what figures 8 and
+10 of paper 003 ask on eigenvalue problems). ::
 
-    python examples/generalized/sensitivity.py sensitivity.png        # 3 seeds, a minute
-    python examples/generalized/sensitivity.py sensitivity.png 1 2    # 1 seed, 2 passes
+    # 3 seeds, a minute
+    python examples/generalized/sensitivity.py sensitivity.png
+    # 1 seed, 2 passes
+    python examples/generalized/sensitivity.py sensitivity.png 1 2
 
-Halves of the digits, p = 5: the share of the sum of the canonical correlations after ten passes over the samples in batches of 64,
-three of which an iteration of landing on samples takes, or as many iterations with exact gradients and covariances. Steps eta are
-relative to 1 / (beta_1 ||C12||), those of PLAM, whose field is shorter, to 1 / ||C12||, and penalties omega to 1 / (beta_1 eta);
-beta_1 is the largest eigenvalue of the covariances. Medians over the seeds; black where most runs diverged.
+Halves of the digits, p = 5: the share of the sum of the canonical correlations
+after ten passes over the samples in batches of 64, three of which an iteration
+of landing on samples takes, or as many iterations with exact gradients and
+covariances. Steps eta are relative to 1 / (beta_1 ||C12||), those of PLAM,
+whose field is shorter, to 1 / ||C12||, and penalties omega to 1 / (beta_1 eta);
+beta_1 is the largest eigenvalue of the covariances. Medians over the seeds;
+black where most runs diverged.
 """
 
 import os
@@ -29,10 +35,18 @@ STEPS = 2.0 ** np.arange(-6, 3)
 PENALTIES = 2.0 ** np.arange(-7, 2)
 BATCH = 64
 METHODS = {
-    "landing on samples": lambda **steps: do.GeneralizedLanding(batch_size=BATCH, covariance="sampled", **steps),
-    "landing, rolling mean": lambda **steps: do.GeneralizedLanding(batch_size=BATCH, covariance="rolling", **steps),
-    "landing, exact": lambda **steps: do.GeneralizedLanding(safe=False, **steps),
-    "landing, exact, safe steps": lambda **steps: do.GeneralizedLanding(safe=True, **steps),
+    "landing on samples": lambda **steps: do.GeneralizedLanding(
+        batch_size=BATCH, covariance="sampled", **steps
+    ),
+    "landing, rolling mean": lambda **steps: do.GeneralizedLanding(
+        batch_size=BATCH, covariance="rolling", **steps
+    ),
+    "landing, exact": lambda **steps: do.GeneralizedLanding(
+        safe=False, **steps
+    ),
+    "landing, exact, safe steps": lambda **steps: do.GeneralizedLanding(
+        safe=True, **steps
+    ),
     "PLAM, exact": lambda **steps: do.PLAM(**steps),
 }
 
@@ -40,7 +54,10 @@ METHODS = {
 def share(problem, method, seed, iterations):
     """In percent; NaN for a run that diverged."""
     result = do.solve(problem, method, iterations=iterations, rows=2, seed=seed)
-    if result.status == "diverged" or not result.row.values["feasibility"] < 1e3:
+    if (
+        result.status == "diverged"
+        or not result.row.values["feasibility"] < 1e3
+    ):
         return np.nan
     best = problem.optimum.correlations[: problem.shape[1]].sum()
     return 100 * (1 - result.row.values["error"] / best)
@@ -48,29 +65,52 @@ def share(problem, method, seed, iterations):
 
 @style()
 def main(path="sensitivity.png", seeds=3, passes=10):
-    problem = do.solve(do.problems.CCASettings(scale="view").problem(1, 0), do.RGD(), iterations=0).problem
+    problem = do.solve(
+        do.problems.CCASettings(scale="view").problem(1, 0),
+        do.RGD(),
+        iterations=0,
+    ).problem
     largest, norm = problem.constraint.largest, problem.lipschitz[0]
     figure, grid = panels(2, 3, (7.16, 4.6), sharey=True)
     grid[1][2].remove()
     axes = [*grid[0], *grid[1][:2]]
     for axis, (name, method) in zip(axes, METHODS.items(), strict=True):
-        iterations = passes * int(problem.n_samples[0]) // (3 * BATCH if name == "landing on samples" else BATCH)
+        iterations = (
+            passes
+            * int(problem.n_samples[0])
+            // (3 * BATCH if name == "landing on samples" else BATCH)
+        )
         found = np.empty((len(PENALTIES), len(STEPS), seeds))
         for (i, j, seed), _ in np.ndenumerate(found):
-            eta = STEPS[j] / (norm if method is METHODS["PLAM, exact"] else largest * norm)
+            eta = STEPS[j] / (
+                norm if method is METHODS["PLAM, exact"] else largest * norm
+            )
             made = method(step_size=eta, penalty=PENALTIES[i] / (largest * eta))
             found[i, j, seed] = share(problem, made, seed, iterations)
         median = np.median(np.nan_to_num(found, nan=-1.0), axis=-1)
         good = median >= 0.9 * median.max()
         print(
-            f"{name}: best {median.max():.1f}; {good.sum()} of {good.size} pairs within a tenth of it; "
+            f"{name}: best {median.max():.1f}; {good.sum()} of {good.size} "
+            f"pairs within a tenth of it; "
             f"{(median < 0).sum()} diverged on most seeds"
         )
         shown = np.ma.masked_less(median, 0.0)
-        image = axis.pcolormesh(np.log2(STEPS), np.log2(PENALTIES), shown, vmin=40, vmax=100, cmap="viridis")
+        image = axis.pcolormesh(
+            np.log2(STEPS),
+            np.log2(PENALTIES),
+            shown,
+            vmin=40,
+            vmax=100,
+            cmap="viridis",
+        )
         axis.set_facecolor("black")
-        scale = r"\|C_{12}\|" if name == "PLAM, exact" else r"\beta_1 \|C_{12}\|"
-        axis.set(title=f"{name}, {iterations} iterations", xlabel=rf"$\log_2 \eta\, {scale}$")
+        scale = (
+            r"\|C_{12}\|" if name == "PLAM, exact" else r"\beta_1 \|C_{12}\|"
+        )
+        axis.set(
+            title=f"{name}, {iterations} iterations",
+            xlabel=rf"$\log_2 \eta\, {scale}$",
+        )
         axis.title.set_fontsize(7)
     for row in grid:
         row[0].set(ylabel=r"$\log_2 \omega \beta_1 \eta$")
@@ -80,9 +120,11 @@ def main(path="sensitivity.png", seeds=3, passes=10):
     publish(
         figure,
         path,
-        f"""The share of the sum of the canonical correlations of the halves of the digits, p = 5, after {passes} passes in batches
-        of {BATCH}, for {len(STEPS)} steps and {len(PENALTIES)} penalties: medians of {seeds} seeds from 0 on; black where most runs
-        diverged. Made by examples/generalized/sensitivity.py.""",
+        f"""The share of the sum of the canonical correlations of the halves of
+        the digits, p = 5, after {passes} passes in batches of {BATCH}, for
+        {len(STEPS)} steps and {len(PENALTIES)} penalties: medians of {seeds}
+        seeds from 0 on; black where most runs diverged. Made by
+        examples/generalized/sensitivity.py.""",
     )
 
 

@@ -1,4 +1,6 @@
-"""What the tables and figure 1 of paper 001 share: methods, and how far each comes from the same start."""
+"""What the tables and figure 1 of paper 001 share: methods, and how far each
+comes from the same start.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,12 @@ ROWS = 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class Then:
-    """One method after another, which goes on from where the first one is: the paper's CSDM + GS-JOBCD.
+    """One method after another, which goes on from where the first one is: the
+    paper's CSDM + GS-JOBCD.
 
     Parameters
     ----------
-    first, second
-        The methods.
-    iterations
-        Of the first.
+    first, second The methods. iterations Of the first.
     """
 
     first: Any
@@ -54,7 +54,10 @@ class Then:
         return (*self.first.requires_set, *self.second.requires_set)
 
     def resolved(self, network: Any) -> Then:
-        made = [one.resolved(network) if hasattr(one, "resolved") else one for one in (self.first, self.second)]
+        made = [
+            one.resolved(network) if hasattr(one, "resolved") else one
+            for one in (self.first, self.second)
+        ]
         return replace(self, first=made[0], second=made[1])
 
     def init(self, problem: Any, network: Any, streams: Any, x0: Any) -> Any:
@@ -63,11 +66,19 @@ class Then:
     def step(self, problem: Any, network: Any, streams: Any, state: Any) -> Any:
         if state.k == self.iterations:
             begun = self.second.init(problem, network, streams, state.x)
-            state = begun._replace(k=state.k, gradients=state.gradients + begun.gradients)
-        return (self.first if state.k < self.iterations else self.second).step(problem, network, streams, state)
+            state = begun._replace(
+                k=state.k, gradients=state.gradients + begun.gradients
+            )
+        return (self.first if state.k < self.iterations else self.second).step(
+            problem, network, streams, state
+        )
 
     def ending(self, problem: Any, state: Any) -> Any:
-        return self.second.ending(problem, state) if state.k > self.iterations else None
+        return (
+            self.second.ending(problem, state)
+            if state.k > self.iterations
+            else None
+        )
 
 
 PENALTIES = (1e2, 1e5)
@@ -75,7 +86,8 @@ PENALTIES = (1e2, 1e5)
 
 
 def methods(form: Form, warm: int) -> dict[str, Any]:
-    """The methods by what they are called; J-JOBCD and GS-JOBCD with a majoriser where the exact subproblem has no minimum.
+    """The methods by what they are called; J-JOBCD and GS-JOBCD with a
+    majoriser where the exact subproblem has no minimum.
 
     "from 1e2": the published rival, whose beta grows from that.
     """
@@ -84,7 +96,9 @@ def methods(form: Form, warm: int) -> dict[str, Any]:
     rivals: dict[str, Any] = {"CSDM, published": do.CSDM(step_size=5e-3)}
     for beta in PENALTIES:
         words = f"from 1e{math.log10(beta):.0f}"
-        rivals[f"UMCM, published, {words}"] = do.UMCM(optimizer="adagrad", penalty=beta, **growing)
+        rivals[f"UMCM, published, {words}"] = do.UMCM(
+            optimizer="adagrad", penalty=beta, **growing
+        )
         rivals[f"ADMM, published, {words}"] = do.JADMM(penalty=beta, **growing)
     found = {
         **rivals,
@@ -94,18 +108,37 @@ def methods(form: Form, warm: int) -> dict[str, Any]:
         "RGD, Barzilai-Borwein": do.RGD(step_size="bb"),
         "GS-JOBCD": gs,
         "J-JOBCD": do.JJOBCD(),
-        **{f"{name}, then GS-JOBCD": Then(first=rival, second=gs, iterations=warm) for name, rival in rivals.items()},
+        **{
+            f"{name}, then GS-JOBCD": Then(
+                first=rival, second=gs, iterations=warm
+            )
+            for name, rival in rivals.items()
+        },
     }
-    return found | ({"hyperbolic Jacobi": do.HyperbolicJacobi()} if form == "well-posed" else {})
+    return found | (
+        {"hyperbolic Jacobi": do.HyperbolicJacobi()}
+        if form == "well-posed"
+        else {}
+    )
 
 
 def start_value(settings: HEVPSettings, seed: int) -> float:
     """f at the identity, from which all methods start."""
-    return float(do.solve(settings.problem(1, seed), do.CSDM(), iterations=0, seed=seed, comm="serial").row.values["objective"])
+    return float(
+        do.solve(
+            settings.problem(1, seed),
+            do.CSDM(),
+            iterations=0,
+            seed=seed,
+            comm="serial",
+        ).row.values["objective"]
+    )
 
 
 class Row(NamedTuple):
-    """What a method had reached at a feasible point: the metric's value, and gradients of all samples."""
+    """What a method had reached at a feasible point: the metric's value, and
+    gradients of all samples.
+    """
 
     seconds: float
     iteration: int
@@ -114,15 +147,30 @@ class Row(NamedTuple):
     feasibility: float
 
 
-def followed(problem: Any, method: Any, options: Any, metric: str = "objective", goal: float = -math.inf) -> tuple[list[Row], str]:
-    """What a method reaches in the seconds of the processor and iterations that it has, or until it is below the goal, and how it
-    ended.
+def followed(
+    problem: Any,
+    method: Any,
+    options: Any,
+    metric: str = "objective",
+    goal: float = -math.inf,
+) -> tuple[list[Row], str]:
+    """What a method reaches in the seconds of the processor and iterations that
+    it has, or until it is below the goal, and how it ended.
 
-    Looked at in iterations a few percent apart; on a machine with other work the processor's time says more than the clock.
+    Looked at in iterations a few percent apart; on a machine with other work
+    the processor's time says more than the clock.
     """
     run = set_up(problem, method, seed=options.seed, comm="serial")
-    states = islice(run.states(), None if options.iterations is None else options.iterations + 1)
-    ending, spent, due, rows = getattr(run.algorithm, "ending", None), 0.0, 0, list[Row]()
+    states = islice(
+        run.states(),
+        None if options.iterations is None else options.iterations + 1,
+    )
+    ending, spent, due, rows = (
+        getattr(run.algorithm, "ending", None),
+        0.0,
+        0,
+        list[Row](),
+    )
     with np.errstate(over="ignore", invalid="ignore"):
         while spent < options.seconds:
             begun = time.process_time()
@@ -135,11 +183,22 @@ def followed(problem: Any, method: Any, options: Any, metric: str = "objective",
             stop = None if ending is None else ending(run.problem, state)
             if state.k >= due or stop is not None:
                 due = max(state.k + 1, int((1.0 + ROWS) * state.k))
-                value = run.problem.error(state.x[0]) if metric == "error" else float(run.problem.value(state.x)[0])
-                feasibility = float(run.problem.constraint.feasibility(state.x)[0])
+                value = (
+                    run.problem.error(state.x[0])
+                    if metric == "error"
+                    else float(run.problem.value(state.x)[0])
+                )
+                feasibility = float(
+                    run.problem.constraint.feasibility(state.x)[0]
+                )
                 if feasibility <= FEASIBLE:
-                    gradients = getattr(state, "samples", 0) / run.problem.n_samples[0] or state.gradients
-                    rows.append(Row(spent, state.k, gradients, value, feasibility))
+                    gradients = (
+                        getattr(state, "samples", 0) / run.problem.n_samples[0]
+                        or state.gradients
+                    )
+                    rows.append(
+                        Row(spent, state.k, gradients, value, feasibility)
+                    )
                     if value <= goal:
                         return rows, "reached"
             if stop is not None:
@@ -148,7 +207,9 @@ def followed(problem: Any, method: Any, options: Any, metric: str = "objective",
 
 
 class Task(NamedTuple):
-    """A method on a problem, by their settings, so that it can be sent to another process."""
+    """A method on a problem, by their settings, so that it can be sent to
+    another process.
+    """
 
     settings: HEVPSettings
     seed: int
@@ -161,11 +222,21 @@ class Task(NamedTuple):
 def follow(task: Task) -> tuple[list[Row], str]:
     """What `followed` says of a task."""
     options = argparse.Namespace(**{**vars(task.options), "seed": task.seed})
-    return followed(task.settings.problem(1, task.seed), task.method, options, task.metric, task.goal)
+    return followed(
+        task.settings.problem(1, task.seed),
+        task.method,
+        options,
+        task.metric,
+        task.goal,
+    )
 
 
-def mapped(function: Callable[[Any], Any], tasks: Iterable[Any], jobs: int) -> Iterator[Any]:
-    """The function of each, in turn, made by so many processes; times of the processor stay those of one."""
+def mapped(
+    function: Callable[[Any], Any], tasks: Iterable[Any], jobs: int
+) -> Iterator[Any]:
+    """The function of each, in turn, made by so many processes; times of the
+    processor stay those of one.
+    """
     if jobs == 1:
         yield from map(function, tasks)
         return
@@ -173,26 +244,84 @@ def mapped(function: Callable[[Any], Any], tasks: Iterable[Any], jobs: int) -> I
         yield from pool.map(function, tasks)
 
 
-def settings_of(data: str, form: Form, positive: int | None, ridge: float, options: Any = None) -> HEVPSettings:
-    """The settings of a data set; of a file with the subset that the options ask for."""
+def settings_of(
+    data: str,
+    form: Form,
+    positive: int | None,
+    ridge: float,
+    options: Any = None,
+) -> HEVPSettings:
+    """The settings of a data set; of a file with the subset that the options
+    ask for.
+    """
     chosen = {}
     if options is not None and not data.startswith("randn"):
-        chosen = {name: vars(options)[name] for name in ("draw_rows", "draw_columns", "divide_by")}
-    return HEVPSettings(form=form, data=data, positive=positive, ridge=ridge, **chosen)
+        chosen = {
+            name: vars(options)[name]
+            for name in ("draw_rows", "draw_columns", "divide_by")
+        }
+    return HEVPSettings(
+        form=form, data=data, positive=positive, ridge=ridge, **chosen
+    )
 
 
-def arguments(what: str, data: Sequence[str], seconds: float) -> argparse.ArgumentParser:
+def arguments(
+    what: str, data: Sequence[str], seconds: float
+) -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(description=what, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=list(data), help="randn10 and so on, or files with a sample a row")
-    parser.add_argument("--seconds", type=float, default=seconds, help="for each method")
-    parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
-    parser.add_argument("--positive", type=int, help="signs +1 of J, by default half")
-    parser.add_argument("--ridge", type=float, default=0.0, help="added to the diagonal of D^T D")
-    parser.add_argument("--draw-rows", type=int, help="draw this many rows of a file, by default all")
-    parser.add_argument("--draw-columns", type=int, help="draw this many columns of a file, by default all")
-    parser.add_argument("--divide-by", type=float, default=1.0, help="divide the samples of a file, 255 for bytes")
-    parser.add_argument("--warm", type=int, default=30, help="iterations of a rival before GS-JOBCD goes on")
+    parser = argparse.ArgumentParser(
+        description=what, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=list(data),
+        help="randn10 and so on, or files with a sample a row",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help="for each method"
+    )
+    parser.add_argument(
+        "--iterations",
+        type=int,
+        help="the most for each method, by default any number",
+    )
+    parser.add_argument(
+        "--positive", type=int, help="signs +1 of J, by default half"
+    )
+    parser.add_argument(
+        "--ridge",
+        type=float,
+        default=0.0,
+        help="added to the diagonal of D^T D",
+    )
+    parser.add_argument(
+        "--draw-rows",
+        type=int,
+        help="draw this many rows of a file, by default all",
+    )
+    parser.add_argument(
+        "--draw-columns",
+        type=int,
+        help="draw this many columns of a file, by default all",
+    )
+    parser.add_argument(
+        "--divide-by",
+        type=float,
+        default=1.0,
+        help="divide the samples of a file, 255 for bytes",
+    )
+    parser.add_argument(
+        "--warm",
+        type=int,
+        default=30,
+        help="iterations of a rival before GS-JOBCD goes on",
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1, help="methods run at the same time, each in a process of one thread")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="methods run at the same time, each in a process of one thread",
+    )
     return parser

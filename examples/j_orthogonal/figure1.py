@@ -2,13 +2,18 @@
 Paper 001: the hyperbolic eigenvalue problem
 ============================================
 
-Figure 1 of paper 001: objectives of the hyperbolic eigenvalue problem against processor time, every method from the same start. ::
+Figure 1 of paper 001: objectives of the hyperbolic eigenvalue problem against
+processor time, every method from the same start. ::
 
-    python examples/j_orthogonal/figure1.py figure1.png                             # randn10, randn100: some minutes
-    python examples/j_orthogonal/figure1.py figure1.png --data randn1000 --seconds 60
+    # randn10, randn100: some minutes
+    python examples/j_orthogonal/figure1.py figure1.png
+    python examples/j_orthogonal/figure1.py figure1.png --data randn1000 \\
+        --seconds 60
 
-Left the form that is printed, -f/2 at feasible points, without a bound: higher is further. Right the well-posed form, whose
-minimum is known: the relative gap, without its sign, since methods that become feasible only as they converge come from below.
+Left the form that is printed, -f/2 at feasible points, without a bound: higher
+is further. Right the well-posed form, whose minimum is known: the relative gap,
+without its sign, since methods that become feasible only as they converge come
+from below.
 """
 
 from __future__ import annotations
@@ -17,7 +22,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from experiment import Task, arguments, follow, mapped, methods, settings_of, start_value
+from experiment import (
+    Task,
+    arguments,
+    follow,
+    mapped,
+    methods,
+    settings_of,
+    start_value,
+)
 
 from decentorth.records.figures import logarithmic, look, panels, style
 from decentorth.records.publication import legend_below, publish
@@ -30,8 +43,14 @@ def planned(settings: Any, options: Any) -> list[Task]:
     """The runs of a panel."""
     metric, target = "error", CLOSEST
     if settings.form == "as-printed":
-        metric, target = "objective", FURTHEST * start_value(settings, options.seed)
-    return [Task(settings, options.seed, one, options, metric, target) for one in methods(settings.form, options.warm).values()]
+        metric, target = (
+            "objective",
+            FURTHEST * start_value(settings, options.seed),
+        )
+    return [
+        Task(settings, options.seed, one, options, metric, target)
+        for one in methods(settings.form, options.warm).values()
+    ]
 
 
 def draw(panel: Any, form: Any, options: Any, found: Iterator[Any]) -> None:
@@ -40,11 +59,24 @@ def draw(panel: Any, form: Any, options: Any, found: Iterator[Any]) -> None:
     for place, label in enumerate(methods(form, options.warm)):
         rows, ending = next(found)
         seconds = [row.seconds for row in rows[1:]]
-        values = np.array([-0.5 * row.value if printed else abs(row.value) for row in rows[1:]])
+        values = np.array(
+            [
+                -0.5 * row.value if printed else abs(row.value)
+                for row in rows[1:]
+            ]
+        )
         looks: Any = {**look(place, marked=len(values) == 1), "linewidth": 1.0}
         panel.loglog(seconds, values, label=label, **looks)
-        reached = f"{values.max() if printed else values.min():.3g}" if len(values) else "nowhere feasible"
-        print(f"  {label}: {reached} after {seconds[-1] if seconds else options.seconds:.3g} s, {ending}", flush=True)
+        reached = (
+            f"{values.max() if printed else values.min():.3g}"
+            if len(values)
+            else "nowhere feasible"
+        )
+        print(
+            f"  {label}: {reached} after "
+            f"{seconds[-1] if seconds else options.seconds:.3g} s, {ending}",
+            flush=True,
+        )
 
 
 @style()
@@ -55,22 +87,40 @@ def main() -> None:
     number = len(options.data)
     figure, axes = panels(number, 2, (7.16, 2.3 * number + 1.3))
     forms: Any = ("as-printed", "well-posed")
-    every = [settings_of(data, form, options.positive, options.ridge, options) for data in options.data for form in forms]
-    found = mapped(follow, [task for settings in every for task in planned(settings, options)], options.jobs)
+    every = [
+        settings_of(data, form, options.positive, options.ridge, options)
+        for data in options.data
+        for form in forms
+    ]
+    found = mapped(
+        follow,
+        [task for settings in every for task in planned(settings, options)],
+        options.jobs,
+    )
     for data, row in zip(options.data, axes, strict=True):
         for panel, form in zip(row, forms, strict=True):
             printed = form == "as-printed"
-            print(f"{data}, {form}: {'-f/2, furthest' if printed else 'relative gap, least'}")
-            logarithmic(panel, "processor seconds", "$-f/2$" if printed else "relative gap")
+            print(
+                f"{data}, {form}: "
+                f"{'-f/2, furthest' if printed else 'relative gap, least'}"
+            )
+            logarithmic(
+                panel,
+                "processor seconds",
+                "$-f/2$" if printed else "relative gap",
+            )
             draw(panel, form, options, found)
             panel.set_title(f"{data}, {form}")
     legend_below(figure, [panel for row in axes for panel in row], 3)
     publish(
         figure,
         options.path,
-        f"""The hyperbolic eigenvalue problem on {", ".join(options.data)}, seed {options.seed}, {options.seconds:g} processor
-        seconds for each method, from x = I, p = {options.positive or "n / 2"}. As printed: -f/2 at feasible points, without a
-        bound. Well posed: the relative gap, without its sign. A matrix each, no band. Made by examples/j_orthogonal/figure1.py.""",
+        f"""The hyperbolic eigenvalue problem on {", ".join(options.data)}, seed
+        {options.seed}, {options.seconds:g} processor seconds for each method,
+        from x = I, p = {options.positive or "n / 2"}. As printed: -f/2 at
+        feasible points, without a bound. Well posed: the relative gap, without
+        its sign. A matrix each, no band. Made by
+        examples/j_orthogonal/figure1.py.""",
     )
 
 

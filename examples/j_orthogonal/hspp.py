@@ -2,21 +2,30 @@
 Paper 001: the structural probe
 ===============================
 
-The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and 8 of paper 001, from the same start. ::
+The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and
+8 of paper 001, from the same start. ::
 
-    python examples/j_orthogonal/hspp.py hspp.png                 # 100 points, n = 20, a second for each method: a minute in all
-    python examples/j_orthogonal/hspp.py hspp.png --full          # 1000 points, n = 50, 30 seconds each: twenty minutes
-    python examples/j_orthogonal/hspp.py hspp.png --points 300 --dimension 30 --seconds 5 --kinds tree
-    python examples/j_orthogonal/hspp.py table5.png --table5      # randn5000: 5000 points, n = 100, p = 50, 75, 85; half an hour
+    # 100 points, n = 20, a second for each method: a minute in all
+    python examples/j_orthogonal/hspp.py hspp.png
+    # 1000 points, n = 50, 30 seconds each: twenty minutes
+    python examples/j_orthogonal/hspp.py hspp.png --full
+    python examples/j_orthogonal/hspp.py hspp.png --points 300 \\
+        --dimension 30 --seconds 5 --kinds tree
+    # randn5000: 5000 points, n = 100, p = 50, 75, 85; half an hour
+    python examples/j_orthogonal/hspp.py table5.png --table5
 
-First the form that paper 001 prints: its objective does not change, whatever the J-orthogonal x. Then three kinds of distances:
-those of a tree, Euclidean ones of Gaussian points, and planted ones, whose least value is 0. Shown are the least objectives at
-points with feasibility below 1e-6 after a tenth, three tenths and all of the time, and the time and gradients (VR-J-JOBCD: in
-gradients of all pairs) to shares of the start's objective; drawn are the objectives against gradients and against time. Times are
-of the processor, one thread.
+First the form that paper 001 prints: its objective does not change, whatever
+the J-orthogonal x. Then three kinds of distances: those of a tree, Euclidean
+ones of Gaussian points, and planted ones, whose least value is 0. Shown are the
+least objectives at points with feasibility below 1e-6 after a tenth, three
+tenths and all of the time, and the time and gradients (VR-J-JOBCD: in gradients
+of all pairs) to shares of the start's objective; drawn are the objectives
+against gradients and against time. Times are of the processor, one thread.
 
-Exact slopes are infinite at distance 0, so distances are smoothed; --smoothing 0 leaves them as they are. VR-J-JOBCD has a constant
-varsigma, UMCM second derivatives by differences of gradients (two more, not counted). There are local minima: try other seeds.
+Exact slopes are infinite at distance 0, so distances are smoothed; --smoothing
+0 leaves them as they are. VR-J-JOBCD has a constant varsigma, UMCM second
+derivatives by differences of gradients (two more, not counted). There are local
+minima: try other seeds.
 """
 
 from __future__ import annotations
@@ -47,10 +56,16 @@ METHODS = {
     "GS-JOBCD": do.GSJOBCD(),
     "J-JOBCD": do.JJOBCD(),
     "VR-J-JOBCD": do.VRJJOBCD(varsigma=100.0),
-    "CSDM, published, then J-JOBCD": Then(first=CSDM, second=do.JJOBCD(), iterations=30),
+    "CSDM, published, then J-JOBCD": Then(
+        first=CSDM, second=do.JJOBCD(), iterations=30
+    ),
 }
 PUBLISHED = {"points": 5000, "dimension": 100, "seconds": 30.0}
-KINDS = {"tree": {}, "gaussian": {"data": "gaussian"}, "planted": {"data": "gaussian", "distances": "planted"}}
+KINDS = {
+    "tree": {},
+    "gaussian": {"data": "gaussian"},
+    "planted": {"data": "gaussian", "distances": "planted"},
+}
 SHARES = (0.95, 0.85, 0.75, 0.01)
 """Of the objective at the start, to which time is counted."""
 TIMES = (0.1, 0.3, 1.0)
@@ -58,27 +73,44 @@ TIMES = (0.1, 0.3, 1.0)
 
 
 def printed_form(problem: Any, seeds: int) -> float:
-    """How far (1/m^2) sum (T_ij - d(q_i, q_j))^2 with q_i = x^T phi(d_i) is from its value at x = I, at random x."""
+    """How far (1/m^2) sum (T_ij - d(q_i, q_j))^2 with q_i = x^T phi(d_i) is
+    from its value at x = I, at random x.
+    """
     q, signs = problem.manifold.points(problem.rows), problem.constraint.signs
 
     def value(points: np.ndarray) -> float:
         sizes = problem.manifold.sizes(points)
-        u, _ = problem.manifold.cosines(points * signs @ points.T, sizes[:, None] * sizes)
-        return float(np.mean((problem.wanted[0] - problem.manifold.distances(u)) ** 2))
+        u, _ = problem.manifold.cosines(
+            points * signs @ points.T, sizes[:, None] * sizes
+        )
+        return float(
+            np.mean((problem.wanted[0] - problem.manifold.distances(u)) ** 2)
+        )
 
     at_identity = value(q)
-    return max(abs(value(q @ problem.start(seed)) / at_identity - 1.0) for seed in range(seeds))
+    return max(
+        abs(value(q @ problem.start(seed)) / at_identity - 1.0)
+        for seed in range(seeds)
+    )
 
 
-def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: np.ndarray) -> np.ndarray:
+def difference(
+    gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: np.ndarray
+) -> np.ndarray:
     """The derivative of a gradient at x along v, by a central difference."""
-    step = 1e-5 * np.linalg.norm(x) / max(np.linalg.norm(v), np.finfo(np.float64).tiny)
+    step = (
+        1e-5
+        * np.linalg.norm(x)
+        / max(np.linalg.norm(v), np.finfo(np.float64).tiny)
+    )
     return (gradient(x + step * v) - gradient(x - step * v)) / (2.0 * step)
 
 
 def probe(settings: HSPPSettings, seed: int) -> Any:
     """The problem, with second derivatives by differences."""
-    problem: Any = set_up(settings.problem(1, seed), CSDM, comm="serial").problem
+    problem: Any = set_up(
+        settings.problem(1, seed), CSDM, comm="serial"
+    ).problem
     problem.hessian_product = partial(difference, problem.gradient)
     return problem
 
@@ -89,27 +121,67 @@ def follow(task: tuple[HSPPSettings, str, Any]) -> Any:
     return followed(probe(settings, options.seed), METHODS[name], options)
 
 
-def table(kind: str, settings: HSPPSettings, options: Any, columns: Any, found: Iterator[Any]) -> None:
-    """Print and draw what every method reaches on one kind of distances, against gradients and against time."""
+def table(
+    kind: str,
+    settings: HSPPSettings,
+    options: Any,
+    columns: Any,
+    found: Iterator[Any],
+) -> None:
+    """Print and draw what every method reaches on one kind of distances,
+    against gradients and against time.
+    """
     seconds, seed = options.seconds, options.seed
     problem = probe(settings, seed)
     start = float(problem.value(problem.start(seed)[None])[0])
-    names = [f"{seconds * share:g} s" for share in TIMES] + [f"to {share:.0%}" for share in SHARES]
-    print(f"{kind}: {start:.4g} at the start\n{'method':30s}" + "".join(f"{name:>16s}" for name in names))
+    names = [f"{seconds * share:g} s" for share in TIMES] + [
+        f"to {share:.0%}" for share in SHARES
+    ]
+    print(
+        f"{kind}: {start:.4g} at the start\n{'method':30s}"
+        + "".join(f"{name:>16s}" for name in names)
+    )
     for place, name in enumerate(METHODS):
         rows, ending = next(found)
         least = [
-            min((row.value for row in rows if row.seconds <= share * seconds or share == 1.0), default=start) for share in TIMES
+            min(
+                (
+                    row.value
+                    for row in rows
+                    if row.seconds <= share * seconds or share == 1.0
+                ),
+                default=start,
+            )
+            for share in TIMES
         ]
         cells = [f"{min(start, value):.4g}" for value in least]
         for share in SHARES:
-            first = next((row for row in rows if row.value <= share * start), None)
-            cells.append("-" if first is None else f"{first.seconds:.2g} s, {first.gradients:.0f}")
-        print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip(), flush=True)
+            first = next(
+                (row for row in rows if row.value <= share * start), None
+            )
+            cells.append(
+                "-"
+                if first is None
+                else f"{first.seconds:.2g} s, {first.gradients:.0f}"
+            )
+        print(
+            f"{name:30s}"
+            + "".join(f"{cell:>16s}" for cell in cells)
+            + f"  {ending}".rstrip(),
+            flush=True,
+        )
         looks: Any = {**look(place), "linewidth": 1.0}
-        for panel, across in zip(columns, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
-            panel.loglog(across[1:], [row.value for row in rows][1:], label=name, **looks)
-    for panel, label in zip(columns, ("gradients", "processor seconds"), strict=True):
+        for panel, across in zip(
+            columns,
+            ([row.gradients for row in rows], [row.seconds for row in rows]),
+            strict=True,
+        ):
+            panel.loglog(
+                across[1:], [row.value for row in rows][1:], label=name, **looks
+            )
+    for panel, label in zip(
+        columns, ("gradients", "processor seconds"), strict=True
+    ):
         panel.set_title(kind)
         logarithmic(panel, label, "objective")
         low, high = panel.get_ylim()
@@ -119,46 +191,100 @@ def table(kind: str, settings: HSPPSettings, options: Any, columns: Any, found: 
 
 @style()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figure", nargs="?", default="hspp.png")
-    parser.add_argument("--full", action="store_true", help="1000 points, dimension 50, 30 seconds for each method")
-    parser.add_argument(
-        "--table5", action="store_true", help="5000 Gaussian points, dimension 100, 30 seconds: table 5's randn5000"
+    parser = argparse.ArgumentParser(
+        description=str(__doc__),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--positive", type=int, nargs="+", default=[None], help="signs +1 of J, by default half; several in turn")
+    parser.add_argument("figure", nargs="?", default="hspp.png")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="1000 points, dimension 50, 30 seconds for each method",
+    )
+    parser.add_argument(
+        "--table5",
+        action="store_true",
+        help="5000 Gaussian points, dimension 100, 30 seconds: table 5's "
+        "randn5000",
+    )
+    parser.add_argument(
+        "--positive",
+        type=int,
+        nargs="+",
+        default=[None],
+        help="signs +1 of J, by default half; several in turn",
+    )
     for name, default in (("points", 100), ("dimension", 20), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
-    parser.add_argument("--jobs", type=int, default=1, help="methods run at the same time, each in a process of one thread")
+    parser.add_argument(
+        "--iterations",
+        type=int,
+        help="the most for each method, by default any number",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="methods run at the same time, each in a process of one thread",
+    )
     for name, number in (("seconds", 1.0), ("smoothing", 0.5)):
         parser.add_argument(f"--{name}", type=float, default=number)
-    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument(
+        "--kinds", nargs="+", choices=list(KINDS), default=list(KINDS)
+    )
     given = parser.parse_args()
     if given.full:
         given.points, given.dimension, given.seconds = 1000, 50, 30.0
-    sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
-    problem = set_up(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
-    print(f"printed form: changes by {printed_form(problem, 5):.0e} of itself at five random x")
+    sizes = {
+        "points": given.points,
+        "dimension": given.dimension,
+        "smoothing": given.smoothing,
+    }
+    problem = set_up(
+        HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial"
+    ).problem
+    print(
+        f"printed form: changes by {printed_form(problem, 5):.0e} of itself at "
+        f"five random x"
+    )
     if given.table5:
         given.kinds, given.positive = ["gaussian"], [50, 75, 85]
         for name, value in PUBLISHED.items():
             setattr(given, name, value)
-    columns = [(kind, positive) for kind in given.kinds for positive in given.positive]
-    sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
-    figure, axes = panels(2, len(columns), (max(3.5, min(7.16, 2.4 * len(columns))), 5.4))
-    every = [HSPPSettings(**sizes, **KINDS[kind], positive=positive) for kind, positive in columns]
-    found = mapped(follow, [(settings, name, given) for settings in every for name in METHODS], given.jobs)
-    for (kind, positive), settings, own in zip(columns, every, zip(*axes, strict=True), strict=True):
+    columns = [
+        (kind, positive) for kind in given.kinds for positive in given.positive
+    ]
+    sizes = {
+        "points": given.points,
+        "dimension": given.dimension,
+        "smoothing": given.smoothing,
+    }
+    figure, axes = panels(
+        2, len(columns), (max(3.5, min(7.16, 2.4 * len(columns))), 5.4)
+    )
+    every = [
+        HSPPSettings(**sizes, **KINDS[kind], positive=positive)
+        for kind, positive in columns
+    ]
+    found = mapped(
+        follow,
+        [(settings, name, given) for settings in every for name in METHODS],
+        given.jobs,
+    )
+    for (kind, positive), settings, own in zip(
+        columns, every, zip(*axes, strict=True), strict=True
+    ):
         words = kind if positive is None else f"{kind}, p = {positive}"
         table(words, settings, given, own, found)
     legend_below(figure, axes[0], 3 if len(columns) > 1 else 2)
     publish(
         figure,
         given.figure,
-        f"""The hyperbolic structural probe with q_i = phi(x^T d_i): m = {given.points}, n = {given.dimension}, smoothing
-        {given.smoothing:g}, {given.seconds:g} processor seconds for each method, seed {given.seed}, one data set of a kind, no
-        band.
-        Made by examples/j_orthogonal/hspp.py.""",
+        f"""The hyperbolic structural probe with q_i = phi(x^T d_i): m =
+        {given.points}, n = {given.dimension}, smoothing {given.smoothing:g},
+        {given.seconds:g} processor seconds for each method, seed {given.seed},
+        one data set of a kind, no band. Made by
+        examples/j_orthogonal/hspp.py.""",
     )
 
 

@@ -2,37 +2,54 @@
 Knowledge graphs of real size
 =============================
 
-UltraE, ComplEx and DistMult trained by mini-batches on graphs of real size, by the same loop. ::
+UltraE, ComplEx and DistMult trained by mini-batches on graphs of real size, by
+the same loop. ::
 
-    python examples/j_orthogonal/knowledge.py                             # generated, 800 entities, 15 seconds of training
-    python examples/j_orthogonal/knowledge.py --ingredients               # UltraE with one ingredient changed at a time
-    python examples/j_orthogonal/knowledge.py --data planted --dimension 12 --by cayley
-    python examples/j_orthogonal/knowledge.py --entities 40000 --seconds 20 --batch 200 --shared 300
-    python examples/j_orthogonal/knowledge.py --data WN18RR --seconds 120 --batch 200 --shared 300
+    # generated, 800 entities, 15 seconds of training
+    python examples/j_orthogonal/knowledge.py
+    # UltraE with one ingredient changed at a time
+    python examples/j_orthogonal/knowledge.py --ingredients
+    python examples/j_orthogonal/knowledge.py --data planted \\
+        --dimension 12 --by cayley
+    python examples/j_orthogonal/knowledge.py --entities 40000 \\
+        --seconds 20 --batch 200 --shared 300
+    python examples/j_orthogonal/knowledge.py --data WN18RR --seconds 120 \\
+        --batch 200 --shared 300
 
-Every batch of triples (h, r, t) asks for its tails, and for its heads by the same relations, transposed (--inverse: by relations
-of their own). The entities with which a true answer is compared are all, or --shared uniform ones, drawn anew for each batch, with
-the heads and tails of the batch; other training triples of a query are left out. The loss is log sum exp of the scores minus the
-true one (--loss cross-entropy: the printed one over the same entities). Adam moves everything after each batch, at a rate that
-falls linearly to 0; with --shared Adagrad moves entities and biases, those of the batch only.
+Every batch of triples (h, r, t) asks for its tails, and for its heads by the
+same relations, transposed (--inverse: by relations of their own). The entities
+with which a true answer is compared are all, or --shared uniform ones, drawn
+anew for each batch, with the heads and tails of the batch; other training
+triples of a query are left out. The loss is log sum exp of the scores minus the
+true one (--loss cross-entropy: the printed one over the same entities). Adam
+moves everything after each batch, at a rate that falls linearly to 0; with
+--shared Adagrad moves entities and biases, those of the batch only.
 
-UltraE's score is --score signed, which goes beyond the paper, or printed. Its relations are ::
+UltraE's score is --score signed, which goes beyond the paper, or printed. Its
+relations are ::
 
-    angles    R = U(theta) H(mu) U(phi), rotations of two successive rows of equal sign, H of the hyperbolic CS decomposition: n/2 +
-              n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are; mu = 0 at the start. A query
-              costs O(n), no matrix is formed
+    angles    R = U(theta) H(mu) U(phi), rotations of two successive rows of
+              equal sign, H of the hyperbolic CS decomposition: n/2 + n/2 + p
+              numbers instead of n (n - 1) / 2, feasible to rounding whatever
+              they are; mu = 0 at the start. A query costs O(n), no matrix is
+              formed
     cayley    R <- cay(A J) R, A Adam's step for the skew slopes
-    pairs     the pairs of rows of J-JOBCD, with varsigma such that a typical rotation is --turn
+    pairs     the pairs of rows of J-JOBCD, with varsigma such that a typical
+              rotation is --turn
     fixed     R stays as it begins
 
-They begin with half turns of random planes (--turned half), a plane being two successive rows of equal sign. Then R = R^-1, so a
-triple has the score of its mirror image, and two relations differ in about half of the planes. With --turned any all planes are
-turned by any angles, with --turned none R = I. The relations of --inverse begin as the inverses.
+They begin with half turns of random planes (--turned half), a plane being two
+successive rows of equal sign. Then R = R^-1, so a triple has the score of its
+mirror image, and two relations differ in about half of the planes. With
+--turned any all planes are turned by any angles, with --turned none R = I. The
+relations of --inverse begin as the inverses.
 
-Several models are trained in turns, so that all see the same load of the machine. Seconds are of the processor, without ranking.
-Arrays of entities are float32, those of relations under J-orthogonality float64.
+Several models are trained in turns, so that all see the same load of the
+machine. Seconds are of the processor, without ranking. Arrays of entities are
+float32, those of relations under J-orthogonality float64.
 
-ComplEx: Trouillon et al., "Complex embeddings for simple link prediction", ICML 2016; DistMult: Yang et al., ICLR 2015.
+ComplEx: Trouillon et al., "Complex embeddings for simple link prediction", ICML
+2016; DistMult: Yang et al., ICLR 2015.
 """
 
 from __future__ import annotations
@@ -53,9 +70,18 @@ import numpy as np
 
 from decentorth.data import load_triples
 from decentorth.numerics.kernels import pair_kernels
-from decentorth.numerics.kernels.subproblem import isotropic, largest_eigenvalue, linear_term
+from decentorth.numerics.kernels.subproblem import (
+    isotropic,
+    largest_eigenvalue,
+    linear_term,
+)
 from decentorth.problems import KnowledgeGraph
-from decentorth.problems.j_orthogonal.knowledge import Completions, check, held_out, most_frequent
+from decentorth.problems.j_orthogonal.knowledge import (
+    Completions,
+    check,
+    held_out,
+    most_frequent,
+)
 from decentorth.problems.j_orthogonal.planted import around_pole, planted
 from decentorth.problems.j_orthogonal.ranking import filtered_ranks, measures
 from decentorth.problems.j_orthogonal.ultrae_settings import PLANTED
@@ -75,29 +101,84 @@ TAILS = 8
 ROUNDS, THETA = 5, 1e-6
 """Of the pairs: rounds from one gradient, and what is added to varsigma."""
 SINGLE, INTEGER, BLOCK = np.float32, np.int32, 2048
-"""Number types of signed scores, and the number of them that are computed at a time."""
-# arccos(1 - t) / sqrt(t) for t > 0, arccosh(1 - t) / sqrt(-t) below: for -1/2 <= t <= 1, to 3e-10
-A0, A1, A2, A3 = SINGLE(1.41421356), SINGLE(0.117851133), SINGLE(0.0265164854), SINGLE(0.00789166908)
-A4, A5, A6, A7 = SINGLE(0.00268590434), SINGLE(0.000990428078), SINGLE(0.000378316112), SINGLE(0.000148192511)
-A8, A9, A10, A11 = SINGLE(8.68880624e-05), SINGLE(2.58403955e-05), SINGLE(-2.50026155e-05), SINGLE(3.2909099e-05)
+"""Number types of signed scores, and the number of them that are computed at a
+time.
+"""
+# arccos(1 - t) / sqrt(t) for t > 0, arccosh(1 - t) / sqrt(-t) below: for -1/2
+# <= t <= 1, to 3e-10
+A0, A1, A2, A3 = (
+    SINGLE(1.41421356),
+    SINGLE(0.117851133),
+    SINGLE(0.0265164854),
+    SINGLE(0.00789166908),
+)
+A4, A5, A6, A7 = (
+    SINGLE(0.00268590434),
+    SINGLE(0.000990428078),
+    SINGLE(0.000378316112),
+    SINGLE(0.000148192511),
+)
+A8, A9, A10, A11 = (
+    SINGLE(8.68880624e-05),
+    SINGLE(2.58403955e-05),
+    SINGLE(-2.50026155e-05),
+    SINGLE(3.2909099e-05),
+)
 # log(1 + f) / f for 0 <= f <= 1, to 3e-9
-L0, L1, L2, L3, L4 = SINGLE(1.0), SINGLE(-0.499998926), SINGLE(0.333297105), SINGLE(-0.249516163), SINGLE(0.196632743)
-L5, L6, L7, L8, L9 = SINGLE(-0.152696671), SINGLE(0.105436238), SINGLE(-0.0563736132), SINGLE(0.0195425274), SINGLE(-0.00317605705)
-ZERO, ONE, TWO, FAR, PI, LOG2 = SINGLE(0.0), SINGLE(1.0), SINGLE(2.0), SINGLE(1.5), SINGLE(np.pi), SINGLE(np.log(2.0))
+L0, L1, L2, L3, L4 = (
+    SINGLE(1.0),
+    SINGLE(-0.499998926),
+    SINGLE(0.333297105),
+    SINGLE(-0.249516163),
+    SINGLE(0.196632743),
+)
+L5, L6, L7, L8, L9 = (
+    SINGLE(-0.152696671),
+    SINGLE(0.105436238),
+    SINGLE(-0.0563736132),
+    SINGLE(0.0195425274),
+    SINGLE(-0.00317605705),
+)
+ZERO, ONE, TWO, FAR, PI, LOG2 = (
+    SINGLE(0.0),
+    SINGLE(1.0),
+    SINGLE(2.0),
+    SINGLE(1.5),
+    SINGLE(np.pi),
+    SINGLE(np.log(2.0)),
+)
 # the fields of a number in single precision
-BITS, BIAS, MANTISSA, ULP = INTEGER(23), INTEGER(127), INTEGER(0x7FFFFF), SINGLE(2.0**-23)
+BITS, BIAS, MANTISSA, ULP = (
+    INTEGER(23),
+    INTEGER(127),
+    INTEGER(0x7FFFFF),
+    SINGLE(2.0**-23),
+)
 
 
 def _compiled(function: Any) -> Any:
-    """The function compiled by numba, with reordered sums so that its loops use vector registers."""
-    return numba.njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function) if numba else function
+    """The function compiled by numba, with reordered sums so that its loops use
+    vector registers.
+    """
+    return (
+        numba.njit(
+            error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+        )(function)
+        if numba
+        else function
+    )
 
 
 @_compiled
-def _signed_scores(products: Any, scale: Any, slopes: Any, w: Any, bits: Any) -> None:
+def _signed_scores(
+    products: Any, scale: Any, slopes: Any, w: Any, bits: Any
+) -> None:
     inverse = -ONE / scale
     for start in range(0, len(products), len(w)):
-        x, slope = products[start : start + len(w)], slopes[start : start + len(w)]
+        x, slope = (
+            products[start : start + len(w)],
+            slopes[start : start + len(w)],
+        )
         for i in range(len(x)):
             u = x[i] * inverse
             w[i] = u + sqrt(max(u * u - ONE, ZERO))
@@ -105,20 +186,50 @@ def _signed_scores(products: Any, scale: Any, slopes: Any, w: Any, bits: Any) ->
             u = x[i] * inverse
             t = ONE if u < ZERO else ONE - u
             f = SINGLE(INTEGER(bits[i] & MANTISSA)) * ULP
-            log = f * (L0 + f * (L1 + f * (L2 + f * (L3 + f * (L4 + f * (L5 + f * (L6 + f * (L7 + f * (L8 + f * L9)))))))))
+            log = f * (
+                L0
+                + f
+                * (
+                    L1
+                    + f
+                    * (
+                        L2
+                        + f
+                        * (
+                            L3
+                            + f
+                            * (
+                                L4
+                                + f
+                                * (L5 + f * (L6 + f * (L7 + f * (L8 + f * L9))))
+                            )
+                        )
+                    )
+                )
+            )
             log += SINGLE(INTEGER(INTEGER(bits[i] >> BITS) - BIAS)) * LOG2
             high = A6 + t * (A7 + t * (A8 + t * (A9 + t * (A10 + t * A11))))
-            ratio = A0 + t * (A1 + t * (A2 + t * (A3 + t * (A4 + t * (A5 + t * high)))))
+            ratio = A0 + t * (
+                A1 + t * (A2 + t * (A3 + t * (A4 + t * (A5 + t * high))))
+            )
             far = u > FAR
-            x[i] = scale * (-log * log if far else t * ratio * ratio - PI * min(u, ZERO))
-            slope[i] = TWO * (log if far else ratio) / sqrt(u * u - ONE if far else TWO - t)
+            x[i] = scale * (
+                -log * log if far else t * ratio * ratio - PI * min(u, ZERO)
+            )
+            slope[i] = (
+                TWO
+                * (log if far else ratio)
+                / sqrt(u * u - ONE if far else TWO - t)
+            )
 
 
 def signed_scores(products: Any, scale: float, slopes: Any) -> None:
-    """Replace products <x, y>_q, ``(m,)`` in single precision, by their signed scores for alpha^2 = ``scale``.
+    """Replace products <x, y>_q, ``(m,)`` in single precision, by their signed
+    scores for alpha^2 = ``scale``.
 
-    The slopes in the products go into ``slopes``. `Ultrahyperbolic` has the formula; here it is polynomials near u = 1, and the
-    logarithm of w = u + sqrt(u^2 - 1) = 2^e (1 + f) above `FAR`.
+    The slopes in the products go into ``slopes``. `Ultrahyperbolic` has the
+    formula; here it is polynomials near u = 1, and the logarithm of w = u +
+    sqrt(u^2 - 1) = 2^e (1 + f) above `FAR`.
     """
     w = np.empty(BLOCK, SINGLE)
     _signed_scores(products, SINGLE(scale), slopes, w, w.view(INTEGER))
@@ -149,7 +260,9 @@ class Adam:
 
 
 class Adagrad:
-    """Adagrad on rows of named arrays: rows without slopes stay as they are, so a step costs what the other rows cost."""
+    """Adagrad on rows of named arrays: rows without slopes stay as they are, so
+    a step costs what the other rows cost.
+    """
 
     def __init__(self) -> None:
         self.squares: dict[str, Any] = {}
@@ -169,10 +282,16 @@ class Adagrad:
 class DistMult:
     """The score sum_k h_k r_k t_k."""
 
-    def __init__(self, rng: Any, n_entities: int, n_relations: int, n: int) -> None:
-        self.entities = (0.3 * rng.standard_normal((n_entities, n))).astype(np.float32)
+    def __init__(
+        self, rng: Any, n_entities: int, n_relations: int, n: int
+    ) -> None:
+        self.entities = (0.3 * rng.standard_normal((n_entities, n))).astype(
+            np.float32
+        )
         self.biases = np.zeros(n_entities, dtype=np.float32)
-        self.relations = (0.3 * rng.standard_normal((n_relations, n))).astype(np.float32)
+        self.relations = (0.3 * rng.standard_normal((n_relations, n))).astype(
+            np.float32
+        )
         self.slopes = np.zeros_like(self.relations)
 
     def begin(self) -> None:
@@ -180,11 +299,15 @@ class DistMult:
         self.slopes[:] = 0.0
 
     def points(self, y: Any) -> tuple[Any, Back]:
-        """The points of rows y of `entities`, and the map from slopes in them to slopes in y."""
+        """The points of rows y of `entities`, and the map from slopes in them
+        to slopes in y.
+        """
         return y, lambda g: g
 
     def queries(self, e: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
-        """The queries of points e under sorted relations r, and the map from slopes in them to those in e; it adds up `slopes`."""
+        """The queries of points e under sorted relations r, and the map from
+        slopes in them to those in e; it adds up `slopes`.
+        """
         own = self.relations[r]
 
         def back(g: Any) -> Any:
@@ -194,16 +317,22 @@ class DistMult:
         return e * own, back
 
     def scores(self, products: Any, slopes: Any) -> bool:
-        """Replace products of queries and points by their scores; whether their slopes are in ``slopes``, and not 1."""
+        """Replace products of queries and points by their scores; whether their
+        slopes are in ``slopes``, and not 1.
+        """
         return False
 
     def move(self, adam: Adam, rate: float) -> None:
         """Move the relations."""
-        self.relations -= rate * adam.step("relations", self.relations, self.slopes)
+        self.relations -= rate * adam.step(
+            "relations", self.relations, self.slopes
+        )
 
 
 class ComplEx(DistMult):
-    """The score Re sum_k h_k r_k conj(t_k): numbers at even places are real parts, the next ones imaginary parts."""
+    """The score Re sum_k h_k r_k conj(t_k): numbers at even places are real
+    parts, the next ones imaginary parts.
+    """
 
     def queries(self, e: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
         own, point = as_complex(self.relations)[r], as_complex(e)
@@ -211,7 +340,9 @@ class ComplEx(DistMult):
 
         def back(g: Any) -> Any:
             turned = as_complex(g) * point.conj()
-            add_runs(self.slopes, r, as_real(turned.conj() if transposed else turned))
+            add_runs(
+                self.slopes, r, as_real(turned.conj() if transposed else turned)
+            )
             return as_real(as_complex(g) * own.conj())
 
         return as_real(point * own), back
@@ -238,9 +369,13 @@ def add_runs(sums: Any, r: Any, rows: Any) -> None:
 
 
 class UltraE:
-    """The signed or printed score of the J-orthogonal R_r and points e = phi(y) of the ultrahyperbolic manifold."""
+    """The signed or printed score of the J-orthogonal R_r and points e = phi(y)
+    of the ultrahyperbolic manifold.
+    """
 
-    def __init__(self, rng: Any, n_entities: int, n_relations: int, n: int, given: Any) -> None:
+    def __init__(
+        self, rng: Any, n_entities: int, n_relations: int, n: int, given: Any
+    ) -> None:
         self.p, self.score = 2 * (n // 4), given.score
         each = JOrthogonal(self.p, n - self.p)
         self.signs = each.signs.astype(np.float32)
@@ -250,26 +385,38 @@ class UltraE:
             if given.start == "pole"
             else rng.standard_normal((n_entities, n))
         )
-        self.entities, self.biases = start.astype(np.float32), np.zeros(n_entities, dtype=np.float32)
+        self.entities, self.biases = (
+            start.astype(np.float32),
+            np.zeros(n_entities, dtype=np.float32),
+        )
 
         def angles() -> Any:
             return turns(rng, given.turned, n_relations, n // 2, given.inverse)
 
         self.relations: Any = (
-            Angles(angles(), angles(), self.p) if given.by == "angles" else Matrices(rng, angles(), each, given.by, given.turn)
+            Angles(angles(), angles(), self.p)
+            if given.by == "angles"
+            else Matrices(rng, angles(), each, given.by, given.turn)
         )
         self.begin, self.move = self.relations.begin, self.relations.move
 
     def points(self, y: Any) -> tuple[Any, Back]:
         plus, minus = y[:, : self.p], y[:, self.p :]
-        s, t = (np.einsum("ij,ij->i", part, part)[:, None] for part in (plus, minus))
+        s, t = (
+            np.einsum("ij,ij->i", part, part)[:, None] for part in (plus, minus)
+        )
         s += 1.0
         ratio = np.sqrt(s / t)
 
         def back(g: Any) -> Any:
-            out, along = np.empty_like(g), ratio * np.einsum("ij,ij->i", g[:, self.p :], minus)[:, None]
+            out, along = (
+                np.empty_like(g),
+                ratio * np.einsum("ij,ij->i", g[:, self.p :], minus)[:, None],
+            )
             np.add(g[:, : self.p], along / s * plus, out=out[:, : self.p])
-            np.subtract(ratio * g[:, self.p :], along / t * minus, out=out[:, self.p :])
+            np.subtract(
+                ratio * g[:, self.p :], along / t * minus, out=out[:, self.p :]
+            )
             return out
 
         e = y.copy()
@@ -293,45 +440,73 @@ class UltraE:
         else:
             u, sign = self.manifold.cosines(products, np.ones(1))
             d = self.manifold.distances(u)
-            products[:], slopes[:] = -d * d, -2.0 * d * self.manifold.steepness(u) * sign
+            products[:], slopes[:] = (
+                -d * d,
+                -2.0 * d * self.manifold.steepness(u) * sign,
+            )
         return True
 
 
 def turns(rng: Any, kind: str, copies: int, planes: int, inverse: bool) -> Any:
-    """``(copies, planes)``: the angles by which relations turn planes at the start.
+    """``(copies, planes)``: the angles by which relations turn planes at the
+    start.
 
-    They are 0 or pi with equal probabilities for the kind ``half``, uniform for ``any`` and 0 for ``none``. With ``inverse`` the
-    second half of the relations turns back what the first half turns.
+    They are 0 or pi with equal probabilities for the kind ``half``, uniform for
+    ``any`` and 0 for ``none``. With ``inverse`` the second half of the
+    relations turns back what the first half turns.
     """
     shape = (copies // (1 + inverse), planes)
     if kind == "none":
         drawn = np.zeros(shape)
     else:
-        drawn = np.pi * rng.integers(0, 2, shape) if kind == "half" else rng.uniform(-np.pi, np.pi, shape)
+        drawn = (
+            np.pi * rng.integers(0, 2, shape)
+            if kind == "half"
+            else rng.uniform(-np.pi, np.pi, shape)
+        )
     return np.concatenate((drawn, -drawn)) if inverse else drawn
 
 
 class Angles:
-    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and n even; phi and theta are ``(copies, n / 2)``."""
+    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and
+    n even; phi and theta are ``(copies, n / 2)``.
+    """
 
     def __init__(self, phi: Any, theta: Any, p: int) -> None:
-        self.p, self.angles = p, {"phi": phi, "mu": np.zeros((len(phi), p)), "theta": theta}
-        self.slopes = {name: np.zeros_like(x) for name, x in self.angles.items()}
+        self.p, self.angles = (
+            p,
+            {"phi": phi, "mu": np.zeros((len(phi), p)), "theta": theta},
+        )
+        self.slopes = {
+            name: np.zeros_like(x) for name, x in self.angles.items()
+        }
 
     def begin(self) -> None:
         for slope in self.slopes.values():
             slope[:] = 0.0
 
     def turned(self, v: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
-        """R_r v, or R_r^T v, for each row v and its relation r; and the map from slopes in them to slopes in v."""
+        """R_r v, or R_r^T v, for each row v and its relation r; and the map
+        from slopes in them to slopes in v.
+        """
         p, kind = self.p, np.result_type(v, 1j)
-        names, sign = (("theta", "phi"), -1.0) if transposed else (("phi", "theta"), 1.0)
-        first, last = (np.exp(1j * sign * self.angles[name]).astype(kind)[r] for name in names)
-        cosh, sinh = (f(self.angles["mu"]).astype(v.dtype)[r] for f in (np.cosh, np.sinh))
+        names, sign = (
+            (("theta", "phi"), -1.0) if transposed else (("phi", "theta"), 1.0)
+        )
+        first, last = (
+            np.exp(1j * sign * self.angles[name]).astype(kind)[r]
+            for name in names
+        )
+        cosh, sinh = (
+            f(self.angles["mu"]).astype(v.dtype)[r] for f in (np.cosh, np.sinh)
+        )
 
         def boosted(x: Any) -> Any:
             out, one, other = x.copy(), x[:, :p], x[:, p : 2 * p]
-            out[:, :p], out[:, p : 2 * p] = cosh * one + sinh * other, sinh * one + cosh * other
+            out[:, :p], out[:, p : 2 * p] = (
+                cosh * one + sinh * other,
+                sinh * one + cosh * other,
+            )
             return out
 
         before = as_real(as_complex(v) * first)
@@ -342,9 +517,18 @@ class Angles:
             z = as_complex(g)
             add_runs(self.slopes[names[1]], r, sign * (z * out.conj()).imag)
             g = as_real(z * last.conj())
-            add_runs(self.slopes["mu"], r, g[:, :p] * middle[:, p : 2 * p] + g[:, p : 2 * p] * middle[:, :p])
+            add_runs(
+                self.slopes["mu"],
+                r,
+                g[:, :p] * middle[:, p : 2 * p]
+                + g[:, p : 2 * p] * middle[:, :p],
+            )
             z = as_complex(boosted(g))
-            add_runs(self.slopes[names[0]], r, sign * (z * as_complex(before).conj()).imag)
+            add_runs(
+                self.slopes[names[0]],
+                r,
+                sign * (z * as_complex(before).conj()).imag,
+            )
             return as_real(z * first.conj())
 
         return as_real(out).copy(), back
@@ -355,11 +539,24 @@ class Angles:
 
 
 class Matrices:
-    """R as matrices, moved by Cayley steps, by pairs of rows or not at all, from rotations by angles ``(copies, n // 2)``."""
+    """R as matrices, moved by Cayley steps, by pairs of rows or not at all,
+    from rotations by angles ``(copies, n // 2)``.
+    """
 
-    def __init__(self, rng: Any, angles: Any, each: JOrthogonal, kind: str, turn: float) -> None:
-        self.rng, self.each, self.kind, self.turn, n = rng, each, kind, turn, len(each.signs)
-        self.x, one = np.tile(np.eye(n), (len(angles), 1, 1)), np.arange(0, n - 1, 2)
+    def __init__(
+        self, rng: Any, angles: Any, each: JOrthogonal, kind: str, turn: float
+    ) -> None:
+        self.rng, self.each, self.kind, self.turn, n = (
+            rng,
+            each,
+            kind,
+            turn,
+            len(each.signs),
+        )
+        self.x, one = (
+            np.tile(np.eye(n), (len(angles), 1, 1)),
+            np.arange(0, n - 1, 2),
+        )
         self.x[:, one, one] = self.x[:, one + 1, one + 1] = np.cos(angles)
         self.x[:, one + 1, one] = np.sin(angles)
         self.x[:, one, one + 1] = -np.sin(angles)
@@ -374,13 +571,19 @@ class Matrices:
         runs = [(int(r[a]), slice(a, b)) for a, b in pairwise(bounds)]
         matrices, out = self.x.astype(v.dtype), np.empty_like(v)
         for relation, run in runs:
-            out[run] = v[run] @ (matrices[relation] if transposed else matrices[relation].T)
+            out[run] = v[run] @ (
+                matrices[relation] if transposed else matrices[relation].T
+            )
 
         def back(g: Any) -> Any:
             found = np.empty_like(v)
             for relation, run in runs:
-                self.slopes[relation] += v[run].T @ g[run] if transposed else g[run].T @ v[run]
-                found[run] = g[run] @ (matrices[relation].T if transposed else matrices[relation])
+                self.slopes[relation] += (
+                    v[run].T @ g[run] if transposed else g[run].T @ v[run]
+                )
+                found[run] = g[run] @ (
+                    matrices[relation].T if transposed else matrices[relation]
+                )
             return found
 
         return out, back
@@ -395,53 +598,121 @@ class Matrices:
             self._turn_pairs(rate)
 
     def _turn_pairs(self, rate: float) -> None:
-        """J-JOBCD on the relations: rounds of disjoint pairs of rows, down a majoriser of one gradient."""
-        kernels, (copies, n, _), J = pair_kernels(), self.x.shape, self.each.signs
+        """J-JOBCD on the relations: rounds of disjoint pairs of rows, down a
+        majoriser of one gradient.
+        """
+        kernels, (copies, n, _), J = (
+            pair_kernels(),
+            self.x.shape,
+            self.each.signs,
+        )
         x, g = self.x.reshape(-1, n), self.slopes.reshape(-1, n)
         w = self.slopes @ self.x.swapaxes(-1, -2) * J
-        level = np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2)) / (2.0 * max(self.turn * rate, 1e-12)) + 1e-12
+        level = (
+            np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2))
+            / (2.0 * max(self.turn * rate, 1e-12))
+            + 1e-12
+        )
         start = x.copy()
         for _ in range(ROUNDS):
-            order = self.rng.permuted(np.tile(np.arange(n), (copies, 1)), axis=1) + n * np.arange(copies)[:, None]
-            first, second = (np.ascontiguousarray(order[:, i : n - n % 2 : 2]).reshape(-1) for i in (0, 1))
-            t, own = kernels.blocks(g + level * (x - start), x, first, second), kernels.blocks(x, x, first, second)
-            curvature = isotropic(level * largest_eigenvalue(own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]) + THETA)
-            v = kernels.minimise(J[first % n] != J[second % n], linear_term(t, curvature), curvature).v
+            order = (
+                self.rng.permuted(np.tile(np.arange(n), (copies, 1)), axis=1)
+                + n * np.arange(copies)[:, None]
+            )
+            first, second = (
+                np.ascontiguousarray(order[:, i : n - n % 2 : 2]).reshape(-1)
+                for i in (0, 1)
+            )
+            t, own = (
+                kernels.blocks(g + level * (x - start), x, first, second),
+                kernels.blocks(x, x, first, second),
+            )
+            curvature = isotropic(
+                level
+                * largest_eigenvalue(own[:, 0, 0], own[:, 0, 1], own[:, 1, 1])
+                + THETA
+            )
+            v = kernels.minimise(
+                J[first % n] != J[second % n],
+                linear_term(t, curvature),
+                curvature,
+            ).v
             kernels.turn_rows(x, v, first, second)
 
 
 class Training:
     """A model in training on a graph."""
 
-    def __init__(self, graph: KnowledgeGraph, model: Any, given: Any, rng: Any) -> None:
-        self.graph, self.model, self.given, self.rng, self.adam = graph, model, given, rng, Adam()
+    def __init__(
+        self, graph: KnowledgeGraph, model: Any, given: Any, rng: Any
+    ) -> None:
+        self.graph, self.model, self.given, self.rng, self.adam = (
+            graph,
+            model,
+            given,
+            rng,
+            Adam(),
+        )
         self.adagrad = Adagrad()
-        self.known = {side: Completions(graph.train, side, graph.n_entities) for side in ("tail", "head")}
-        self.all = {side: Completions(np.concatenate(graph[:3]), side, graph.n_entities) for side in ("tail", "head")}
+        self.known = {
+            side: Completions(graph.train, side, graph.n_entities)
+            for side in ("tail", "head")
+        }
+        self.all = {
+            side: Completions(np.concatenate(graph[:3]), side, graph.n_entities)
+            for side in ("tail", "head")
+        }
         self.size = min(given.batch, len(graph.train))
-        self.place = np.full(graph.n_entities, -1) if given.shared else np.arange(graph.n_entities)
+        self.place = (
+            np.full(graph.n_entities, -1)
+            if given.shared
+            else np.arange(graph.n_entities)
+        )
         self.spare: list[Any] = []
         self.seconds, self.done, self.epochs = 0.0, 0.0, 0.0
 
     def scratch(self, rows: int, columns: int, dtype: Any) -> list[Any]:
-        """Two arrays, in the same memory each time: new pages for scores cost more time than the scores."""
+        """Two arrays, in the same memory each time: new pages for scores cost
+        more time than the scores.
+        """
         size = rows * columns
-        if not self.spare or len(self.spare[0]) < size or self.spare[0].dtype != dtype:
+        if (
+            not self.spare
+            or len(self.spare[0]) < size
+            or self.spare[0].dtype != dtype
+        ):
             self.spare = [np.empty(size, dtype) for _ in range(2)]
         return [spare[:size].reshape(rows, columns) for spare in self.spare]
 
     def sides(self, triples: Any) -> Any:
-        """The entity, relation, answer and name of both queries of triples, and whether its relation is transposed."""
+        """The entity, relation, answer and name of both queries of triples, and
+        whether its relation is transposed.
+        """
         h, r, t = np.ascontiguousarray(triples.T)
         yield h, r, t, "tail", False
-        yield t, r + self.graph.n_relations * self.given.inverse, h, "head", not self.given.inverse
+        yield (
+            t,
+            r + self.graph.n_relations * self.given.inverse,
+            h,
+            "head",
+            not self.given.inverse,
+        )
 
     def step(self, triples: Any, share: float) -> float:
-        """Move by a batch, sorted by relation, at a share of the rates; its mean loss."""
-        model, given, size, rows = self.model, self.given, len(triples), np.arange(self.graph.n_entities)
+        """Move by a batch, sorted by relation, at a share of the rates; its
+        mean loss.
+        """
+        model, given, size, rows = (
+            self.model,
+            self.given,
+            len(triples),
+            np.arange(self.graph.n_entities),
+        )
         if given.shared:
             drawn = self.rng.integers(self.graph.n_entities, size=given.shared)
-            rows = np.unique(np.concatenate((triples[:, 0], triples[:, 2], drawn)))
+            rows = np.unique(
+                np.concatenate((triples[:, 0], triples[:, 2], drawn))
+            )
             self.place[rows] = np.arange(len(rows))
         y, bias = model.entities[rows], model.biases[rows]
         e, to_entities = model.points(y)
@@ -458,7 +729,10 @@ class Training:
             mine.append(at)
             answers.append(self.place[answer])
             known.append((line[other >= 0], other[other >= 0]))
-        q, right = np.concatenate(queries), (np.arange(2 * size), np.concatenate(answers))
+        q, right = (
+            np.concatenate(queries),
+            (np.arange(2 * size), np.concatenate(answers)),
+        )
         z, steepness = self.scratch(len(q), len(e), e.dtype)
         steep = model.scores(np.matmul(q, e.T, out=z), steepness)
         z += bias
@@ -477,7 +751,11 @@ class Training:
             z /= total * np.float32(size)
         else:
             loss = float(np.logaddexp(0.0, z).sum() - true.sum()) / size
-            z[:] = 1.0 / (1.0 + np.exp(-np.clip(z, -80.0, 80.0))) / np.float32(size)
+            z[:] = (
+                1.0
+                / (1.0 + np.exp(-np.clip(z, -80.0, 80.0)))
+                / np.float32(size)
+            )
         z[right] -= np.float32(1.0 / size)
         slopes = z.sum(0)
         if given.loss == "cross-entropy":
@@ -488,18 +766,27 @@ class Training:
         for at, back, g in zip(mine, backs, np.split(back_to, 2), strict=True):
             np.add.at(pull, at, back(g))
         self.adam.k += 1
-        for name, x, old, slope in (("entities", model.entities, y, to_entities(pull)), ("biases", model.biases, bias, slopes)):
+        for name, x, old, slope in (
+            ("entities", model.entities, y, to_entities(pull)),
+            ("biases", model.biases, bias, slopes),
+        ):
             if given.shared:
-                x[rows] = old - np.float32(share * given.step) * self.adagrad.step(name, x, slope, rows)
+                x[rows] = old - np.float32(
+                    share * given.step
+                ) * self.adagrad.step(name, x, slope, rows)
             else:
-                x -= np.float32(share * given.rate) * self.adam.step(name, x, slope)
+                x -= np.float32(share * given.rate) * self.adam.step(
+                    name, x, slope
+                )
         model.move(self.adam, share * given.rate)
         if given.shared:
             self.place[rows] = -1
         return loss
 
     def run(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Train for the epochs, or for the seconds, that are given, a batch at a time."""
+        """Train for the epochs, or for the seconds, that are given, a batch at
+        a time.
+        """
         train, number, told, size = self.graph.train, 0, 0.0, self.size
         steps = -(-len(train) // size)
         while self.done < 1.0:
@@ -508,21 +795,39 @@ class Training:
                 begun = time.process_time()
                 rows = order[start : start + size]
                 share = 1.0 - self.done if self.given.falling else 1.0
-                losses.append(self.step(train[rows[np.argsort(train[rows, 1], kind="stable")]], share))
+                losses.append(
+                    self.step(
+                        train[rows[np.argsort(train[rows, 1], kind="stable")]],
+                        share,
+                    )
+                )
                 number += 1
                 self.seconds += time.process_time() - begun
-                self.done = self.seconds / self.given.seconds if self.given.epochs is None else number / (steps * self.given.epochs)
+                self.done = (
+                    self.seconds / self.given.seconds
+                    if self.given.epochs is None
+                    else number / (steps * self.given.epochs)
+                )
                 self.epochs = number / steps
                 yield
                 if self.done >= 1.0:
                     break
             if self.done - told >= 0.2:
                 told = self.done
-                tell(f"epoch {self.epochs:.3g}, {self.seconds:.1f} s, loss {np.mean(losses):.3f}")
+                tell(
+                    f"epoch {self.epochs:.3g}, {self.seconds:.1f} s, loss "
+                    f"{np.mean(losses):.3f}"
+                )
 
     def ranks(self, triples: Any) -> Any:
-        """The filtered ranks of the answers of both queries of triples, by blocks."""
-        found, e, size = [], self.model.points(self.model.entities)[0], max(1, SCORES // self.graph.n_entities)
+        """The filtered ranks of the answers of both queries of triples, by
+        blocks.
+        """
+        found, e, size = (
+            [],
+            self.model.points(self.model.entities)[0],
+            max(1, SCORES // self.graph.n_entities),
+        )
         triples = triples[np.argsort(triples[:, 1], kind="stable")]
         for start in range(0, len(triples), size):
             piece = triples[start : start + size]
@@ -530,17 +835,25 @@ class Training:
                 z = self.model.queries(e[own], r, transposed)[0] @ e.T
                 self.model.scores(z, np.empty_like(z))
                 z += self.model.biases
-                found.append(filtered_ranks(z, answer, self.all[side].entries(piece)))
+                found.append(
+                    filtered_ranks(z, answer, self.all[side].entries(piece))
+                )
         return np.concatenate(found)
 
 
 def hierarchy(rng: Any, entities: int) -> Any:
-    """Triples like WordNet's, two for each entity: parents of a random tree, links both ways, domains and siblings.
+    """Triples like WordNet's, two for each entity: parents of a random tree,
+    links both ways, domains and siblings.
 
-    A new entity's parent is the entity of a random earlier link, so that children are shared unevenly. Links are between random
-    pairs; domains are the ancestors at depth 2 of a tenth of the entities; siblings, both ways, are of a tenth of them.
+    A new entity's parent is the entity of a random earlier link, so that
+    children are shared unevenly. Links are between random pairs; domains are
+    the ancestors at depth 2 of a tenth of the entities; siblings, both ways,
+    are of a tenth of them.
     """
-    parent, depth = np.zeros(entities, dtype=np.int64), np.zeros(entities, dtype=np.int64)
+    parent, depth = (
+        np.zeros(entities, dtype=np.int64),
+        np.zeros(entities, dtype=np.int64),
+    )
     domain = np.arange(entities)
     for i in range(1, entities):
         j = int(rng.integers(i))
@@ -548,33 +861,57 @@ def hierarchy(rng: Any, entities: int) -> Any:
         depth[i] = depth[parent[i]] + 1
         domain[i] = domain[parent[i]] if depth[i] > 2 else i
     child = np.arange(1, entities)
-    pairs = rng.permutation(entities)[: entities - entities % 2].reshape(-1, 2)[: int(0.35 * entities)]
+    pairs = rng.permutation(entities)[: entities - entities % 2].reshape(-1, 2)[
+        : int(0.35 * entities)
+    ]
     members = rng.permutation(np.flatnonzero(depth > 2))[: entities // 10]
     order = child[np.argsort(parent[child], kind="stable")]
-    alike = np.stack((order[:-1], order[1:]), axis=1)[parent[order[:-1]] == parent[order[1:]]]
+    alike = np.stack((order[:-1], order[1:]), axis=1)[
+        parent[order[:-1]] == parent[order[1:]]
+    ]
     alike = rng.permutation(alike)[: entities // 10]
     both = [np.concatenate((one, one[:, ::-1])) for one in (pairs, alike)]
-    parts = [np.stack((child, parent[child]), axis=1), both[0], np.stack((members, domain[members]), axis=1), both[1]]
-    return np.concatenate([np.insert(one, 1, r, axis=1) for r, one in enumerate(parts)])
+    parts = [
+        np.stack((child, parent[child]), axis=1),
+        both[0],
+        np.stack((members, domain[members]), axis=1),
+        both[1],
+    ]
+    return np.concatenate(
+        [np.insert(one, 1, r, axis=1) for r, one in enumerate(parts)]
+    )
 
 
 def graph_of(given: Any, rng: Any) -> KnowledgeGraph:
     """The graph of a file or folder, or a generated one."""
     if given.data in ("hierarchy", "planted"):
-        n, relations = given.entities or (300 if given.data == "planted" else 800), 4
+        n, relations = (
+            given.entities or (300 if given.data == "planted" else 800),
+            4,
+        )
         drawn = (
-            planted(rng, JOrthogonal(*PLANTED), n, relations, TAILS * relations * n)
+            planted(
+                rng, JOrthogonal(*PLANTED), n, relations, TAILS * relations * n
+            )
             if given.data == "planted"
             else hierarchy(rng, n)
         )
         train, test = held_out(drawn, given.held_out, n, relations, rng)
         return KnowledgeGraph(train, test[:0], test, n, relations)
     files = load_triples(given.data)
-    graph = KnowledgeGraph(*files[:3], len(files.entities), len(files.relations))
+    graph = KnowledgeGraph(
+        *files[:3], len(files.entities), len(files.relations)
+    )
     if given.entities is not None:
         graph = most_frequent(graph, given.entities)
     if not len(graph.test):
-        train, test = held_out(graph.train, given.held_out, graph.n_entities, graph.n_relations, rng)
+        train, test = held_out(
+            graph.train,
+            given.held_out,
+            graph.n_entities,
+            graph.n_relations,
+            rng,
+        )
         graph = graph._replace(train=train, test=test)
     return graph
 
@@ -584,14 +921,20 @@ def made(graph: KnowledgeGraph, name: str, given: Any) -> Training:
     rng = np.random.default_rng(given.seed)
     relations = graph.n_relations * (1 + given.inverse)
     if name == "UltraE":
-        model: Any = UltraE(rng, graph.n_entities, relations, given.dimension, given)
+        model: Any = UltraE(
+            rng, graph.n_entities, relations, given.dimension, given
+        )
     else:
-        model = {"ComplEx": ComplEx, "DistMult": DistMult}[name](rng, graph.n_entities, relations, given.dimension)
+        model = {"ComplEx": ComplEx, "DistMult": DistMult}[name](
+            rng, graph.n_entities, relations, given.dimension
+        )
     return Training(graph, model, given, rng)
 
 
 def train(trainings: dict[str, Training], verbose: bool) -> None:
-    """Train models in turns, always the one that is furthest from its end, so that all see the same load of the machine."""
+    """Train models in turns, always the one that is furthest from its end, so
+    that all see the same load of the machine.
+    """
     running = {}
     for name, one in trainings.items():
 
@@ -610,11 +953,20 @@ def report(title: str, training: Training, given: Any) -> None:
     """Print a line of measures."""
     test = training.graph.test
     if len(test) > given.ranked:
-        test = test[np.linspace(0, len(test), given.ranked, endpoint=False).astype(np.int64)]
+        test = test[
+            np.linspace(0, len(test), given.ranked, endpoint=False).astype(
+                np.int64
+            )
+        ]
     mrr, first, _, ten = measures(training.ranks(test))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
-    spent = f"{training.epochs:.1f} epochs, {training.seconds:.1f} s, {memory:.0f} MB"
-    print(f"{title}: MRR {mrr:.3f}, hits@1 {first:.3f}, hits@10 {ten:.3f}, {spent}", flush=True)
+    spent = f"{training.epochs:.1f} epochs, {training.seconds:.1f} s"
+    spent += f", {memory:.0f} MB"
+    print(
+        f"{title}: MRR {mrr:.3f}, hits@1 {first:.3f}, hits@10 {ten:.3f}, "
+        f"{spent}",
+        flush=True,
+    )
 
 
 INGREDIENTS: dict[str, dict[str, Any]] = {
@@ -632,43 +984,129 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
     "relations by pairs": {"by": "pairs"},
     "relations fixed at half turns": {"by": "fixed"},
     "relations fixed at I": {"by": "fixed", "turned": "none"},
-    "printed score and cross-entropy, full batch": {"score": "printed", "loss": "cross-entropy", "batch": 10**9},
+    "printed score and cross-entropy, full batch": {
+        "score": "printed",
+        "loss": "cross-entropy",
+        "batch": 10**9,
+    },
 }
 """UltraE with one ingredient changed, or as far as possible as printed."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="hierarchy", help="hierarchy or planted, generated; or a folder or file of triples")
-    parser.add_argument("--entities", type=int, help="of a generated graph, 800 by default; of files only the most frequent")
-    parser.add_argument("--held-out", type=float, default=0.04, help="share to test with, where there is no test file")
-    parser.add_argument("--models", nargs="+", default=["UltraE", "ComplEx", "DistMult"], choices=["UltraE", "ComplEx", "DistMult"])
-    parser.add_argument("--score", default="signed", choices=["signed", "printed"])
-    parser.add_argument("--loss", default="softmax", choices=["softmax", "cross-entropy"])
-    parser.add_argument("--by", default="angles", choices=["angles", "cayley", "pairs", "fixed"], help="relations of UltraE")
+    parser = argparse.ArgumentParser(
+        description=str(__doc__),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--data",
+        default="hierarchy",
+        help="hierarchy or planted, generated; or a folder or file of triples",
+    )
+    parser.add_argument(
+        "--entities",
+        type=int,
+        help="of a generated graph, 800 by default; of files only the most "
+        "frequent",
+    )
+    parser.add_argument(
+        "--held-out",
+        type=float,
+        default=0.04,
+        help="share to test with, where there is no test file",
+    )
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=["UltraE", "ComplEx", "DistMult"],
+        choices=["UltraE", "ComplEx", "DistMult"],
+    )
+    parser.add_argument(
+        "--score", default="signed", choices=["signed", "printed"]
+    )
+    parser.add_argument(
+        "--loss", default="softmax", choices=["softmax", "cross-entropy"]
+    )
+    parser.add_argument(
+        "--by",
+        default="angles",
+        choices=["angles", "cayley", "pairs", "fixed"],
+        help="relations of UltraE",
+    )
     parser.add_argument("--start", default="pole", choices=["pole", "gaussian"])
-    parser.add_argument("--spread", type=float, default=0.1, help="of entities around the pole")
-    parser.add_argument("--turned", default="half", choices=["half", "any", "none"], help="relations of UltraE at the start")
-    parser.add_argument("--turn", type=float, default=1.0, help="a typical rotation by pairs, in learning rates")
-    parser.add_argument("--delta", type=float, default=0.0, help="of the cross-entropy")
-    parser.add_argument("--inverse", action="store_true", help="heads by relations of their own, not by the same transposed")
-    parser.add_argument("--constant", dest="falling", action="store_false", help="a constant rate")
+    parser.add_argument(
+        "--spread", type=float, default=0.1, help="of entities around the pole"
+    )
+    parser.add_argument(
+        "--turned",
+        default="half",
+        choices=["half", "any", "none"],
+        help="relations of UltraE at the start",
+    )
+    parser.add_argument(
+        "--turn",
+        type=float,
+        default=1.0,
+        help="a typical rotation by pairs, in learning rates",
+    )
+    parser.add_argument(
+        "--delta", type=float, default=0.0, help="of the cross-entropy"
+    )
+    parser.add_argument(
+        "--inverse",
+        action="store_true",
+        help="heads by relations of their own, not by the same transposed",
+    )
+    parser.add_argument(
+        "--constant",
+        dest="falling",
+        action="store_false",
+        help="a constant rate",
+    )
     parser.add_argument("--dimension", type=int, default=36)
     parser.add_argument("--batch", type=int, default=50)
-    parser.add_argument("--shared", type=int, default=0, help="uniform entities that a batch shares; 0 compares with all entities")
+    parser.add_argument(
+        "--shared",
+        type=int,
+        default=0,
+        help="uniform entities that a batch shares; 0 compares with all "
+        "entities",
+    )
     parser.add_argument("--rate", type=float, default=0.02, help="Adam's")
-    parser.add_argument("--step", type=float, default=0.3, help="Adagrad's, of entities and biases with --shared")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of the processor, for each model")
+    parser.add_argument(
+        "--step",
+        type=float,
+        default=0.3,
+        help="Adagrad's, of entities and biases with --shared",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=5.0,
+        help="of the processor, for each model",
+    )
     parser.add_argument("--epochs", type=int, help="instead of seconds")
-    parser.add_argument("--ranked", type=int, default=500, help="test triples that are ranked")
+    parser.add_argument(
+        "--ranked", type=int, default=500, help="test triples that are ranked"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--ingredients", action="store_true", help="UltraE, with one ingredient changed at a time")
-    parser.add_argument("--verbose", action="store_true", help="print losses on the way")
+    parser.add_argument(
+        "--ingredients",
+        action="store_true",
+        help="UltraE, with one ingredient changed at a time",
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="print losses on the way"
+    )
     given = parser.parse_args()
     graph = graph_of(given, np.random.default_rng(given.seed))
     check(graph)
     numbers = f"{len(graph.train)} training and {len(graph.test)} test triples"
-    print(f"{graph.n_entities} entities, {graph.n_relations} relations, {numbers}", flush=True)
+    print(
+        f"{graph.n_entities} entities, {graph.n_relations} relations, "
+        f"{numbers}",
+        flush=True,
+    )
     if given.ingredients:
         for title, changed in INGREDIENTS.items():
             changed_options = argparse.Namespace(**(vars(given) | changed))

@@ -2,28 +2,41 @@
 Paper 001: UltraE with another score and loss
 =============================================
 
-J-JOBCD, VR-J-JOBCD and CSDM on UltraE with the signed score and softmax, which are not paper 001's, over seeds. ::
+J-JOBCD, VR-J-JOBCD and CSDM on UltraE with the signed score and softmax, which
+are not paper 001's, over seeds. ::
 
-    python examples/j_orthogonal/signed.py signed.png             # two seeds, 6 epochs: half a minute
-    python examples/j_orthogonal/signed.py signed.png --full      # ten seeds, 12 epochs: some minutes
+    # two seeds, 6 epochs: half a minute
+    python examples/j_orthogonal/signed.py signed.png
+    # ten seeds, 12 epochs: some minutes
+    python examples/j_orthogonal/signed.py signed.png --full
 
-Two sizes of graphs, those of the paper's batches of FB15k and WN18RR, planted by a hyperbolic model, with relations in pairs of
-inverse ones; a graph and a start for each seed, and as many triples as test triples for validation. The score is the signed one
-and the loss the softmax over all entities, which go beyond the paper. All methods draw the same mini-batches of 72 triples, each of
-which makes one step: entities and biases by Adam along the mini-batch's gradient, relations ::
+Two sizes of graphs, those of the paper's batches of FB15k and WN18RR, planted
+by a hyperbolic model, with relations in pairs of inverse ones; a graph and a
+start for each seed, and as many triples as test triples for validation. The
+score is the signed one and the loss the softmax over all entities, which go
+beyond the paper. All methods draw the same mini-batches of 72 triples, each of
+which makes one step: entities and biases by Adam along the mini-batch's
+gradient, relations ::
 
     J-JOBCD       by 5 rounds of pairs of rows along the mini-batch's gradient
-    VR-J-JOBCD    by the same along the estimate (9), b = N, b' = 72 samples drawn for it, p' = b' / (N + b')
-    CSDM          by Adagrad on the hyperbolic CS decomposition, along the mini-batch's gradient
+    VR-J-JOBCD    by the same along the estimate (9), b = N, b' = 72 samples
+                  drawn for it, p' = b' / (N + b')
+    CSDM          by Adagrad on the hyperbolic CS decomposition, along the
+                  mini-batch's gradient
 
-at the best of the steps that were tried, or all of them (--tried). They are Adagrad's rate for CSDM, of which 0.005 is the largest
-published and the best on seed 0, too, and for the others the size of a typical rotation, which gives
-varsigma as L lambda_max of the pair, L = rms of the skew slopes, averaged over the steps so far, over twice that size. An epoch is
-N gradients of single triples, all counted: for VR-J-JOBCD the mini-batches', both in each difference and those of restarts, so that
-it makes about a quarter of the steps of the others. Seconds are of the processor, without ranking.
+at the best of the steps that were tried, or all of them (--tried). They are
+Adagrad's rate for CSDM, of which 0.005 is the largest published and the best on
+seed 0, too, and for the others the size of a typical rotation, which gives
+varsigma as L lambda_max of the pair, L = rms of the skew slopes, averaged over
+the steps so far, over twice that size. An epoch is N gradients of single
+triples, all counted: for VR-J-JOBCD the mini-batches', both in each difference
+and those of restarts, so that it makes about a quarter of the steps of the
+others. Seconds are of the processor, without ranking.
 
-The table has medians over the seeds of MRR, filtered, of heads and tails; "chosen" is the test MRR at the mark with the best MRR
-of the validation triples, which also choose the step of each method that is drawn. Beside the figure a .csv has all medians.
+The table has medians over the seeds of MRR, filtered, of heads and tails;
+"chosen" is the test MRR at the mark with the best MRR of the validation
+triples, which also choose the step of each method that is drawn. Beside the
+figure a .csv has all medians.
 """
 
 from __future__ import annotations
@@ -55,9 +68,15 @@ from decentorth.records.publication import band, legend_below, publish
 from decentorth.sets import JOrthogonal
 
 SIZES = {"as FB15k": (719, 308, 135, 22), "as WN18RR": (545, 233, 208, 5)}
-"""Training triples, test triples, entities and relations of the paper's batches."""
+"""Training triples, test triples, entities and relations of the paper's
+batches.
+"""
 BEST = {"J-JOBCD": (0.005,), "VR-J-JOBCD": (0.005,), "CSDM": (0.005,)}
-TRIED = {"J-JOBCD": (0.005, 0.02), "VR-J-JOBCD": (0.005, 0.02, 0.1), "CSDM": (0.005, 0.02, 0.05, 0.2)}
+TRIED = {
+    "J-JOBCD": (0.005, 0.02),
+    "VR-J-JOBCD": (0.005, 0.02, 0.1),
+    "CSDM": (0.005, 0.02, 0.05, 0.2),
+}
 PUBLISHED = ("CSDM", 0.005)
 DIMENSION, BATCH, RATE, ROUNDS = 36, 72, 0.02, 5
 MARKS = (0, 1, 2, 4, 8, 12, 16, 24)
@@ -65,7 +84,9 @@ MARKS = (0, 1, 2, 4, 8, 12, 16, 24)
 
 
 class Row(NamedTuple):
-    """The state of a run at a mark: gradients of all triples so far, seconds, loss, and MRR of validation and test triples."""
+    """The state of a run at a mark: gradients of all triples so far, seconds,
+    loss, and MRR of validation and test triples.
+    """
 
     epochs: float
     seconds: float
@@ -75,34 +96,63 @@ class Row(NamedTuple):
 
 
 def graph_of(size: tuple[int, int, int, int], seed: int) -> KnowledgeGraph:
-    """A planted graph whose relations 2i and 2i + 1 are each other's inverses; the last of an odd number is its own."""
+    """A planted graph whose relations 2i and 2i + 1 are each other's inverses;
+    the last of an odd number is its own.
+    """
     train, test, entities, relations = size
     rng = np.random.default_rng(seed)
     total = train + 2 * test
-    h, r, t = planted(rng, JOrthogonal(*PLANTED), entities, -(-relations // 2), total // 2).T
+    h, r, t = planted(
+        rng, JOrthogonal(*PLANTED), entities, -(-relations // 2), total // 2
+    ).T
     mirror = np.stack((t, np.minimum(2 * r + 1, relations - 1), h), axis=1)
-    both = np.stack((np.stack((h, 2 * r, t), axis=1), mirror), axis=1).reshape(-1, 3)
+    both = np.stack((np.stack((h, 2 * r, t), axis=1), mirror), axis=1).reshape(
+        -1, 3
+    )
     drawn = both[np.sort(np.unique(both, axis=0, return_index=True)[1])][:total]
     others, tested = held_out(drawn, test / total, entities, relations, rng)
-    trained, valid = held_out(others, test / len(others), entities, relations, rng)
+    trained, valid = held_out(
+        others, test / len(others), entities, relations, rng
+    )
     return KnowledgeGraph(trained, valid, tested, entities, relations)
 
 
 def problem_of(size: tuple[int, int, int, int], seed: int) -> UltraE:
     """UltraE with the signed score and softmax on a planted graph."""
-    return UltraE(graph_of(size, seed), JOrthogonal(DIMENSION // 2, DIMENSION // 2).signs, score="signed", loss="softmax")
+    return UltraE(
+        graph_of(size, seed),
+        JOrthogonal(DIMENSION // 2, DIMENSION // 2).signs,
+        score="signed",
+        loss="softmax",
+    )
 
 
-def path(problem: UltraE, name: str, step: float, marks: list[int], seed: int) -> list[Row]:
+def path(
+    problem: UltraE, name: str, step: float, marks: list[int], seed: int
+) -> list[Row]:
     """The rows of a method, one for each mark."""
     mover = (Turns if name == "CSDM" else Pairs)(problem, name, step, seed)
-    total, rng, rows = len(problem.graph.train), np.random.default_rng(seed), list[Row]()
+    total, rng, rows = (
+        len(problem.graph.train),
+        np.random.default_rng(seed),
+        list[Row](),
+    )
     seconds, order = 0.0, np.empty(0, dtype=np.int64)
     while True:
         if mover.samples >= marks[len(rows)] * total:
             x = mover.state.x
-            mrr = [measures(problem.ranks(x[0], part).reshape(-1))[0] for part in (problem.graph.valid, problem.graph.test)]
-            rows.append(Row(mover.samples / total, seconds, float(problem.value(x)[0]), *mrr))
+            mrr = [
+                measures(problem.ranks(x[0], part).reshape(-1))[0]
+                for part in (problem.graph.valid, problem.graph.test)
+            ]
+            rows.append(
+                Row(
+                    mover.samples / total,
+                    seconds,
+                    float(problem.value(x)[0]),
+                    *mrr,
+                )
+            )
             if len(rows) == len(marks):
                 return rows
         if len(order) < BATCH:
@@ -117,22 +167,43 @@ def path(problem: UltraE, name: str, step: float, marks: list[int], seed: int) -
 class Turns:
     """Relations by CSDM."""
 
-    def __init__(self, problem: UltraE, name: str, step: float, seed: int) -> None:
-        self.method, self.constraint, self.samples = CSDM(step_size=step, learning_rate=RATE), problem.constraint, 0
-        self.state: Any = self.method.init(problem, None, None, problem.start(seed)[None])
+    def __init__(
+        self, problem: UltraE, name: str, step: float, seed: int
+    ) -> None:
+        self.method, self.constraint, self.samples = (
+            CSDM(step_size=step, learning_rate=RATE),
+            problem.constraint,
+            0,
+        )
+        self.state: Any = self.method.init(
+            problem, None, None, problem.start(seed)[None]
+        )
 
     def move(self, gradient: Any) -> None:
         """Move relations, entities and biases along a mini-batch's gradient."""
-        shown: Any = SimpleNamespace(constraint=self.constraint, gradient=lambda x: gradient)
+        shown: Any = SimpleNamespace(
+            constraint=self.constraint, gradient=lambda x: gradient
+        )
         self.state = self.method.step(shown, None, None, self.state)
 
 
 class Pairs:
     """Relations by pairs of rows: J-JOBCD, or VR-J-JOBCD."""
 
-    def __init__(self, problem: UltraE, name: str, step: float, seed: int) -> None:
-        self.problem, self.reduced, self.step, self.rms, self.samples = problem, name == "VR-J-JOBCD", step, 0.0, 0
-        self.streams, self.rng = CounterStreams(seed, slice(0, 1)), np.random.default_rng([seed, 1])
+    def __init__(
+        self, problem: UltraE, name: str, step: float, seed: int
+    ) -> None:
+        self.problem, self.reduced, self.step, self.rms, self.samples = (
+            problem,
+            name == "VR-J-JOBCD",
+            step,
+            0.0,
+            0,
+        )
+        self.streams, self.rng = (
+            CounterStreams(seed, slice(0, 1)),
+            np.random.default_rng([seed, 1]),
+        )
         x = problem.start(seed)[None]
         self.state: Any = jobcd.begin(1.0, problem, self.streams, x)
         self.estimate = self._afresh(x) if self.reduced else x
@@ -142,16 +213,26 @@ class Pairs:
         return self.problem.gradient(x)
 
     def move(self, gradient: Any) -> None:
-        """Move relations along the estimate or the gradient, entities and biases along a mini-batch's gradient."""
+        """Move relations along the estimate or the gradient, entities and
+        biases along a mini-batch's gradient.
+        """
         problem, k, before = self.problem, self.state.k, self.state.x.copy()
         along = self.estimate if self.reduced else gradient
-        slopes, relations = (problem.unpack(part)["relations"][0] for part in (along, before))
+        slopes, relations = (
+            problem.unpack(part)["relations"][0] for part in (along, before)
+        )
         w = slopes @ relations.swapaxes(-1, -2) * problem.constraint.each.signs
         self.rms += float(np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2)))
-        state = self.state._replace(varsigma=np.full(1, self.rms / (k + 1) / (2.0 * self.step)))
-        pairs = jobcd.disjoint_pairs(self.streams, k, problem.constraint, ROUNDS)
+        state = self.state._replace(
+            varsigma=np.full(1, self.rms / (k + 1) / (2.0 * self.step))
+        )
+        pairs = jobcd.disjoint_pairs(
+            self.streams, k, problem.constraint, ROUNDS
+        )
         state = jobcd.move("pair", 1e-6, problem, state, along, pairs)
-        self.state = jobcd.release(problem, state, gradient, RATE)._replace(k=k + 1)
+        self.state = jobcd.release(problem, state, gradient, RATE)._replace(
+            k=k + 1
+        )
         if not self.reduced:
             return
         total = len(problem.graph.train)
@@ -159,31 +240,51 @@ class Pairs:
             self.estimate = self._afresh(self.state.x)
             return
         batch = self.rng.integers(total, size=(1, BATCH))
-        self.estimate = self.estimate + problem.gradient_on(self.state.x, batch) - problem.gradient_on(before, batch)
+        self.estimate = (
+            self.estimate
+            + problem.gradient_on(self.state.x, batch)
+            - problem.gradient_on(before, batch)
+        )
         self.samples += 2 * BATCH
 
 
 def chosen(rows: Any, part: int = Row._fields.index("test")) -> Any:
-    """``(seeds,)``: a part of the rows ``(seeds, marks, parts)`` at the mark with the best validation MRR of each seed."""
+    """``(seeds,)``: a part of the rows ``(seeds, marks, parts)`` at the mark
+    with the best validation MRR of each seed.
+    """
     best = rows[:, :, Row._fields.index("valid")].argmax(-1)
     return rows[np.arange(len(rows)), best, part]
 
 
 @style()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=str(__doc__),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("figure", nargs="?", default="signed.png")
-    parser.add_argument("--full", action="store_true", help="ten seeds, 12 epochs")
-    parser.add_argument("--tried", action="store_true", help="at all steps that were tried, not the best ones only")
+    parser.add_argument(
+        "--full", action="store_true", help="ten seeds, 12 epochs"
+    )
+    parser.add_argument(
+        "--tried",
+        action="store_true",
+        help="at all steps that were tried, not the best ones only",
+    )
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--epochs", type=int)
     given = parser.parse_args()
-    seeds, epochs = given.seeds or (10 if given.full else 2), given.epochs or (12 if given.full else 6)
+    seeds, epochs = (
+        given.seeds or (10 if given.full else 2),
+        given.epochs or (12 if given.full else 6),
+    )
     all_steps = TRIED if given.tried else BEST
     marks = [mark for mark in MARKS if mark <= epochs]
     figure, grid = panels(4, 2, (7.16, 8.4))
     stored = []
-    for (title, size), axes in zip(SIZES.items(), ([*grid[0], *grid[1]], [*grid[2], *grid[3]]), strict=True):
+    for (title, size), axes in zip(
+        SIZES.items(), ([*grid[0], *grid[1]], [*grid[2], *grid[3]]), strict=True
+    ):
         problems = [problem_of(size, seed) for seed in range(seeds)]
         found: dict[tuple[str, float], Any] = {}
         print(
@@ -193,26 +294,56 @@ def main() -> None:
         )
         for name, steps in all_steps.items():
             for step in steps:
-                rows = np.array([path(problem, name, step, marks, seed) for seed, problem in enumerate(problems)])
+                rows = np.array(
+                    [
+                        path(problem, name, step, marks, seed)
+                        for seed, problem in enumerate(problems)
+                    ]
+                )
                 found[name, step] = rows
                 middle = np.median(rows, axis=0)
-                stored += [(title, name, step, *(f"{number:.4g}" for number in line)) for line in middle]
+                stored += [
+                    (title, name, step, *(f"{number:.4g}" for number in line))
+                    for line in middle
+                ]
                 best, when = chosen(rows), np.median(chosen(rows, 0))
                 print(
                     f"{name:20s}{step:10g} "
                     + "".join(f"{line[4]:7.3f}" for line in middle)
-                    + f"  {np.median(best):.3f} ({best.min():.3f} to {best.max():.3f}), {when:.2g}; {middle[-1, 2]:.2g}, "
+                    + f"  {np.median(best):.3f} ({best.min():.3f} to "
+                    f"{best.max():.3f}), {when:.2g}; {middle[-1, 2]:.2g}, "
                     f"{middle[-1, 1]:.2g}",
                     flush=True,
                 )
         tuned = {
-            name: max(steps, key=lambda step: float(np.median(chosen(found[name, step], 3)))) for name, steps in all_steps.items()
+            name: max(
+                steps,
+                key=lambda step: float(np.median(chosen(found[name, step], 3))),
+            )
+            for name, steps in all_steps.items()
         }
-        for place, (name, step) in enumerate([*tuned.items(), *([] if tuned["CSDM"] == PUBLISHED[1] else [PUBLISHED])]):
+        for place, (name, step) in enumerate(
+            [
+                *tuned.items(),
+                *([] if tuned["CSDM"] == PUBLISHED[1] else [PUBLISHED]),
+            ]
+        ):
             middle = np.median(found[name, step], axis=0)
-            for panel, (across, up) in zip(axes, ((0, 4), (1, 4), (0, 2), (1, 2)), strict=True):
-                band(panel, middle[1:, across], np.array(found[name, step])[:, 1:, up], place, f"{name}, step {step:g}")
-                panel.set(title=title, xlabel=("epochs", "processor seconds")[across], ylabel="loss" if up == 2 else "test MRR")
+            for panel, (across, up) in zip(
+                axes, ((0, 4), (1, 4), (0, 2), (1, 2)), strict=True
+            ):
+                band(
+                    panel,
+                    middle[1:, across],
+                    np.array(found[name, step])[:, 1:, up],
+                    place,
+                    f"{name}, step {step:g}",
+                )
+                panel.set(
+                    title=title,
+                    xlabel=("epochs", "processor seconds")[across],
+                    ylabel="loss" if up == 2 else "test MRR",
+                )
         for panel in axes[2:]:
             panel.set_yscale("log")
         own = chosen(found["VR-J-JOBCD", tuned["VR-J-JOBCD"]])
@@ -220,7 +351,8 @@ def main() -> None:
             if name != "VR-J-JOBCD":
                 other = chosen(found[name, step])
                 print(
-                    f"VR-J-JOBCD, step {tuned['VR-J-JOBCD']:g}, above {name}, step {step:g}: {(own > other).sum()} of {seeds} seeds"
+                    f"VR-J-JOBCD, step {tuned['VR-J-JOBCD']:g}, above {name}, "
+                    f"step {step:g}: {(own > other).sum()} of {seeds} seeds"
                 )
     if seeds < 5:
         print("few seeds decide nothing where methods are close: --seeds 10")
@@ -228,11 +360,15 @@ def main() -> None:
     publish(
         figure,
         given.figure,
-        f"""Test MRR and loss of the signed score with softmax on generated graphs of the sizes of FB15k and WN18RR. Medians and
-        ranges of {seeds} seeds from 0 on. Seconds are of the processor, one thread. Made by examples/j_orthogonal/signed.py.""",
+        f"""Test MRR and loss of the signed score with softmax on generated
+        graphs of the sizes of FB15k and WN18RR. Medians and ranges of {seeds}
+        seeds from 0 on. Seconds are of the processor, one thread. Made by
+        examples/j_orthogonal/signed.py.""",
     )
     with Path(given.figure).with_suffix(".csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("graph", "method", "step", *Row._fields), *stored])
+        csv.writer(file).writerows(
+            [("graph", "method", "step", *Row._fields), *stored]
+        )
 
 
 if __name__ == "__main__":

@@ -2,18 +2,29 @@
 Paper 001: tables 2 and 4
 =========================
 
-Tables 2 and 4 of paper 001: the hyperbolic eigenvalue problem at a time limit, and the processor time to fixed objective values. ::
+Tables 2 and 4 of paper 001: the hyperbolic eigenvalue problem at a time limit,
+and the processor time to fixed objective values. ::
 
-    python examples/j_orthogonal/table2.py                                          # randn10, randn100, randn1000: a quarter hour
-    python examples/j_orthogonal/table2.py --data randn100 --seconds 5 --seeds 10   # ten matrices, medians
-    python examples/j_orthogonal/table2.py --data randn10 randn100 --shares 0.5 0.7 0.9 --seconds 1     # rows of table 4
-    python examples/j_orthogonal/table2.py --data w1a --draw-rows 2470 --draw-columns 290 --positive 145 --seconds 90
-    python examples/j_orthogonal/table2.py --data my.svmlight --positive 100 --ridge 0.01 --form well-posed
+    # randn10, randn100, randn1000: a quarter hour
+    python examples/j_orthogonal/table2.py
+    # ten matrices, medians
+    python examples/j_orthogonal/table2.py --data randn100 --seconds 5 \\
+        --seeds 10
+    # rows of table 4
+    python examples/j_orthogonal/table2.py --data randn10 randn100 \\
+        --shares 0.5 0.7 0.9 --seconds 1
+    python examples/j_orthogonal/table2.py --data w1a --draw-rows 2470 \\
+        --draw-columns 290 --positive 145 --seconds 90
+    python examples/j_orthogonal/table2.py --data my.svmlight \\
+        --positive 100 --ridge 0.01 --form well-posed
 
-As printed, min -tr(x^T D^T D x) is unbounded below: the least objective in a given time only tells how fast a method goes. Shown is
-half of it, as in the paper, at points with feasibility below 1e-6, and the time and iterations to 2, 10 and 1000 times the start's.
-The well-posed form, min tr(x^T D^T D x), has a known minimum: shown is the relative gap to it. Over several seeds these are
-medians, those of times over the seeds that came there, whose number stands beside them if it is not that of all.
+As printed, min -tr(x^T D^T D x) is unbounded below: the least objective in a
+given time only tells how fast a method goes. Shown is half of it, as in the
+paper, at points with feasibility below 1e-6, and the time and iterations to 2,
+10 and 1000 times the start's. The well-posed form, min tr(x^T D^T D x), has a
+known minimum: shown is the relative gap to it. Over several seeds these are
+medians, those of times over the seeds that came there, whose number stands
+beside them if it is not that of all.
 """
 
 from __future__ import annotations
@@ -24,21 +35,37 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from experiment import Row, Task, arguments, follow, mapped, methods, settings_of, start_value
+from experiment import (
+    Row,
+    Task,
+    arguments,
+    follow,
+    mapped,
+    methods,
+    settings_of,
+    start_value,
+)
 
 FACTORS = (2.0, 10.0, 1000.0)
 """Objectives to which seconds are counted, as multiples of the start's."""
 GAPS = (1e-1, 1e-3, 1e-6)
 PUBLISHED = {
-    "randn10": "UMCM -4.23e1, ADMM -4.21e1, CSDM -2.29e2, GS -4.23e1, J -8.46e1, CSDM+GS -3.01e2",
-    "randn100": "UMCM -5.01e3, ADMM -4.93e3, CSDM -1.34e4, GS -4.90e3, J -1.71e4, CSDM+GS -2.13e4",
-    "randn1000": "UMCM -5.64e5, ADMM -5.63e5, CSDM -5.46e5, GS -5.01e5, J -2.84e6, CSDM+GS -5.52e5",
+    "randn10": "UMCM -4.23e1, ADMM -4.21e1, CSDM -2.29e2, GS -4.23e1, J "
+    "-8.46e1, CSDM+GS -3.01e2",
+    "randn100": "UMCM -5.01e3, ADMM -4.93e3, CSDM -1.34e4, GS -4.90e3, J "
+    "-1.71e4, CSDM+GS -2.13e4",
+    "randn1000": "UMCM -5.64e5, ADMM -5.63e5, CSDM -5.46e5, GS -5.01e5, J "
+    "-2.84e6, CSDM+GS -5.52e5",
 }
-"""Half objectives of table 2, where half of the signs are +1, after 90 s on a GPU machine."""
+"""Half objectives of table 2, where half of the signs are +1, after 90 s on a
+GPU machine.
+"""
 
 
 class Table(NamedTuple):
-    """A data set with the signs of J, the objectives at the start and those sought for each seed, and the runs to make."""
+    """A data set with the signs of J, the objectives at the start and those
+    sought for each seed, and the runs to make.
+    """
 
     data: str
     positive: int | None
@@ -53,7 +80,10 @@ def planned(data: str, positive: int | None, options: Any) -> Table:
     printed = settings.form == "as-printed"
     seeds = range(options.seed, options.seed + options.seeds)
     starts = [start_value(settings, seed) for seed in seeds]
-    targets = [[own * factor for factor in FACTORS] if printed else list(GAPS) for own in starts]
+    targets = [
+        [own * factor for factor in FACTORS] if printed else list(GAPS)
+        for own in starts
+    ]
     metric = "objective" if printed else "error"
     tasks = [
         Task(settings, seed, method, options, metric, own[-1])
@@ -67,37 +97,97 @@ def show(table: Table, found: Iterator[Any], options: Any) -> None:
     """Print a table as its runs end."""
     data, positive, starts, targets, _ = table
     printed, start = options.form == "as-printed", statistics.median(starts)
-    names = [f"to {start * factor / 2:.3g}" for factor in FACTORS] if printed else [f"to gap {gap:g}" for gap in GAPS]
+    names = (
+        [f"to {start * factor / 2:.3g}" for factor in FACTORS]
+        if printed
+        else [f"to gap {gap:g}" for gap in GAPS]
+    )
     words = data if positive is None else f"{data}, p = {positive}"
-    print(f"{words}, {options.form}, {options.seconds:g} s; {'half objective' if printed else 'objective'} at the start ", end="")
+    print(
+        f"{words}, {options.form}, {options.seconds:g} s; "
+        f"{'half objective' if printed else 'objective'} at the start ",
+        end="",
+    )
     print(f"{start / 2 if printed else start:.4g}")
-    print(f"{'method':31s} {'half objective' if printed else 'relative gap':>15s} {'feasibility':>12s}  ", end="")
+    print(
+        f"{'method':31s} "
+        f"{'half objective' if printed else 'relative gap':>15s} "
+        f"{'feasibility':>12s}  ",
+        end="",
+    )
     print("  ".join(f"{name:>16s}" for name in names))
     for name in methods(options.form, options.warm):
         runs, endings = zip(*[next(found) for _ in starts], strict=True)
-        least = [min(rows, key=lambda row: row.value, default=Row(0.0, 0, 0.0, math.nan, math.nan)) for rows in runs]
+        least = [
+            min(
+                rows,
+                key=lambda row: row.value,
+                default=Row(0.0, 0, 0.0, math.nan, math.nan),
+            )
+            for rows in runs
+        ]
         cells = []
         for place in range(len(names)):
-            firsts = [next((row for row in rows if row.value <= own[place]), None) for rows, own in zip(runs, targets, strict=True)]
-            there = [(row.seconds, row.iteration) for row in firsts if row is not None]
-            some = f" ({len(there)} of {len(starts)})" if 0 < len(there) < len(starts) else ""
-            seconds, iteration = map(statistics.median, zip(*there, strict=True)) if there else (0.0, 0)
-            cells.append(f"{seconds:.3g} s, {iteration:.0f}{some}" if there else "-")
-        value, feasibility = np.median([(row.value, row.feasibility) for row in least], axis=0)
+            firsts = [
+                next((row for row in rows if row.value <= own[place]), None)
+                for rows, own in zip(runs, targets, strict=True)
+            ]
+            there = [
+                (row.seconds, row.iteration)
+                for row in firsts
+                if row is not None
+            ]
+            some = (
+                f" ({len(there)} of {len(starts)})"
+                if 0 < len(there) < len(starts)
+                else ""
+            )
+            seconds, iteration = (
+                map(statistics.median, zip(*there, strict=True))
+                if there
+                else (0.0, 0)
+            )
+            cells.append(
+                f"{seconds:.3g} s, {iteration:.0f}{some}" if there else "-"
+            )
+        value, feasibility = np.median(
+            [(row.value, row.feasibility) for row in least], axis=0
+        )
         shown = f"{value / 2 if printed else value:.3g}"
         ending = ", ".join(dict.fromkeys(endings))
-        print(f"{name:31s} {shown:>15s} {feasibility:12.0e}  {'  '.join(f'{cell:>16s}' for cell in cells)}  {ending}", flush=True)
+        print(
+            f"{name:31s} {shown:>15s} {feasibility:12.0e}  "
+            f"{'  '.join(f'{cell:>16s}' for cell in cells)}  {ending}",
+            flush=True,
+        )
     if len(starts) < 3:
-        print("few seeds decide nothing where methods are close: --seeds 3 or more")
+        print(
+            "few seeds decide nothing where methods are close: --seeds 3 or "
+            "more"
+        )
     if printed and data in PUBLISHED and positive is None:
         print(f"published, 90 s on a GPU machine: {PUBLISHED[data]}")
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "", ("randn10", "randn100", "randn1000"), 30.0)
-    parser.add_argument("--form", choices=("as-printed", "well-posed"), default="as-printed")
-    parser.add_argument("--seeds", type=int, default=1, help="problems and runs, from --seed on: medians of them")
-    parser.add_argument("--shares", type=float, nargs="+", help="the signs +1 as shares of n, of randn; several in turn")
+    parser = arguments(
+        __doc__ or "", ("randn10", "randn100", "randn1000"), 30.0
+    )
+    parser.add_argument(
+        "--form", choices=("as-printed", "well-posed"), default="as-printed"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="problems and runs, from --seed on: medians of them",
+    )
+    parser.add_argument(
+        "--shares",
+        type=float,
+        nargs="+",
+        help="the signs +1 as shares of n, of randn; several in turn",
+    )
     options = parser.parse_args()
     tables = []
     for data in options.data:
@@ -106,7 +196,9 @@ def main() -> None:
             if share is not None:
                 positive = round(share * int(data.removeprefix("randn")))
             tables.append(planned(data, positive, options))
-    found = mapped(follow, [task for table in tables for task in table.tasks], options.jobs)
+    found = mapped(
+        follow, [task for table in tables for task in table.tasks], options.jobs
+    )
     for table in tables:
         show(table, found, options)
 

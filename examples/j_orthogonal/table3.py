@@ -2,19 +2,27 @@
 Paper 001: ADMM and its penalty
 ===============================
 
-Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem with a constant beta and one that doubles. ::
+Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem
+with a constant beta and one that doubles. ::
 
-    python examples/j_orthogonal/table3.py                     # randn10 and randn100, a quarter of a minute
-    python examples/j_orthogonal/table3.py --figure figure3.png     # figure 3 in place of the table
-    python examples/j_orthogonal/table3.py --full              # randn1000 too, 200 iterations of it: many minutes
-    python examples/j_orthogonal/table3.py --seeds 10          # ten matrices of each size, medians: ten minutes
+    # randn10 and randn100, a quarter of a minute
+    python examples/j_orthogonal/table3.py
+    # figure 3 in place of the table
+    python examples/j_orthogonal/table3.py --figure figure3.png
+    # randn1000 too, 200 iterations of it: many minutes
+    python examples/j_orthogonal/table3.py --full
+    # ten matrices of each size, medians: ten minutes
+    python examples/j_orthogonal/table3.py --seeds 10
     python examples/j_orthogonal/table3.py --data my.svmlight --iterations 500
 
-Shown are the objective and the feasibility ``(1/n^2) sum |x^T J x - J|`` after the last iteration: of the printed form, which is
-unbounded below, half of the objective, and of the well-posed form, whose minimum is known, the relative gap. Beta doubles every
-five iterations up to 1e9. Last stands the default of this package, a constant 0.3 L with f's Lipschitz constant L. The paper has
-the first six after 30 s on a GPU machine. Figure 3 shows the feasibility against the first beta, in the printed form: medians and
-ranges over the seeds, betas from 1e2 to 1e9.
+Shown are the objective and the feasibility ``(1/n^2) sum |x^T J x - J|`` after
+the last iteration: of the printed form, which is unbounded below, half of the
+objective, and of the well-posed form, whose minimum is known, the relative gap.
+Beta doubles every five iterations up to 1e9. Last stands the default of this
+package, a constant 0.3 L with f's Lipschitz constant L. The paper has the first
+six after 30 s on a GPU machine. Figure 3 shows the feasibility against the
+first beta, in the printed form: medians and ranges over the seeds, betas from
+1e2 to 1e9.
 """
 
 from __future__ import annotations
@@ -33,8 +41,14 @@ from decentorth.records.figures import logarithmic, panels, style
 from decentorth.records.publication import band, legend_below, publish
 
 METHODS = {
-    **{f"constant {beta:.0e}": do.JADMM(penalty=beta) for beta in (1e5, 1e7, 1e9)},
-    **{f"doubled from {beta:.0e}": do.JADMM(penalty=beta, schedule="published") for beta in (1e3, 1e5, 1e7)},
+    **{
+        f"constant {beta:.0e}": do.JADMM(penalty=beta)
+        for beta in (1e5, 1e7, 1e9)
+    },
+    **{
+        f"doubled from {beta:.0e}": do.JADMM(penalty=beta, schedule="published")
+        for beta in (1e3, 1e5, 1e7)
+    },
     "constant 0.3 L": do.JADMM(),
 }
 
@@ -56,17 +70,34 @@ class Runs(NamedTuple):
 
 
 def ends(runs: Runs) -> list[tuple[float, float]] | None:
-    """Half the objective or the relative gap, and the feasibility, of each seed; None if one diverged."""
+    """Half the objective or the relative gap, and the feasibility, of each
+    seed; None if one diverged.
+    """
     data, form, method, iterations, seeds = runs
     settings, found = settings_of(data, form, None, 0.0), []
     for seed in range(seeds):
-        with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # runs that diverge are shown as such
-            result = do.solve(settings.problem(1, seed), method, iterations=iterations, rows=2, comm="serial")
+        with (
+            np.errstate(over="ignore", invalid="ignore"),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # runs that diverge are shown as such
+            result = do.solve(
+                settings.problem(1, seed),
+                method,
+                iterations=iterations,
+                rows=2,
+                comm="serial",
+            )
         if result.status == "diverged":
             return None
         values = result.row.values
-        reached = 0.5 * values["objective"] if form == "as-printed" else values["error"]
+        reached = (
+            0.5 * values["objective"]
+            if form == "as-printed"
+            else values["error"]
+        )
         found.append((reached, values["feasibility"]))
     return found
 
@@ -80,50 +111,108 @@ def cell(found: list[tuple[float, float]] | None) -> str:
 
 
 @style()
-def draw(path: str, sizes: list[tuple[str, int]], seeds: int, jobs: int) -> None:
+def draw(
+    path: str, sizes: list[tuple[str, int]], seeds: int, jobs: int
+) -> None:
     """Figure 3: the feasibility against the first beta."""
-    schedules = {"constant": "constant", "published": "doubled every 5 iterations"}
+    schedules = {
+        "constant": "constant",
+        "published": "doubled every 5 iterations",
+    }
     every = [
-        Runs(data, "as-printed", do.JADMM(penalty=beta, schedule=schedule), iterations, seeds)
+        Runs(
+            data,
+            "as-printed",
+            do.JADMM(penalty=beta, schedule=schedule),
+            iterations,
+            seeds,
+        )
         for data, iterations in sizes
         for schedule in schedules
         for beta in BETAS
     ]
     found = mapped(ends, every, jobs)
-    figure, axes = panels(1, len(sizes), (min(7.16, 1.2 + 2.3 * len(sizes)), 2.4))
+    figure, axes = panels(
+        1, len(sizes), (min(7.16, 1.2 + 2.3 * len(sizes)), 2.4)
+    )
     for axis, (data, iterations) in zip(axes[0], sizes, strict=True):
         for place, label in enumerate(schedules.values()):
             columns = []
             for beta in BETAS:
                 reached = next(found)
-                columns.append([DIVERGED] * seeds if reached is None else [max(off, 1e-17) for _, off in reached])
-                print(f"{data}, {label}, first beta {beta:.0e}: feasibility {statistics.median(columns[-1]):.1e}", end="")
-                print(f" ({min(columns[-1]):.1e} to {max(columns[-1]):.1e})", flush=True)
-            logarithmic(axis, r"first $\beta$", r"$\frac{1}{n^2}\sum_{ij}|x^\top J x - J|_{ij}$" * (axis is axes[0][0]))
-            band(axis, BETAS, np.array(columns).T, place, label, marker="os"[place])
+                columns.append(
+                    [DIVERGED] * seeds
+                    if reached is None
+                    else [max(off, 1e-17) for _, off in reached]
+                )
+                print(
+                    f"{data}, {label}, first beta {beta:.0e}: feasibility "
+                    f"{statistics.median(columns[-1]):.1e}",
+                    end="",
+                )
+                print(
+                    f" ({min(columns[-1]):.1e} to {max(columns[-1]):.1e})",
+                    flush=True,
+                )
+            logarithmic(
+                axis,
+                r"first $\beta$",
+                r"$\frac{1}{n^2}\sum_{ij}|x^\top J x - J|_{ij}$"
+                * (axis is axes[0][0]),
+            )
+            band(
+                axis,
+                BETAS,
+                np.array(columns).T,
+                place,
+                label,
+                marker="os"[place],
+            )
         axis.set_title(f"{data}, {iterations} iterations")
     legend_below(figure, axes[0], 2)
     publish(
         figure,
         path,
-        f"""ADMM on the printed hyperbolic eigenvalue problem: infeasibility after the last iteration against the first beta,
-        constant and doubled every five iterations up to 1e9. Medians and ranges of {seeds} seeds from 0 on; {DIVERGED:g} stands for
-        a run that diverged. Made by examples/j_orthogonal/table3.py.""",
+        f"""ADMM on the printed hyperbolic eigenvalue problem: infeasibility
+        after the last iteration against the first beta, constant and doubled
+        every five iterations up to 1e9. Medians and ranges of {seeds} seeds
+        from 0 on; {DIVERGED:g} stands for a run that diverged. Made by
+        examples/j_orthogonal/table3.py.""",
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
-        "--data", nargs="+", default=["randn10", "randn100"], help="randn10 and so on, or files with a sample a row"
+        "--data",
+        nargs="+",
+        default=["randn10", "randn100"],
+        help="randn10 and so on, or files with a sample a row",
     )
     parser.add_argument("--iterations", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=1, help="matrices of each size")
-    parser.add_argument("--full", action="store_true", help="200 iterations of randn1000 too")
-    parser.add_argument("--jobs", type=int, default=1, help="cells made at the same time, each in a process of one thread")
-    parser.add_argument("--figure", help="draw figure 3 to this file, which must end in .png, instead")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="matrices of each size"
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="200 iterations of randn1000 too"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="cells made at the same time, each in a process of one thread",
+    )
+    parser.add_argument(
+        "--figure",
+        help="draw figure 3 to this file, which must end in .png, instead",
+    )
     options = parser.parse_args()
-    sizes = [(data, options.iterations) for data in options.data] + ([("randn1000", 200)] if options.full else [])
+    sizes = [(data, options.iterations) for data in options.data] + (
+        [("randn1000", 200)] if options.full else []
+    )
     if options.figure:
         draw(options.figure, sizes, options.seeds, options.jobs)
         return
@@ -134,13 +223,23 @@ def main() -> None:
         for method in METHODS.values()
         for form in forms
     ]
-    found: Iterator[list[tuple[float, float]] | None] = mapped(ends, every, options.jobs)
+    found: Iterator[list[tuple[float, float]] | None] = mapped(
+        ends, every, options.jobs
+    )
     for data, iterations in sizes:
-        starts = [start_value(settings_of(data, "as-printed", None, 0.0), seed) for seed in range(options.seeds)]
+        starts = [
+            start_value(settings_of(data, "as-printed", None, 0.0), seed)
+            for seed in range(options.seeds)
+        ]
         start = 0.5 * statistics.median(starts)
-        print(f"{data}, {iterations} iterations, seeds: {options.seeds}; ", end="")
+        print(
+            f"{data}, {iterations} iterations, seeds: {options.seeds}; ", end=""
+        )
         print(f"half objective of the printed form at the start {start:.3g}")
-        print(f"  {'beta':18s} {'printed form: half objective':>30s} {'well-posed form: relative gap':>30s}")
+        print(
+            f"  {'beta':18s} {'printed form: half objective':>30s} "
+            f"{'well-posed form: relative gap':>30s}"
+        )
         for name in METHODS:
             cells = [cell(next(found)) for _ in forms]
             print(f"  {name:18s} {cells[0]:>30s} {cells[1]:>30s}", flush=True)

@@ -2,16 +2,23 @@
 Nonsmooth problems over networks
 ================================
 
-Robust subspaces and dictionaries over networks: DRSM with ten agents on a ring, a random graph and a complete graph. ::
+Robust subspaces and dictionaries over networks: DRSM with ten agents on a ring,
+a random graph and a complete graph. ::
 
-    python examples/nonsmooth/network.py network.png             # two seeds, a minute
-    python examples/nonsmooth/network.py network.png --full      # ten seeds
+    # two seeds, a minute
+    python examples/nonsmooth/network.py network.png
+    # ten seeds
+    python examples/nonsmooth/network.py network.png --full
 
-Subspaces of dimension 3 in R^30, 500 inliers and 1000 outliers, divided evenly or by kind, and dictionaries of order 20, 4000
-samples, from random starts. Each problem has the method's automatic steps, which are geometric, and others: for subspaces shorter
-runs with steps that shrink faster, for dictionaries longer runs with steps that shrink half as fast. Draws the worst agent's error
-against iterations, medians and ranges over the seeds; prints it after the last iteration, on how many seeds it is below 1e-6, and
-the last iteration in which it was above 1: how short steps must be for dictionaries, and so how much way is left then.
+Subspaces of dimension 3 in R^30, 500 inliers and 1000 outliers, divided evenly
+or by kind, and dictionaries of order 20, 4000 samples, from random starts. Each
+problem has the method's automatic steps, which are geometric, and others: for
+subspaces shorter runs with steps that shrink faster, for dictionaries longer
+runs with steps that shrink half as fast. Draws the worst agent's error against
+iterations, medians and ranges over the seeds; prints it after the last
+iteration, on how many seeds it is below 1e-6, and the last iteration in which
+it was above 1: how short steps must be for dictionaries, and so how much way is
+left then.
 """
 
 import os
@@ -35,7 +42,9 @@ AGENTS = 10
 ENOUGH = 1e-6
 GRAPHS = {
     "ring": lambda seed: tp.uniform_weights(tp.ring(AGENTS), self_weight=0.8),
-    "random graph": lambda seed: tp.metropolis_weights(tp.erdos_renyi(AGENTS, p=0.4, seed=seed)),
+    "random graph": lambda seed: tp.metropolis_weights(
+        tp.erdos_renyi(AGENTS, p=0.4, seed=seed)
+    ),
     "complete graph": lambda seed: tp.metropolis_weights(tp.complete(AGENTS)),
 }
 SUBSPACE = {"dimension": 30, "rank": 3, "inliers": 500, "outliers": 1000}
@@ -58,7 +67,10 @@ def half_as_fast(W):
 
 
 PROBLEMS = {  # and for each the methods: a function of W, and iterations
-    "subspace": (RSRSettings(**SUBSPACE), {"automatic": (automatic, 1500), "0.3 * 0.97^k": (fast, 400)}),
+    "subspace": (
+        RSRSettings(**SUBSPACE),
+        {"automatic": (automatic, 1500), "0.3 * 0.97^k": (fast, 400)},
+    ),
     "subspace, kinds apart": (
         RSRSettings(**SUBSPACE, partition="by-label"),
         {"automatic": (automatic, 1500), "0.3 * 0.97^k": (fast, 400)},
@@ -71,12 +83,23 @@ PROBLEMS = {  # and for each the methods: a function of W, and iterations
 
 
 def curve(task):
-    """Iterations, every fifth and the last, and the worst agent's error in them."""
+    """Iterations, every fifth and the last, and the worst agent's error in
+    them.
+    """
     problem, steps, graph, seed, share = task
     settings, methods = PROBLEMS[problem]
     method, iterations = methods[steps]
     W, last = GRAPHS[graph](seed), max(20, round(iterations * share))
-    run, rows = set_up(settings.problem(AGENTS, seed), method(W), W, seed=seed, comm="serial"), []
+    run, rows = (
+        set_up(
+            settings.problem(AGENTS, seed),
+            method(W),
+            W,
+            seed=seed,
+            comm="serial",
+        ),
+        [],
+    )
     for state in islice(run.states(), last + 1):
         if state.k % 5 == 0 or state.k == last:
             rows.append((state.k, max(map(run.problem.error, state.x))))
@@ -85,39 +108,68 @@ def curve(task):
 
 @style()
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("figure", nargs="?", default="network.png")
     parser.add_argument("--full", action="store_true", help="ten seeds")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--share", type=float, default=1.0, help="of the iterations")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the iterations"
+    )
     options = parser.parse_args()
     seeds = 10 if options.full else options.seeds
-    rows = [(problem, steps, graph) for problem, (_, methods) in PROBLEMS.items() for steps, graph in product(methods, GRAPHS)]
-    tasks = [(*row, seed, options.share) for row, seed in product(rows, range(seeds))]
+    rows = [
+        (problem, steps, graph)
+        for problem, (_, methods) in PROBLEMS.items()
+        for steps, graph in product(methods, GRAPHS)
+    ]
+    tasks = [
+        (*row, seed, options.share) for row, seed in product(rows, range(seeds))
+    ]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(tasks, pool.map(curve, tasks), strict=True))
     figure, axes = panels(1, len(PROBLEMS), (7.16, 3.2), sharey=True)
-    shown, curves = dict(zip(PROBLEMS, axes[0], strict=True)), dict.fromkeys(PROBLEMS, 0)
+    shown, curves = (
+        dict(zip(PROBLEMS, axes[0], strict=True)),
+        dict.fromkeys(PROBLEMS, 0),
+    )
     for problem, steps, graph in rows:
-        runs = np.array([found[problem, steps, graph, seed, options.share] for seed in range(seeds)])
+        runs = np.array(
+            [
+                found[problem, steps, graph, seed, options.share]
+                for seed in range(seeds)
+            ]
+        )
         k, errors = runs[0, 0], np.maximum(runs[:, 1], 1e-16)
-        final, above = errors[:, -1], [int(k[error > 1.0].max(initial=0.0)) for error in errors]
+        final, above = (
+            errors[:, -1],
+            [int(k[error > 1.0].max(initial=0.0)) for error in errors],
+        )
         print(
-            f"{problem}, {graph}, steps {steps}: error {np.median(final):.1e} ({final.min():.1e} to {final.max():.1e}) after "
-            f"{k[-1]:.0f} iterations; below {ENOUGH:g} on {np.sum(final < ENOUGH)} of {seeds} seeds; "
+            f"{problem}, {graph}, steps {steps}: error {np.median(final):.1e} "
+            f"({final.min():.1e} to {final.max():.1e}) after "
+            f"{k[-1]:.0f} iterations; below {ENOUGH:g} on "
+            f"{np.sum(final < ENOUGH)} of {seeds} seeds; "
             f"above 1 until iteration {np.median(above):.0f} ({max(above)})"
         )
         shown[problem].set_yscale("log")
         band(shown[problem], k, errors, curves[problem], f"{graph}, {steps}")
         curves[problem] += 1
     for problem, panel in shown.items():
-        panel.set(title=problem, xlabel="iteration", ylabel="error of the worst agent" * (panel is axes[0][0]))
+        panel.set(
+            title=problem,
+            xlabel="iteration",
+            ylabel="error of the worst agent" * (panel is axes[0][0]),
+        )
     legend_below(figure, axes[0], 3)
     publish(
         figure,
         options.figure,
-        f"""DRSM on networks of {AGENTS} agents: medians and ranges of {seeds} seeds from 0 on, {options.share:g} of the iterations.
-        Made by examples/nonsmooth/network.py.""",
+        f"""DRSM on networks of {AGENTS} agents: medians and ranges of {seeds}
+        seeds from 0 on, {options.share:g} of the iterations. Made by
+        examples/nonsmooth/network.py.""",
     )
     if seeds < 3:
         print("few seeds decide nothing: the order is that of --full")

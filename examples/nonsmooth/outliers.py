@@ -2,14 +2,19 @@
 Outliers among handwritten digits
 =================================
 
-Outliers among handwritten digits: images of one digit, and among them images of the others, unlabelled. ::
+Outliers among handwritten digits: images of one digit, and among them images of
+the others, unlabelled. ::
 
-    python examples/nonsmooth/outliers.py outliers.png          # digits 0 to 9 as the inliers in turn, 30 % outliers
-    python examples/nonsmooth/outliers.py outliers.png 2 0.4    # digits 0 and 1, 40 % outliers
+    # digits 0 to 9 as the inliers in turn, 30 % outliers
+    python examples/nonsmooth/outliers.py outliers.png
+    # digits 0 and 1, 40 % outliers
+    python examples/nonsmooth/outliers.py outliers.png 2 0.4
 
-A subgradient method looks for the subspace that most images are near (RobustSubspace): in one place, and by five agents who divide
-the images and exchange points only. How far an image is from the subspace ranks outliers; principal components, of the images and
-of the images divided by their norms, are drawn towards them. Printed and drawn is the area under the ROC curve.
+A subgradient method looks for the subspace that most images are near
+(RobustSubspace): in one place, and by five agents who divide the images and
+exchange points only. How far an image is from the subspace ranks outliers;
+principal components, of the images and of the images divided by their norms,
+are drawn towards them. Printed and drawn is the area under the ROC curve.
 """
 
 import os
@@ -32,17 +37,25 @@ W = tp.metropolis_weights(tp.ring(5))
 
 
 def mixture(digit, share, seed=0):
-    """Images of one digit, shuffled with those of others, which are that share of all; and which are outliers."""
+    """Images of one digit, shuffled with those of others, which are that share
+    of all; and which are outliers.
+    """
     X, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(seed)
     inliers = np.flatnonzero(y == digit)
-    outliers = rng.choice(np.flatnonzero(y != digit), round(len(inliers) * share / (1 - share)), replace=False)
+    outliers = rng.choice(
+        np.flatnonzero(y != digit),
+        round(len(inliers) * share / (1 - share)),
+        replace=False,
+    )
     order = rng.permutation(np.concatenate([inliers, outliers]))
     return X[order], y[order] != digit
 
 
 def components(X, center):
-    """How far samples are from their principal components: of all samples, or, not centred, of samples divided by their norms."""
+    """How far samples are from their principal components: of all samples, or,
+    not centred, of samples divided by their norms.
+    """
     centre = X.mean(axis=0) if center else np.zeros(X.shape[1])
     rows = X - centre if center else X / np.linalg.norm(X, axis=1)[:, None]
     axes = np.linalg.svd(rows, full_matrices=False)[2][:COMPONENTS]
@@ -50,9 +63,17 @@ def components(X, center):
 
 
 def robust(X, agents):
-    """The same for the robust subspace through 0, found in one place or by agents."""
-    estimator = RobustSubspace(COMPONENTS, center=False, tol=1e-3, random_state=0)
-    found = estimator.fit_agents(np.array_split(X, 5), W) if agents else estimator.fit(X)
+    """The same for the robust subspace through 0, found in one place or by
+    agents.
+    """
+    estimator = RobustSubspace(
+        COMPONENTS, center=False, tol=1e-3, random_state=0
+    )
+    found = (
+        estimator.fit_agents(np.array_split(X, 5), W)
+        if agents
+        else estimator.fit(X)
+    )
     return -found.score_samples(X)
 
 
@@ -66,22 +87,51 @@ METHODS = {
 
 def main(path="outliers.png", digits=10, share=0.3):
     areas = {name: [] for name in METHODS}
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(11, 4.4), layout="constrained"
+    )
     for digit in range(digits):
         X, outlier = mixture(digit, share)
-        for (name, found), method in zip(areas.items(), METHODS.values(), strict=True):
+        for (name, found), method in zip(
+            areas.items(), METHODS.values(), strict=True
+        ):
             score = method(X)
             found.append(roc_auc_score(outlier, score))
             if digit == 0:
-                left.plot(*roc_curve(outlier, score)[:2], label=f"{name} ({found[-1]:.3f})")
-        print(f"digit {digit}: " + ", ".join(f"{name} {found[-1]:.3f}" for name, found in areas.items()), flush=True)
-    print("mean:    " + ", ".join(f"{name} {np.mean(found):.3f}" for name, found in areas.items()))
+                left.plot(
+                    *roc_curve(outlier, score)[:2],
+                    label=f"{name} ({found[-1]:.3f})",
+                )
+        print(
+            f"digit {digit}: "
+            + ", ".join(
+                f"{name} {found[-1]:.3f}" for name, found in areas.items()
+            ),
+            flush=True,
+        )
+    print(
+        "mean:    "
+        + ", ".join(
+            f"{name} {np.mean(found):.3f}" for name, found in areas.items()
+        )
+    )
     left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-    left.set(xlabel="inliers taken for outliers", ylabel="outliers found", title="digit 0 (area under the curve)")
+    left.set(
+        xlabel="inliers taken for outliers",
+        ylabel="outliers found",
+        title="digit 0 (area under the curve)",
+    )
     left.legend(loc="lower right")
     for place, (name, found) in enumerate(areas.items()):
-        right.bar(np.arange(digits) + 0.21 * (place - 1.5), found, 0.21, label=name)
-    right.set(xlabel="digit of the inliers", ylabel="area under the ROC curve", ylim=(0.8, 1.0), xticks=range(digits))
+        right.bar(
+            np.arange(digits) + 0.21 * (place - 1.5), found, 0.21, label=name
+        )
+    right.set(
+        xlabel="digit of the inliers",
+        ylabel="area under the ROC curve",
+        ylim=(0.8, 1.0),
+        xticks=range(digits),
+    )
     figure.savefig(path, dpi=150)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -144,25 +143,11 @@ def test_flat_products_have_the_fields_of_their_parts() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_an_own_objective_becomes_a_figure(library: str, tmp_path: Path) -> None:
-    """In the script and in the notebook, by at most 15 lines each."""
     figure = tmp_path / "figure.png"
     words = [sys.executable, "examples/own_objective.py", library, str(figure)]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=True).stdout
     assert float(said.split()[-4]) < 0.3
     assert figure.stat().st_size > 5_000
-    check_cell(library)
-
-
-def check_cell(library: str) -> None:
-    """The notebook's cell of a library runs, in at most 15 lines, and ends near a stationary point."""
-    cells = json.loads(Path(ROOT, "examples", "own_objective.ipynb").read_text())["cells"]
-    (source,) = [cell["source"] for cell in cells if cell["id"] == library]
-    assert len([line for line in source.splitlines() if line.strip()]) <= 15
-    names: dict[str, Any] = {}
-    exec(source, names)
-    norms = names["result"].history["gradient_norm"]
-    assert norms[-1] < 0.3 * norms[0]
-    assert eval(source.splitlines()[-1], names).axes[0].lines, "the last line is the figure"
 
 
 ANSWERS = [

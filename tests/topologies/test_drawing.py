@@ -106,3 +106,28 @@ def test_shapes_are_checked() -> None:
         draw_graph(topologies.ring(5), np.eye(4))
     with pytest.raises(ValueError, match=r"one axis, got shape \(2, 2\)"):
         draw_spectrum(np.eye(2))
+
+
+def test_arrows_of_a_directed_graph_are_its_links_as_thick_as_their_weights() -> None:
+    graph = topologies.directed_ring(6, chords=3, seed=0)
+    A = topologies.directed_weights(graph).A
+    arrows = [text.arrow_patch for text in draw_graph(graph, A).texts if getattr(text, "arrow_patch", None)]
+    assert len(arrows) == graph.number_of_edges()
+    weights = [A[heard_by, agent] for agent, heard_by in sorted(graph.edges)]
+    widths = [arrow.get_linewidth() for arrow in arrows]
+    np.testing.assert_allclose((np.array(widths) - 0.3) / (max(widths) - 0.3), np.array(weights) / max(weights))
+
+
+def test_the_spectrum_fills_its_panel() -> None:
+    low, high = draw_spectrum([1.0, 0.9, 0.7]).get_ylim()
+    assert 0.6 < low < 0.7
+    assert 1.0 < high < 1.1
+
+
+def test_notebooks_show_the_entries_of_sequences_and_of_directed_weights() -> None:
+    sequence = topologies.OnePeerExponential(8)
+    cells = sum(sequence.at(k).nnz for k in range(3))
+    assert sequence._repr_html_().count('width="1"') == cells
+    weights = topologies.directed_weights(topologies.directed_ring(5))
+    assert weights._repr_html_().count('width="1"') == weights.A.nnz + weights.B.nnz
+    assert repr(weights) == "DirectedWeights(n=5, links=5)"

@@ -18,6 +18,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from topologies.canonical import ROW_SUM_TOLERANCE, Weights, WeightsLike, finite_square, row_sums, with_diagonal
+from topologies.notebook import shown
 from topologies.weights.checks import agent_names, check_no_loops, from_graph, pattern
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ class DirectedWeights:
     """The weights of a directed network: A to pull points, B to push trackers, with entries in the same places.
 
     Raises ValueError as `check_row_stochastic` and `check_column_stochastic`, or if the two are not of the same edges.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> weights = tp.directed_weights(tp.directed_ring(6, chords=2, seed=0))
+    >>> weights.A.sum(axis=1), weights.B.sum(axis=0)
+    (array([1., 1., 1., 1., 1., 1.]), array([1., 1., 1., 1., 1., 1.]))
     """
 
     A: Weights
@@ -55,6 +63,16 @@ class DirectedWeights:
                 f"A and B must be of the same edges, but {has}[{i}, {j}] is not zero and {lacks}[{i}, {j}] is: give {lacks} a "
                 f"weight there, or take the edge {j} -> {i} away"
             )
+
+    def __repr__(self) -> str:
+        return f"DirectedWeights(n={self.A.shape[0]}, links={self._links()})"
+
+    def _links(self) -> int:
+        return int(self.A.nnz - np.count_nonzero(self.A.diagonal()))
+
+    def _repr_html_(self) -> str:
+        facts = {"agents": self.A.shape[0], "links": self._links()}
+        return shown("DirectedWeights", facts, {"A, to pull": self.A, "B, to push": self.B})
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, on_edges, upper
 from topologies.graphs.families import at_least, count
+from topologies.notebook import SHOWN, shown
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
@@ -29,7 +30,15 @@ if TYPE_CHECKING:
 
 
 class WeightSequence(ABC):
-    """Mixing matrices W(0), W(1), ..., each symmetric and doubly stochastic, shape (n, n); single ones may be disconnected."""
+    """Mixing matrices W(0), W(1), ..., each symmetric and doubly stochastic, shape (n, n); single ones may be disconnected.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> sequence = tp.sequence_from_name("link_failures:p=0.2@ring", 8)
+    >>> isinstance(sequence, tp.WeightSequence), sequence.at(0).shape
+    (True, (8, 8))
+    """
 
     n: int
     """Number of agents."""
@@ -38,6 +47,11 @@ class WeightSequence(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, period={self.period})"
+
+    def _repr_html_(self) -> str:
+        matrices = {f"W({k})": self.at(k) for k in range(min(self.period or SHOWN, SHOWN))}
+        facts = {"agents": self.n, "period": self.period or "none"}
+        return shown(type(self).__name__, facts, matrices)
 
     @abstractmethod
     def at(self, k: int) -> Weights:
@@ -52,6 +66,15 @@ class PeriodicSequence(WeightSequence):
     """A sequence that repeats the given matrices, each of shape (n, n), in turn.
 
     Raises TypeError or ValueError if there is none, their sizes differ, or one is not a mixing matrix (see `canonical_weights`).
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> ring = tp.metropolis_weights(tp.ring(6))
+    >>> star = tp.metropolis_weights(tp.star(6))
+    >>> sequence = tp.PeriodicSequence([ring, star])
+    >>> bool((sequence.at(2) != sequence.at(0)).nnz == 0)
+    True
     """
 
     def __init__(self, matrices: Sequence[WeightsLike]) -> None:
@@ -73,6 +96,15 @@ class OnePeerExponential(PeriodicSequence):
     """At iteration k, agent i averages with agent i XOR 2^(k mod log2 n) alone: after log2 n iterations, the exact mean.
 
     Raises ValueError if n is not a power of 2, or below 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import topologies as tp
+    >>> sequence = tp.OnePeerExponential(8)
+    >>> product = sequence.at(2) @ sequence.at(1) @ sequence.at(0)
+    >>> np.allclose(product.toarray(), 1 / 8)
+    True
     """
 
     def __init__(self, n: int) -> None:
@@ -109,7 +141,18 @@ class _Drawn(WeightSequence):
 
 
 class RandomMatching(_Drawn):
-    """At each iteration a uniform random matching of all agents (one sits out where n is odd); the paired average."""
+    """At each iteration a uniform random matching of all agents (one sits out where n is odd); the paired average.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> W = tp.RandomMatching(4, seed=0).at(0)
+    >>> W.toarray()
+    array([[0.5, 0.5, 0. , 0. ],
+           [0.5, 0.5, 0. , 0. ],
+           [0. , 0. , 0.5, 0.5],
+           [0. , 0. , 0.5, 0.5]])
+    """
 
     def __init__(self, n: int, seed: int = 0) -> None:
         super().__init__(at_least(2, count("random_matching", n), "random_matching: the number of agents"), seed)
@@ -124,6 +167,13 @@ class RandomGossip(_Drawn):
     """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep their values.
 
     Errors as `check_graph`; ValueError if it has no edge.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> sequence = tp.RandomGossip(tp.ring(6), seed=0)
+    >>> sequence.at(0).toarray().max(axis=0)
+    array([1. , 1. , 1. , 0.5, 0.5, 1. ])
     """
 
     def __init__(self, graph: nx.Graph[int] | Adjacency, seed: int = 0) -> None:
@@ -140,6 +190,13 @@ class LinkFailures(_Drawn):
     """A mixing matrix whose edges fail independently with probability ``p`` per iteration, their weight kept by both agents.
 
     Raises TypeError or ValueError if ``W`` is not a mixing matrix (see `canonical_weights`) or ``p`` is outside [0, 1).
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> changing = tp.LinkFailures(tp.metropolis_weights(tp.ring(6)), p=0.2, seed=0)
+    >>> changing.at(0).nnz, changing.at(1).nnz
+    (16, 18)
     """
 
     def __init__(self, W: WeightsLike, p: float = 0.1, seed: int = 0) -> None:

@@ -41,6 +41,13 @@ class MixingSpectrum:
     """The ends of a mixing matrix's spectrum, its eigenvalue 1 of the constant vector left out.
 
     For one agent nothing is left, and by convention ``lambda_2 = lambda_min = sigma = 0`` and ``gap = 1``.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> found = tp.spectrum(tp.metropolis_weights(tp.ring(10)))
+    >>> round(found.sigma, 4), round(found.lambda_min, 4)
+    (0.8727, -0.3333)
     """
 
     n: int

@@ -41,7 +41,15 @@ _SAME_EIGENVALUE = 1e-9
 
 @dataclass(frozen=True)
 class FastestWeights:
-    """The fastest weights, with a certified lower bound on sigma."""
+    """The fastest weights, with a certified lower bound on sigma.
+
+    Examples
+    --------
+    >>> import topologies as tp
+    >>> found = tp.fastest_weights(tp.ring(8))
+    >>> round(found.sigma, 4), bool(found.sigma - found.lower_bound < 1e-6)
+    (0.7445, True)
+    """
 
     W: Weights
     """The mixing matrix, shape (n, n)."""

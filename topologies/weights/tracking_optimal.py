@@ -45,7 +45,16 @@ _LARGEST_LOG_STEP = 100.0
 
 @dataclass(frozen=True)
 class TrackingWeights:
-    """Weights optimised for gradient tracking and their score."""
+    """Weights optimised for gradient tracking and their score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import topologies as tp
+    >>> found = tp.tracking_weights(tp.ring(6), np.linspace(0.5, 1.5, 6))
+    >>> found.W.shape, bool(0 < found.score.rate < 1)
+    ((6, 6), True)
+    """
 
     W: Weights
     """The mixing matrix, shape (n, n); weights of any sign."""

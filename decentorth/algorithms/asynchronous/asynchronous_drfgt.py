@@ -76,6 +76,17 @@ class AsynchronousDRFGT(Method):
         The file to which the versions that each agent used are written; decentorth replay repeats the run from it.
     schedule
         A log whose run is repeated, in one process, in place of a drawn schedule.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.AsynchronousDRFGT(activations=10_000, delay=2.0)
+    >>> result = do.solve(problem, method, "ring")
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-3 * norm[0])
+    True
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)

@@ -44,7 +44,19 @@ class ConjugateGradientsState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ConjugateGradients(Searching):
-    """Riemannian conjugate gradients for a single agent (Sakai, Iiduka 2020)."""
+    """Riemannian conjugate gradients for a single agent (Sakai, Iiduka 2020).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.ConjugateGradients()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
+    """
 
     on_devices: ClassVar[bool] = True
 

@@ -96,6 +96,16 @@ class GeneralizedLanding(OnMatrices):
     batches
         Batches of an iteration with covariance sampled: three independent ones, drawn with replacement, for an unbiased field; or
         one for the gradient and B, in passes over all samples.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.GEVPSettings(dimension=20, rank=2).problem(1, seed=0)
+    >>> method = do.GeneralizedLanding()
+    >>> result = do.solve(problem, method, iterations=3000)
+    >>> error = result.history["error"]
+    >>> bool(error[-1] < error[0])
+    True
     """
 
     on_devices: ClassVar[bool] = True

@@ -49,6 +49,17 @@ class Landing(Measuring):
     ----------
     safe
         Shorten steps where needed to stay within eps of the manifold.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.Landing()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)

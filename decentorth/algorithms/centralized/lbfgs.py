@@ -60,7 +60,19 @@ class LBFGSState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGS(Searching):
-    """Riemannian L-BFGS for a single agent (Liu, Nocedal 1989; Huang, Gallivan, Absil 2015)."""
+    """Riemannian L-BFGS for a single agent (Liu, Nocedal 1989; Huang, Gallivan, Absil 2015).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.LBFGS()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
+    """
 
     on_devices: ClassVar[bool] = True
 

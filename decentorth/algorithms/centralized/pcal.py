@@ -26,7 +26,19 @@ from .plam import PLAM
 
 @dataclass(frozen=True, kw_only=True)
 class PCAL(PLAM):
-    """Column-wise normalised augmented Lagrangian method for a single agent (Gao, Liu, Yuan 2019)."""
+    """Column-wise normalised augmented Lagrangian method for a single agent (Gao, Liu, Yuan 2019).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.PCAL()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
+    """
 
     def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
         return constraint.normalized(y)

@@ -41,6 +41,17 @@ class PLAM(Measuring):
     ----------
     penalty
         beta > 0, larger than the multiplier at the solution; auto: from the curvature at the start.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.PLAM()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
     """
 
     on_devices: ClassVar[bool] = True

@@ -49,7 +49,19 @@ def _field(problem: Oracle[Normal], x: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class POGO(Measuring):
-    """A gradient step and a normal step, for a single agent (Javaloy, Vergari 2026)."""
+    """A gradient step and a normal step, for a single agent (Javaloy, Vergari 2026).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.POGO()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing, Dissolvable)
 

@@ -94,6 +94,17 @@ class RGD(OnMatrices):
         On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; on other sets the set's own.
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.RGD()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
     """
 
     on_devices: ClassVar[bool] = True

@@ -24,6 +24,18 @@ from ..decentralized.demuon import DeMuon
 
 @dataclass(frozen=True, kw_only=True)
 class SPEL(DeMuon):
-    """Steepest descent in the spectral norm, for a single agent (Yang, Lai 2026)."""
+    """Steepest descent in the spectral norm, for a single agent (Yang, Lai 2026).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.SPEL()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-1 * norm[0])
+    True
+    """
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"

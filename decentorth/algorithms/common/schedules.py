@@ -35,6 +35,12 @@ class Constant(Settings):
     ----------
     initial
         The step size, or auto.
+
+    Examples
+    --------
+    >>> from decentorth.algorithms.common.schedules import Constant
+    >>> Constant(initial=0.1)
+    Constant(initial=0.1)
     """
 
     name: ClassVar[str] = "constant"
@@ -63,6 +69,13 @@ class Diminishing(Constant):
     ----------
     power
         How fast the steps shrink, above 0 and at most 1.
+
+    Examples
+    --------
+    >>> from decentorth.algorithms.common.schedules import Diminishing
+    >>> schedule = Diminishing(power=1.0)
+    >>> [schedule.scale(k) for k in (0, 1, 3)]
+    [1.0, 0.5, 0.25]
     """
 
     name: ClassVar[str] = "diminishing"
@@ -81,6 +94,13 @@ class Horizon(Constant):
     ----------
     iterations
         K, the number of iterations that will be made.
+
+    Examples
+    --------
+    >>> from decentorth.algorithms.common.schedules import Horizon
+    >>> schedule = Horizon(iterations=400)
+    >>> [schedule.scale(k) for k in (0, 399)]
+    [0.05, 0.05]
     """
 
     name: ClassVar[str] = "horizon"
@@ -93,7 +113,15 @@ class Horizon(Constant):
 
 @dataclass(frozen=True)
 class SquareSummable(Constant):
-    """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do not."""
+    """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do not.
+
+    Examples
+    --------
+    >>> from decentorth.algorithms.common.schedules import SquareSummable
+    >>> schedule = SquareSummable()
+    >>> [round(schedule.scale(k), 3) for k in (0, 10, 100)]
+    [1.02, 0.116, 0.021]
+    """
 
     name: ClassVar[str] = "square-summable"
 
@@ -121,6 +149,13 @@ class Annealed(SquareSummable):
         How fast the power falls, between 0 and 1.
     cap
         The largest value of the power of pairs.
+
+    Examples
+    --------
+    >>> from decentorth.algorithms.common.schedules import Annealed
+    >>> schedule = Annealed(pairs=3)
+    >>> [round(schedule.scale(k), 3) for k in (0, 100, 1000)]
+    [3.06, 0.017, 0.002]
     """
 
     name: ClassVar[str] = "annealed"
@@ -142,6 +177,13 @@ class Geometric(Constant):
     ----------
     ratio
         Of successive steps, between 0 and 1.
+
+    Examples
+    --------
+    >>> from decentorth.algorithms.common.schedules import Geometric
+    >>> schedule = Geometric(ratio=0.5)
+    >>> [schedule.scale(k) for k in (0, 1, 2)]
+    [1.0, 0.5, 0.25]
     """
 
     name: ClassVar[str] = "geometric"
@@ -163,6 +205,13 @@ class Piecewise(Constant):
     ----------
     knots
         Iterations and multiples of the first step there: ((1000, 1.0), (1500, 0.02)), or as text 1000:1/1500:0.02.
+
+    Examples
+    --------
+    >>> from decentorth.algorithms.common.schedules import Piecewise
+    >>> schedule = Piecewise(knots=((100, 0.01),))
+    >>> [round(schedule.scale(k), 3) for k in (0, 50, 100, 500)]
+    [1.0, 0.1, 0.01, 0.01]
     """
 
     name: ClassVar[str] = "piecewise"
@@ -218,6 +267,16 @@ class BarzilaiBorwein(Constant):
         The largest step, as a multiple of the first; at least 1, or inf.
     formula
         alternating, long or short.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.algorithms.common.schedules import BarzilaiBorwein
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(1, seed=0)
+    >>> method = do.RGD(step_size=BarzilaiBorwein())
+    >>> do.solve(problem, method, iterations=500, stopping=1e-6).status
+    'converged'
     """
 
     name: ClassVar[str] = "bb"
@@ -242,6 +301,17 @@ class BarzilaiBorwein(Constant):
 
 @dataclass(frozen=True)
 class Growing(Constant):
-    """The step at the start, which grows while the agents' moves show no sign that it is too large: see `growing_steps`."""
+    """The step at the start, which grows while the agents' moves show no sign that it is too large: see `growing_steps`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.algorithms.common.schedules import Growing
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> method = do.DRFGT(step_size=Growing(initial=1e-2))
+    >>> do.solve(problem, method, "ring", iterations=1000, stopping=1e-3).status
+    'iterations'
+    """
 
     name: ClassVar[str] = "growing"

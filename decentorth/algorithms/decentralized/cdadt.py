@@ -39,6 +39,16 @@ class CDADT(DoubleTracking):
         beta > 0, or auto: from the multiplier.
     momentum
         Heavy-ball momentum in [0, 1); the published method has none.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.CCASettings(data="digits", rank=2).problem(10, seed=0)
+    >>> method = do.CDADT()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
     """
 
     penalties: ClassVar[float] = 1.5

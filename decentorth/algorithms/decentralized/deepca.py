@@ -69,6 +69,17 @@ class DeEPCA(Method):
         K, exchanges with the neighbours in an iteration; auto: the fewest that leave a twentieth of the differences.
     momentum
         mu, best the ratio of the first eigenvalue that is left out to the last that is not; the published method has none.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DeEPCA()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
     """
 
     on_time: ClassVar[bool] = True

@@ -40,7 +40,19 @@ from .tracking import TrackingState
 
 @dataclass(frozen=True, kw_only=True)
 class DeMuon(Decentralized):
-    """Decentralized Muon: steps along matrix signs of tracked gradients (He, Ren, Mao, Larsson 2025)."""
+    """Decentralized Muon: steps along matrix signs of tracked gradients (He, Ren, Mao, Larsson 2025).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DeMuon()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Spectral,)
 

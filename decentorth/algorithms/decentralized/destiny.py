@@ -68,6 +68,17 @@ class DESTINY(SafeTracking):
         and 0.1 / step_size beside a given step_size, smaller where W has eigenvalues near -1.
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DESTINY()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
     """
 
     on_devices: ClassVar[bool] = True

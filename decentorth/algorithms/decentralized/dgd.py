@@ -32,7 +32,19 @@ from .descent import DescentState, begun, descent_limit
 
 @dataclass(frozen=True, kw_only=True)
 class DGD(Soft):
-    """Decentralized gradient descent in Euclidean space, the control without a constraint."""
+    """Decentralized gradient descent in Euclidean space, the control without a constraint.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DGD(penalty=2.0, step_size=1e-3)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
+    """
 
     on_devices: ClassVar[bool] = True
 

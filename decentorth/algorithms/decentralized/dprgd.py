@@ -28,7 +28,19 @@ from .descent import Descent, DescentState
 
 @dataclass(frozen=True, kw_only=True)
 class DPRGD(Descent):
-    """Decentralized projected Riemannian gradient descent (Deng & Hu 2023)."""
+    """Decentralized projected Riemannian gradient descent (Deng & Hu 2023).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DPRGD()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
+    """
 
     on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)

@@ -31,7 +31,19 @@ from .tracking import ManifoldTracking, TrackingState, projected
 
 @dataclass(frozen=True, kw_only=True)
 class DPRGT(ManifoldTracking):
-    """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023)."""
+    """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DPRGT()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 

@@ -34,7 +34,19 @@ from .tracking import OnManifold, TrackingState, projected
 
 @dataclass(frozen=True, kw_only=True)
 class DPRSRM(OnManifold):
-    """Decentralized projected Riemannian stochastic recursive momentum (after the abstract of Deng, Hu 2025)."""
+    """Decentralized projected Riemannian stochastic recursive momentum (after the abstract of Deng, Hu 2025).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DPRSRM()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 

@@ -53,7 +53,19 @@ class ConjugateState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DRCGD(OnManifold):
-    """Decentralized Riemannian conjugate directions, after the abstract of Chen and others 2024."""
+    """Decentralized Riemannian conjugate directions, after the abstract of Chen and others 2024.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRCGD()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     sends: ClassVar[tuple[str, ...]] = ("x", "direction", "tracker")

@@ -42,6 +42,17 @@ class DRFGT(SafeTracking):
     ----------
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRFGT()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)

@@ -34,7 +34,19 @@ from .tracking import ManifoldTracking, TrackingState
 
 @dataclass(frozen=True, kw_only=True)
 class DRGTA(ManifoldTracking, Retracting):
-    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2)."""
+    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRGTA()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     directed: ClassVar[bool] = True
 

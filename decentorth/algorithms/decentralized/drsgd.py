@@ -31,7 +31,19 @@ from .descent import Descent, DescentState
 
 @dataclass(frozen=True, kw_only=True)
 class DRSGD(Descent, Retracting):
-    """Decentralized Riemannian (stochastic) gradient descent (Chen, Garcia, Hong, Shahrampour 2021)."""
+    """Decentralized Riemannian (stochastic) gradient descent (Chen, Garcia, Hong, Shahrampour 2021).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRSGD()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
+    """
 
     on_devices: ClassVar[bool] = True
 

@@ -44,7 +44,19 @@ from .tracking import PenalisedState
 
 @dataclass(frozen=True, kw_only=True)
 class EFLanding(Decentralized):
-    """Landing along tracked gradients, for compressed messages (after the abstract of Song, Li, Gao, Yuan 2025)."""
+    """Landing along tracked gradients, for compressed messages (after the abstract of Song, Li, Gao, Yuan 2025).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.EFLanding()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
 

@@ -32,6 +32,16 @@ class GeneralizedDRFGT(DoubleTracking):
     ----------
     penalty
         omega > 0, or auto: from the multiplier.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.CCASettings(data="digits", rank=2).problem(10, seed=0)
+    >>> method = do.GeneralizedDRFGT()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-1 * norm[0])
+    True
     """
 
     penalties: ClassVar[float] = 1.0

@@ -38,7 +38,19 @@ from .tracking import TrackingState, tracked
 
 @dataclass(frozen=True, kw_only=True)
 class GradientTracking(Ordered, Soft):
-    """Gradient tracking in Euclidean space (DIGing), the control without a constraint."""
+    """Gradient tracking in Euclidean space (DIGing), the control without a constraint.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.GradientTracking(penalty=2.0, step_size=1e-2)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
+    """
 
     gradient_factor: ClassVar[float] = 1.0
     on_devices: ClassVar[bool] = True

@@ -53,7 +53,19 @@ class LocalState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTracking(OnManifold):
-    """Local steps with corrected drift, after the abstract of Zhang, Hu, So, Johansson 2024."""
+    """Local steps with corrected drift, after the abstract of Zhang, Hu, So, Johansson 2024.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.LocalTracking()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     on_devices: ClassVar[bool] = True

@@ -45,6 +45,17 @@ class PushPull(Decentralized):
     ----------
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / (step_size gain), smaller where the graph mixes slowly.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.PushPull()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
     """
 
     on_devices: ClassVar[bool] = True

@@ -46,7 +46,19 @@ class REXTRAState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class REXTRA(Extra):
-    """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking."""
+    """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.REXTRA()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-3 * norm[0])
+    True
+    """
 
     on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)

@@ -55,7 +55,19 @@ class RFEXTRAState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RFEXTRA(Extra):
-    """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT."""
+    """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.RFEXTRA()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-3 * norm[0])
+    True
+    """
 
     on_devices: ClassVar[bool] = True
 

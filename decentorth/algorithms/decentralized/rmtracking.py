@@ -51,7 +51,19 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RMTracking(ManifoldTracking):
-    """Riemannian gradient tracking with momentum, after the abstract of Chen and others 2026."""
+    """Riemannian gradient tracking with momentum, after the abstract of Chen and others 2026.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.RMTracking()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 

@@ -113,7 +113,18 @@ class SafeTracking(Exact, Ordered):
 
 
 class Safe(Around):
-    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own."""
+    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> method = do.Safe(do.DRFGT(step_size=0.5))
+    >>> result = do.solve(problem, method, "ring", iterations=200)
+    >>> result.status
+    'iterations'
+    """
 
     def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         state: PenalisedState = self.method.init(problem, network, streams, x0)

@@ -53,7 +53,19 @@ class ReducedState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class VRDRFGT(Decentralized):
-    """DRFGT with variance-reduced gradients: mini-batches, and exact with a constant step."""
+    """DRFGT with variance-reduced gradients: mini-batches, and exact with a constant step.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.VRDRFGT()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0

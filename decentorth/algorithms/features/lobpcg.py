@@ -63,7 +63,21 @@ class SplitProblem(Problem[object], SplitFeatures, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LOBPCG(Method):
-    """Locally optimal block preconditioned conjugate gradients (Knyazev 2001) for features split over agents, by exact sums."""
+    """Locally optimal block preconditioned conjugate gradients (Knyazev 2001) for features split over agents, by exact sums.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((60, 24)) * np.geomspace(1, 0.1, 24)
+    >>> problem = do.problems.SplitPCA(np.array_split(samples, 6, axis=1), 3)
+    >>> method = do.LOBPCG()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
+    """
 
     rows_per_message: RowsPerMessage = None
 

@@ -72,6 +72,19 @@ class TrackedLanding(Method):
         lambda > 0 of the landing field, or auto.
     momentum
         mu, at least 0 and below 1, or auto: 0 for PCA, 0.9 otherwise.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((60, 24)) * np.geomspace(1, 0.1, 24)
+    >>> problem = do.problems.SplitPCA(np.array_split(samples, 6, axis=1), 3)
+    >>> method = do.TrackedLanding()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
     """
 
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)

@@ -75,6 +75,16 @@ class CSDM(SingleAgentMethod):
     ----------
     step_size
         Adagrad's rate, of angles and of hyperbolic angles; published 5e-4 to 5e-3.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> method = do.CSDM()
+    >>> result = do.solve(problem, method, iterations=50)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)

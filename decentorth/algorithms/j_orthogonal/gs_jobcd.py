@@ -41,6 +41,16 @@ class GSJOBCD(PairMethod):
         backtracking.
     pairs
         Steps in an iteration; by default n/2, at least 250, for tr(x^T H x)/2, else 1.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> method = do.GSJOBCD()
+    >>> result = do.solve(problem, method, iterations=50)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-5 * norm[0])
+    True
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)

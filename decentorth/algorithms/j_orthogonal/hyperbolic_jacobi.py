@@ -51,6 +51,16 @@ class HyperbolicJacobi(SingleAgentMethod):
     ----------
     tolerance
         Converged when a sweep has lowered the objective by less than this share of it; the sweeps before converge quadratically.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> method = do.HyperbolicJacobi()
+    >>> result = do.solve(problem, method, iterations=50)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-6 * norm[0])
+    True
     """
 
     requires: ClassVar[tuple[type, ...]] = (TraceForm,)

@@ -26,6 +26,16 @@ class JJOBCD(JacobiMethod):
     varsigma
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase. auto:
         pair where L_f is known, else backtracking.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> method = do.JJOBCD()
+    >>> result = do.solve(problem, method, iterations=50)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
     """
 
     def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:

@@ -60,6 +60,16 @@ class JADMM(SingleAgentMethod):
         beta > 0, where it starts; auto: 0.3 l, and 1000 for the published schedule.
     schedule
         constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to 1e5 on in the paper.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> method = do.JADMM()
+    >>> result = do.solve(problem, method, iterations=50)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-1 * norm[0])
+    True
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)

@@ -75,6 +75,16 @@ class UMCM(SingleAgentMethod):
         constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to 1e5 on in the paper.
     optimizer
         gradient; or adagrad, a step for each entry, as published.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> method = do.UMCM()
+    >>> result = do.solve(problem, method, iterations=50)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
     """
 
     requires: ClassVar[tuple[type, ...]] = (HessianProducts,)

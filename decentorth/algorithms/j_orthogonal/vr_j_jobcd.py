@@ -57,6 +57,16 @@ class VRJJOBCD(JacobiMethod):
         b, samples in a gradient that starts the estimate over; by default all N.
     restart
         p', how often the estimate starts over; by default b' / (b + b').
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> method = do.VRJJOBCD()
+    >>> result = do.solve(problem, method, iterations=50)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
     """
 
     requires: ClassVar[tuple[type, ...]] = (Sampled,)

@@ -60,7 +60,19 @@ class ProximalState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DRProxGT(Decentralized):
-    """Decentralized Riemannian proximal gradient tracking, after the abstract of Wang, Bao, Liu 2024."""
+    """Decentralized Riemannian proximal gradient tracking, after the abstract of Wang, Bao, Liu 2024.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.SparsePCASettings(data="digits", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRProxGT(step_size=0.08)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> stationarity = result.history["stationarity"]
+    >>> bool(stationarity[-1] < 1e-6 * stationarity[0])
+    True
+    """
 
     nonsmooth: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (OrthonormalLanding, Projection)

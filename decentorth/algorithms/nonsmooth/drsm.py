@@ -43,6 +43,16 @@ class DRSM(DRSGD):
     step_size
         gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a schedule: geometric,
         diminishing, square-summable, annealed, piecewise, horizon.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.RSRSettings(dimension=30).problem(10, seed=0)
+    >>> method = do.DRSM()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> error = result.history["error"]
+    >>> bool(error[-1] < 1e-2 * error[0])
+    True
     """
 
     nonsmooth: ClassVar[bool] = True

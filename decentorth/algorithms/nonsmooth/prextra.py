@@ -61,6 +61,17 @@ class PREXTRA(Method):
     ----------
     step_size
         alpha > 0; auto: from the agents' gradients and Lipschitz constants and their weights in W.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.SparsePCASettings(data="digits", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.PREXTRA(step_size=0.06)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> stationarity = result.history["stationarity"]
+    >>> bool(stationarity[-1] < 1e-3 * stationarity[0])
+    True
     """
 
     nonsmooth: ClassVar[bool] = True

@@ -36,7 +36,18 @@ class RSMState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RSM(Subgradient):
-    """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021)."""
+    """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.RSRSettings(dimension=30).problem(1, seed=0)
+    >>> method = do.RSM()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> error = result.history["error"]
+    >>> bool(error[-1] < 1e-2 * error[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
 

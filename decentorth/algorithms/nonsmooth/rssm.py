@@ -79,6 +79,16 @@ class RSSM(Subgradient):
         fixed (consecutive columns), redraw (drawn again in every iteration), or auto (what suits the problem and l).
     reorthogonalize
         Number of iterations after which x is replaced by its polar factor and the problem's cache is made again; by default never.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.RSRSettings(dimension=30).problem(1, seed=0)
+    >>> method = do.RSSM()
+    >>> result = do.solve(problem, method, iterations=300)
+    >>> error = result.history["error"]
+    >>> bool(error[-1] < 1e-2 * error[0])
+    True
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)

@@ -78,6 +78,16 @@ class Channel:
     ------
     ValueError, TypeError
         An argument is not a fault, there is none, or the correction is negative or infinite.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> channel = do.Channel("loss:p=0.1")
+    >>> result = do.solve(problem, "drfgt", "ring", iterations=200, channel=channel)
+    >>> result.status
+    'iterations'
     """
 
     faults: tuple[Fault, ...]

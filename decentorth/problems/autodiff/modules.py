@@ -29,6 +29,17 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         All agents' data, as `DifferentiatedProblem` takes them.
     n_agents
         The number of agents.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import torch
+    >>> layer = torch.nn.Linear(6, 2, bias=False)
+    >>> data = [(torch.randn(30, 6), torch.randn(30, 2)) for agent in range(4)]
+    >>> loss = torch.nn.functional.mse_loss
+    >>> problem = do.problems.from_module(layer, loss, data, orthogonal=["weight"])
+    >>> problem.n_agents
+    4
     """
 
     _function = "loss"

@@ -20,7 +20,19 @@ _CLEAR = 50.0
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """The result of a Taylor test of the agents' gradients."""
+    """The result of a Taylor test of the agents' gradients.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 5)) * np.arange(1, 6)
+    >>> problem = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> check = problem.check_gradient()
+    >>> round(float(check.slope))
+    2
+    """
 
     slope: float
     """The slope of the worst agent: 2 where the gradient is right, 1 where it is wrong, infinite where the expansion is exact, and

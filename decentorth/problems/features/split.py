@@ -66,6 +66,15 @@ class SplitPencil(AgentProblem[Euclidean]):
     ------
     ValueError
         There are more columns of x than features, or an agent's own block of B is singular.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> samples = np.random.default_rng(0).standard_normal((60, 12))
+    >>> problem = do.problems.SplitPCA(np.array_split(samples, 4, axis=1), 3)
+    >>> isinstance(problem, do.problems.SplitPencil)
+    True
     """
 
     error_name = ""
@@ -294,6 +303,17 @@ class SplitPCA(SplitPencil):
     ------
     ValueError
         Agents have different numbers of samples, an entry is not finite, or there are more components than features.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((60, 12)) * np.arange(1, 13)
+    >>> problem = do.problems.SplitPCA(np.array_split(samples, 4, axis=1), 3)
+    >>> result = do.solve(problem, do.LOBPCG(), "ring", iterations=100)
+    >>> bool(result.history["gradient_norm"][-1] < 1e-6)
+    True
     """
 
     def __init__(self, A: Sequence[Array], rank: int) -> None:
@@ -320,6 +340,18 @@ class SplitGEVP(SplitPencil):
     ------
     ValueError
         Agents have different numbers of rows or columns, an entry is not finite, or there are more eigenvectors than features.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> Y, Z = rng.standard_normal((2, 80, 8))
+    >>> first, second = (np.array_split(data, 4, axis=1) for data in (Y, Z))
+    >>> problem = do.problems.SplitGEVP(first, second, 2)
+    >>> result = do.solve(problem, do.LOBPCG(), "ring", iterations=100)
+    >>> bool(result.history["gradient_norm"][-1] < 1e-6)
+    True
     """
 
     def __init__(self, Y: Sequence[Array], Z: Sequence[Array], rank: int, ridge: float = 0.0) -> None:
@@ -351,6 +383,18 @@ class SplitCCA(SplitPencil):
     ------
     ValueError
         Agents have different numbers of samples, an entry is not finite, or there are more pairs than features in a view.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.standard_normal((80, 4)), rng.standard_normal((80, 4))
+    >>> first, second = np.array_split(A, 4, axis=1), np.array_split(B, 4, axis=1)
+    >>> problem = do.problems.SplitCCA(first, second, 2)
+    >>> result = do.solve(problem, do.LOBPCG(), "ring", iterations=100)
+    >>> bool(result.history["gradient_norm"][-1] < 1e-6)
+    True
     """
 
     def __init__(self, A: Sequence[Array], B: Sequence[Array], rank: int, ridges: tuple[float, float] = (0.0, 0.0)) -> None:

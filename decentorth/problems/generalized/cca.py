@@ -74,6 +74,21 @@ class CCA(AgentProblem[Any], Loadable):
     ------
     ValueError
         When shapes do not fit, an entry is not finite, ``rank`` exceeds the rank of a view, or columns nearly depend on others.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> common = rng.standard_normal((200, 2))
+    >>> first = common @ rng.standard_normal((2, 4)) + rng.standard_normal((200, 4))
+    >>> A = np.array_split(first, 5)
+    >>> other = common @ rng.standard_normal((2, 3)) + rng.standard_normal((200, 3))
+    >>> B = np.array_split(other, 5)
+    >>> problem = do.problems.CCA(A, B, 2)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=300)
+    >>> bool(result.history["error"][-1] < 1e-6)
+    True
     """
 
     _arrays = 2

@@ -58,6 +58,16 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         When sizes differ, ``rank > n``, or a matrix is not symmetric, finite or, for B, positive definite; says which.
     TypeError
         When A or B is of another type.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> A, B = np.diag([5.0, 4, 3, 2, 1]), np.diag([1.0, 2, 3, 4, 5])
+    >>> problem = do.problems.GEVP(A, B, 2)
+    >>> result = do.solve(problem, do.GeneralizedLanding(), iterations=500)
+    >>> bool(result.history["error"][-1] < 1e-6)
+    True
     """
 
     error_name = ""
@@ -181,6 +191,18 @@ class PooledGEVP(GEVP, Loadable):
     collective
         Pools the agents' B_i over all processes, each of which must then make the problem. Without it all agents are here.
         `from_sites` and `from_loader` give it.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((4, 50, 6))
+    >>> Y = np.random.default_rng(1).standard_normal((4, 50, 6)) * np.arange(1, 7)
+    >>> A, B = (np.swapaxes(Z, 1, 2) @ Z / 50 for Z in (Y, X))
+    >>> problem = do.problems.PooledGEVP(A, B, 2)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=500)
+    >>> bool(result.history["error"][-1] < 1e-4)
+    True
     """
 
     _arrays = 2
@@ -298,6 +320,14 @@ class GEVPSettings(Settings):
         File with A, symmetric: .npy, .npz (SciPy's sparse format too), .csv or .mtx; goes with matrix_b. A sparse one stays sparse.
     matrix_b
         File with B, symmetric positive definite.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.GEVPSettings(dimension=20, rank=2).problem(1, seed=0)
+    >>> result = do.solve(problem, do.RGD(), iterations=200)
+    >>> bool(result.history["error"][-1] < 1e-3)
+    True
     """
 
     dimension: Count = 200

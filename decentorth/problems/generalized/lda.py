@@ -118,6 +118,15 @@ class LDASettings(Divided):
         How many directions; by default as many as there are, one less than classes.
     ridge
         Added to every eigenvalue of the within-class scatter, as a multiple of their mean.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.LDASettings(rank=2).problem(4, seed=0)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=100)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     data: SampleFile = "digits"

@@ -48,6 +48,17 @@ class MAXVAR(PooledGEVP):
     ------
     ValueError
         When the columns do not fit, an entry is not finite, or a block with its ridge is singular.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 1)) + rng.standard_normal((200, 7))
+    >>> problem = do.problems.MAXVAR(np.array_split(X, 4), views=(3, 2, 2), rank=1)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=300)
+    >>> bool(result.history["error"][-1] < 1e-6)
+    True
     """
 
     _arrays = 1
@@ -102,6 +113,15 @@ class MAXVARSettings(Divided):
         How many directions.
     ridge
         Added to the covariance of each view, as a share of its mean eigenvalue.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.MAXVARSettings(rank=1).problem(4, seed=0)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=100)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     data: SampleFile = "digits"

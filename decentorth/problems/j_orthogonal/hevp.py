@@ -57,6 +57,16 @@ class HEVP(SquaresProblem[JOrthogonal]):
     ------
     ValueError
         When the shapes do not fit, an entry is not finite, or D^T D is not positive definite in the well-posed form.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> D = np.random.default_rng(0).standard_normal((20, 6))
+    >>> problem = do.problems.HEVP(D, [1, 1, 1, -1, -1, -1])
+    >>> result = do.solve(problem, do.HyperbolicJacobi(), iterations=20)
+    >>> bool(result.history["error"][-1] < 1e-8)
+    True
     """
 
     error_name = ""
@@ -146,6 +156,14 @@ class HEVPSettings(SignedSettings, DrawnSettings):
         Of D^T D, whose largest eigenvalue is 1 (generated data).
     ridge
         Added to the diagonal of D^T D, as further rows of D.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HEVPSettings(dimension=10).problem(1, seed=0)
+    >>> result = do.solve(problem, do.HyperbolicJacobi(), iterations=20)
+    >>> bool(result.history["error"][-1] < 1e-8)
+    True
     """
 
     form: Form = "well-posed"

@@ -69,6 +69,18 @@ class HSPP(AgentProblem[JOrthogonal]):
         D.
     wanted
         The rows of T of each local block, from the column of its first row on.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> D = np.random.default_rng(0).standard_normal((8, 4))
+    >>> T = np.abs(np.subtract.outer(D[:, 0], D[:, 0]))
+    >>> problem = do.problems.HSPP(D, T, [1, 1, -1, -1])
+    >>> result = do.solve(problem, do.CSDM(), iterations=50)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     def __init__(
@@ -261,6 +273,15 @@ class HSPPSettings(SignedSettings, DrawnSettings):
         The radius of curvature.
     smoothing
         s > 0 bounds the slope of the distances, d becoming sqrt(d^2 + s^2 alpha^2) - s alpha; 0 leaves them as they are.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.HSPPSettings(dimension=6).problem(1, seed=0)
+    >>> result = do.solve(problem, do.CSDM(), iterations=50)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     data: str = "tree"

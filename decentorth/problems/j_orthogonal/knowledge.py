@@ -22,7 +22,18 @@ PIECE = 4096
 
 
 class KnowledgeGraph(NamedTuple):
-    """Triples, each ``(N, 3)``: head, relation and tail by number."""
+    """Triples, each ``(N, 3)``: head, relation and tail by number.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> train = np.array([[0, 0, 1], [1, 0, 2], [2, 0, 0]])
+    >>> held = np.array([[0, 0, 2]])
+    >>> graph = do.problems.KnowledgeGraph(train, held, held, 3, 1)
+    >>> graph.train.shape
+    (3, 3)
+    """
 
     train: Index
     valid: Index

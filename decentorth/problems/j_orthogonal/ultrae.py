@@ -140,6 +140,18 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     ------
     ValueError, TypeError
         For invalid triples, a triple that cannot be corrupted, and numbers out of range.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> train = np.array([[0, 0, 1], [1, 0, 2], [2, 0, 3], [3, 0, 4], [4, 0, 5]])
+    >>> held = np.array([[0, 0, 2]])
+    >>> graph = do.problems.KnowledgeGraph(train, held, held, 6, 1)
+    >>> signs = np.array([1.0, 1.0, -1.0, -1.0])
+    >>> problem = do.problems.UltraE(graph, signs, negatives=3)
+    >>> problem.n_agents
+    1
     """
 
     def __init__(

@@ -38,6 +38,13 @@ class UltraESettings(SignedSettings, UltraEOptions):
         Share of the triples to test with, where there is no test file.
     dimension
         n, the length of an entity's vector.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.UltraESettings().problem(1, seed=0)
+    >>> problem.n_agents
+    1
     """
 
     data: str = "planted"

@@ -33,6 +33,17 @@ class L1PCA(AbsoluteLosses):
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
     rank
         The number r of components.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> samples = np.random.default_rng(0).laplace(size=(120, 6)) * np.arange(1, 7)
+    >>> problem = do.problems.L1PCA(np.array_split(samples, 4), 2)
+    >>> result = do.solve(problem, do.DRSM(), "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
@@ -50,6 +61,15 @@ class L1PCASettings(Divided):
         How many components.
     normalize
         Divide by the root mean square of all entries, after centring.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.L1PCASettings(rank=2).problem(4, seed=0)
+    >>> result = do.solve(problem, do.DRSM(), "ring", iterations=100)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     data: SampleFile = "digits"

@@ -43,6 +43,19 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
         List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged.
     dictionary
         ``(n, n)``: the orthogonal dictionary, if it is known; then the error is ``dictionary_error``.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> codes = rng.standard_normal((200, 5)) * (rng.random((200, 5)) < 0.3)
+    >>> parts = np.array_split(codes, 4)
+    >>> problem = do.problems.OrthogonalDictionaryLearning(parts)
+    >>> result = do.solve(problem, do.DRSM(), "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     def __init__(
@@ -109,6 +122,16 @@ class ODLSettings(Divided):
         Probability that a coefficient is not 0; those are standard Gaussian (generated data).
     normalize
         Divide the file's samples by the root mean square of all their entries, so that steps are of the usual size.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.ODLSettings(dimension=10, samples=200)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, do.DRSM(), "ring", iterations=200)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     dimension: Count = 60

@@ -61,6 +61,21 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         ``(n, d)``: an orthonormal basis of the inliers' subspace, if it is known; then the error is ``complement_distance``.
     weights
         ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample, not every agent, has the same weight.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> inliers = rng.standard_normal((90, 2)) @ np.eye(2, 5)
+    >>> outliers = rng.standard_normal((30, 5))
+    >>> samples = rng.permutation(np.vstack([inliers, outliers]))
+    >>> parts = np.array_split(do.problems.on_sphere(samples), 4)
+    >>> problem = do.problems.RobustSubspaceRecovery(parts, 2)
+    >>> result = do.solve(problem, do.DRSM(), "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     nonsmooth = True
@@ -222,6 +237,15 @@ class RSRSettings(Divided):
         Divide each of the file's samples by its norm.
     partition
         As for files; the labels of generated data are inlier and outlier.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.RSRSettings(dimension=20, rank=3).problem(4, seed=0)
+    >>> result = do.solve(problem, do.DRSM(), "ring", iterations=200)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     dimension: Count = 100

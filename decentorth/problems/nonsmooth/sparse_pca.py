@@ -42,6 +42,19 @@ class SparsePCA(WithTerm, SeparateColumns):
         Weight of the l1 norm, not negative: a larger weight makes more entries 0.
     term
         What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 8)) * np.arange(1, 9)
+    >>> problem = do.problems.SparsePCA(np.array_split(samples, 4), 2, mu=0.5)
+    >>> method = do.DRProxGT(step_size=0.005)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     def __init__(
@@ -100,6 +113,17 @@ class SparsePCASettings(L1PCASettings):
         Weight of the components' l1 norm.
     term
         What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.SparsePCASettings(data="digits", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRProxGT(step_size=0.08)
+    >>> result = do.solve(problem, method, "ring", iterations=100)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     mu: NotNegative = 0.5

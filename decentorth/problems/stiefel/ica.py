@@ -142,6 +142,18 @@ class ICA(LogCosh[Stiefel], Loadable):
         ``(n,)``, or None before `prepare` has chosen them.
     basis
         ``(n, n)``: the eigenvectors at which `prepare` has chosen them.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> sources = np.random.default_rng(0).laplace(size=(600, 3))
+    >>> factor = np.linalg.cholesky(sources.T @ sources / 600)
+    >>> white = sources @ np.linalg.inv(factor).T
+    >>> problem = do.problems.ICA(np.array_split(white, 4))
+    >>> result = do.solve(problem, do.DRFGT(), "ring", iterations=500)
+    >>> bool(result.history["gradient_norm"][-1] < 1e-2)
+    True
     """
 
     signs: Array | None
@@ -250,6 +262,18 @@ class GeneralizedICA(LogCosh[GeneralizedStiefel]):
     ------
     ValueError
         When an entry is not finite, or the samples do not span all directions.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> mixing = rng.standard_normal((3, 3))
+    >>> samples = rng.laplace(size=(400, 3)) @ mixing.T
+    >>> problem = do.problems.GeneralizedICA(samples, mixing=mixing)
+    >>> result = do.solve(problem, do.GeneralizedLanding(), iterations=300)
+    >>> bool(result.history["error"][-1] < 0.2)
+    True
     """
 
     def __init__(self, A: Array, *, mixing: Array | None = None):
@@ -291,6 +315,14 @@ class ICASettings(Divided):
     data
         A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data. With fewer
         sources than columns, the principal components.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.ICASettings(sources=3, samples=300).problem(4, seed=0)
+    >>> result = do.solve(problem, do.DRFGT(), "ring", iterations=300)
+    >>> bool(result.history["gradient_norm"][-1] < 1e-2)
+    True
     """
 
     sources: Count | None = None

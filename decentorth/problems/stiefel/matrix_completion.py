@@ -80,8 +80,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     ridge
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
     held_out
-        As ``A``, of the same shapes: known entries that are kept out of A to judge the completion, otherwise NaN; then the history
-        has their root mean squared error as ``held_out_rmse``. `hold_out` divides the entries.
+        Known entries, of the shapes of A with NaN otherwise, that judge the completion. Their root mean squared error is then
+        ``held_out_rmse`` in the history.
     truth
         ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
 
@@ -89,6 +89,19 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     ------
     ValueError
         When dimensions differ, ``rank > d``, an entry is infinite, or a column has too few entries; names agent and column.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 40))
+    >>> A[rng.random(A.shape) < 0.4] = np.nan
+    >>> problem = do.problems.MatrixCompletion(np.array_split(A, 4, axis=1), 2)
+    >>> result = do.solve(problem, do.DRFGT(), "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < 0.1 * objective[0])
+    True
     """
 
     def __init__(
@@ -250,6 +263,16 @@ class MatrixCompletionSettings(Settings):
         a column of A is a user, the length d is the number of items.
     triplet_columns
         The names of the columns of users, items and values in a table of triplets; by default the first three.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.MatrixCompletionSettings(dimension=20, rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, do.DRFGT(), "ring", iterations=200)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     dimension: Count = 100

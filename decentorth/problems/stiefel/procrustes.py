@@ -32,6 +32,18 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
         List or stack of ``(m_i, d)``, one matrix per agent.
     B
         List or stack of ``(r, m_i)``.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((4, 30, 6))
+    >>> x = np.linalg.qr(rng.standard_normal((6, 2)))[0]
+    >>> problem = do.problems.Procrustes(A, np.swapaxes(A @ x, 1, 2))
+    >>> result = do.solve(problem, do.DRFGT(), "ring", stopping=1e-6)
+    >>> result.status
+    'converged'
     """
 
     _arrays = 2
@@ -85,6 +97,16 @@ class ProcrustesSettings(Settings):
         File with the rows of all A_i, shape (m, d): .npy, .npz, .csv, svmlight or Matrix Market.
     targets
         File with the rows of all B_i^T, shape (m, r); goes with data.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.ProcrustesSettings(dimension=10, rank=3)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, do.DRFGT(), "ring", iterations=500)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < norm[0])
+    True
     """
 
     dimension: Count = 50

@@ -41,7 +41,20 @@ _CHECKPOINT = re.compile(r"\d{9,}")
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written, or a run cannot continue from it; the message names it, the reason and an alternative."""
+    """A checkpoint cannot be written, or a run cannot continue from it; the message names it, the reason and an alternative.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> try:
+    ...     folder = do.Checkpoints("/dev/null", 10)
+    ...     do.solve(problem, "drfgt", "ring", checkpoints=folder)
+    ... except do.CheckpointError as error:
+    ...     print("not a folder")
+    not a folder
+    """
 
 
 class DamagedError(CheckpointError):

@@ -53,6 +53,19 @@ class Checkpoints(Settings):
         The number of checkpoints that are kept.
     notes
         Called by rank 0 for each checkpoint; returns notes to store with it, as JSON can hold them.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import tempfile
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> folder = tempfile.mkdtemp()
+    >>> kept = do.Checkpoints(folder, every=50)
+    >>> first = do.solve(problem, "drfgt", "ring", iterations=100, checkpoints=kept)
+    >>> longer = do.solve(problem, "drfgt", "ring", iterations=200, resume=folder)
+    >>> longer.row.iteration
+    200
     """
 
     folder: str | os.PathLike[str]
