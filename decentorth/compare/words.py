@@ -16,7 +16,7 @@ from .tuning import Entry, at_edge, merit, own_step, span
 _STALLED = 0.9
 """A run has stalled if the second half of its iterations brings the metric down by less than a tenth."""
 _APART = 1e-3
-"""The relative difference of objectives above which they belong to different minimisers."""
+"""The difference of objectives, as a share of their fall, above which they belong to different minimisers."""
 
 
 def title(comparison: CountedRuns) -> str:
@@ -129,13 +129,15 @@ def _minimisers(comparison: CountedRuns) -> Iterator[str]:
         runs = {entry.label: entry.traces[trial].history for entry in comparison.entries}
         runs = {label: one for label, one in runs.items() if rules.reached(one, least) is not None}
         ends = {label: float(one["objective"][-1]) for label, one in runs.items()}
-        values = ends.values()
-        if ends and max(values) - min(values) > (room := _APART * max(map(abs, values))):
+        lowest = min(ends.values(), default=0.0)
+        falls = [float(one["objective"][0]) - lowest for one in runs.values()]
+        worse = [label for label, end in ends.items() if end - lowest > _APART * abs(falls[0])]
+        if worse:
             apart.append(str(seed))
-            higher.update(label for label, end in ends.items() if end - min(values) > room)
+            higher.update(worse)
     if apart:
         where = f"In {len(apart)} of {rules.trials} trials (seed {', '.join(apart)})"
-        ended = f"ended at objectives more than {100 * _APART:g} % apart"
+        ended = f"ended at objectives more than {100 * _APART:g} % of their fall apart"
         at = ", ".join(f"{label} in {times}" for label, times in higher.items())
         found = f"they found different minimisers, the worse ones {at}"
         yield f"{where} methods that reached {least:g} {ended}: {found}."
