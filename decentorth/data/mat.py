@@ -30,7 +30,7 @@ MEMORY = 4 * 2**30
 """The bytes of memory that any file may take: 4 GiB. A larger one may take 100 times its size."""
 _CHILD = Path(__file__).with_name("mat_child.py")
 _JOB = ("PMI", "OMPI_", "MPI", "HYD", "PRTE_")
-"""The beginnings of the variables by which a launcher tells a rank who it is: the child is no rank."""
+"""The beginnings of the variables by which a launcher gives a rank its number: the child is no rank."""
 
 
 def read_mat(path: Path, key: str | None) -> Content:

@@ -8,7 +8,7 @@ step_size
     The method's, where it is given by name; auto: Barzilai-Borwein steps for RGD and landing methods on data in one place,
     otherwise the method's own.
 tol
-    The gradient norm, and for agents their distance from one another too, to be reached; for nonsmooth problems the share of the
+    The gradient norm, and for agents their distance from each other too, to be reached; for nonsmooth problems the share of the
     first step to which steps shrink.
 max_iter
     The most iterations; a ConvergenceWarning says when they were too few.

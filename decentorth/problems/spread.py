@@ -3,7 +3,7 @@
     f(x) = (1/n) sum_i f_i(x),   G(x) = (1/n) sum_i G_i(x)
 
 The n agents of the problem become n blocks of the samples of one agent. Every rank evaluates its own blocks at the same point, and
-the collective adds the results strictly in block order. The method runs on every rank alike, with the same bits for any number of
+the collective adds the results strictly in block order. The method runs on every rank, with the same bits for any number of
 ranks.
 
 Beside values and gradients the mean offers the methods that the blocks have (`SpreadProblem._methods`).
@@ -200,7 +200,7 @@ class SpreadProblem(AgentProblem[Any]):
         return self._mean_on(batch, self._matrix_shape, lambda block, own: block.matrices_on(own))
 
     def _partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """``(1, d, c)``: the columns ``(c,)`` of the gradient; each block's cache, of the size of its samples, is made anew."""
+        """``(1, d, c)``: the columns ``(c,)`` of the gradient; each block's cache, of the size of its samples, is made again."""
         return self._mean_of(lambda part, x: part.partial_gradient(x, columns, part.cache(x)), x)
 
     def _flops(self, columns: int) -> Array:

@@ -14,7 +14,7 @@ from .ultrahyperbolic import Ultrahyperbolic
 
 
 def around_pole(rng: np.random.Generator, signs: Array, number: int, spread: float) -> Array:
-    """``(number, n)``: Gaussian points of standard deviation ``spread`` around the pole: 1 at the first sign -1, 0 elsewhere."""
+    """``(number, n)``: Gaussian points of standard deviation ``spread`` around the pole: 1 at the first sign -1, else 0."""
     coordinates: Array = spread * rng.standard_normal((number, len(signs)))
     coordinates[:, np.flatnonzero(signs < 0.0)[0]] += 1.0
     return coordinates

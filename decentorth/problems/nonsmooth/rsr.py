@@ -34,7 +34,7 @@ from ..common.pooled import with_spectrum
 from ..common.rows import RowLosses
 
 STALE = 1e-3
-"""The share of its largest value since the last summation below which a squared norm is summed anew."""
+"""The share of its largest value since the last summation below which a squared norm is summed again."""
 
 
 def complement_distance(x: Array, subspace: Array) -> float:
@@ -263,7 +263,7 @@ class RSRSettings(Divided):
         return source.deferred(n_agents, build, lambda: self._outline(source.counts, source.width, copies))
 
     def _outline(self, counts: Sequence[int], d: int, copies: float, known: bool = False) -> Outline:
-        def made(rows: list[Array], agents: slice) -> RobustSubspaceRecovery:
+        def made(rows: list[Array], agents: slice, collective: Collective) -> RobustSubspaceRecovery:
             subspace = np.eye(d, self.rank) if known else None
             return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=len(counts), first_agent=agents.start)
 

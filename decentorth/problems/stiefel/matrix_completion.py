@@ -80,7 +80,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     ridge
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
     held_out
-        As ``A``, of the same shapes: known entries that are kept out of A to judge the completion, NaN elsewhere; then the history
+        As ``A``, of the same shapes: known entries that are kept out of A to judge the completion, NaN otherwise; then the history
         has their root mean squared error as ``held_out_rmse``. `hold_out` divides the entries.
     truth
         ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
@@ -196,7 +196,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
 
 
 def hold_out(a: Array, share: float, least: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The columns ``(d, T)`` without a random share of the observed entries of each, and these entries, NaN elsewhere.
+    """The columns ``(d, T)`` without a random share of the observed entries of each, and these entries, NaN otherwise.
 
     At least ``least`` entries of every column stay (with ``rank`` its least squares are not singular).
     """
@@ -297,7 +297,7 @@ class MatrixCompletionSettings(Settings):
         return on_each_rank(n_agents, make, outline)
 
     def _outline(self, counts: list[int], d: int, seed: int, known: bool) -> Outline:
-        def made(rows: list[Array], agents: slice) -> MatrixCompletion:
+        def made(rows: list[Array], agents: slice, collective: Collective) -> MatrixCompletion:
             truth = np.eye(d, self.rank) if known else None
             return self._completion([own.T for own in rows], agents, len(counts), seed, truth)
 
