@@ -58,7 +58,7 @@ class Triples(NamedTuple):
 def load_triples(path: str | os.PathLike[str]) -> Triples:
     """The knowledge graph at ``path``, a file (all of it ``train``) or a folder.
 
-    A FileNotFoundError says that ``path`` does not exist, or the folder has no ``train``; a ValueError has the number of a line
+    A FileNotFoundError says that ``path`` does not exist, or the folder lacks ``train``; a ValueError has the number of a line
     that is not a triple, or says that there are two files for one part, a part without triples, or parts of different layouts.
     """
     place = Path(path).expanduser()

@@ -6,31 +6,30 @@ import dataclasses
 import json
 import math
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, check_scalar, get_tags
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
 from ..api import Result, solve
-from ..api.certificate import Certificate, certify
+from ..api.certificate import certify
 from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
 from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
-from ..problems.common.pooled import Missing, Units, Wanted, in_units
-from ..problems.features.split import SplitPencil
+from ..problems.common.pooled import Missing, Wanted
+from ..problems.features.split import SplitPencil, same_samples
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 
@@ -40,25 +39,10 @@ ALONE = ("rgd", "landing", "generalized_landing")
 """The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of their own."""
 
 
-class RunningCovariance(NamedTuple):
-    """The number of the samples seen in batches, with their mean ``(d,)`` and covariance ``(d, d)``."""
-
-    samples: int
-    mean: Array
-    covariance: Array
-
-    @staticmethod
-    def empty(d: int) -> RunningCovariance:
-        """The state before any sample."""
-        return RunningCovariance(0, np.zeros(d), np.zeros((d, d)))
-
-    def joined(self, rows: Array) -> RunningCovariance:
-        """The state after further samples, ``(b, d)``."""
-        count = self.samples + len(rows)
-        share, gap = len(rows) / count, rows.mean(axis=0) - self.mean
-        around = rows - (self.mean + gap)
-        covariance = (1.0 - share) * (self.covariance + share * np.outer(gap, gap)) + around.T @ around / count
-        return RunningCovariance(count, self.mean + share * gap, covariance)
+Directions = Array | None
+"""The directions ``(r, d)`` of the last fit, from which a run starts; None for a random start."""
+Build = Callable[[slice, Collective], Any]
+"""The problem of a rank's agents, made once."""
 
 
 class Entries(NamedTuple):
@@ -83,7 +67,7 @@ class Entries(NamedTuple):
         return self._replace(given=[None if one is None else one[number] for one in self.given])
 
     def joined(self, found: list[Any]) -> list[Any]:
-        """Numbers or texts found from the agents here, and after them those of the agents of other ranks."""
+        """Numbers or texts found from the agents here, among those of the agents of other ranks."""
         if self.own.stop - self.own.start == len(self.given):
             return found
         return [one for part in self.collective.everyone(json.dumps(found).encode()) for one in json.loads(part)]
@@ -94,6 +78,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     """The parameters of all estimators, and the run of the method.
 
     The class variables ``_alone`` and ``_together`` name the default methods for data in one place and for agents.
+
+    Parameters
+    ----------
+    scale
+        True to divide each column by its standard deviation over all samples, which are then in ``scale_``.
+    missing
+        ``"mean"`` for the mean of a column in place of its missing cells (NaN), whose number for each agent is then in
+        ``filled_``; ``"refuse"`` to refuse them. In a batch the mean is that of the samples seen.
     """
 
     _alone: ClassVar[str] = "rgd"
@@ -102,9 +94,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     """The metric to which ``tol`` applies."""
     _metrics: ClassVar[tuple[Metric, ...]] = ()
     """The metrics beside the standard ones."""
-    _wanted: ClassVar[Any] = Wanted()
-    """The units in which a method has the samples."""
+    _centers: ClassVar[bool] = False
+    """True where a method has centred samples."""
 
+    scale: bool = False
+    missing: Missing = "refuse"
     algorithm: Any = "auto"
     step_size: Any = "auto"
     tol: float = 1e-8
@@ -116,6 +110,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._wanted.fill
         return tags
+
+    @property
+    def _wanted(self) -> Wanted:
+        """The units in which a method has the samples."""
+        return Wanted(self._centers, self.scale, self.missing)
 
     @property
     def _finite(self) -> str | bool:
@@ -156,25 +155,26 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _solve(
         self,
         n_agents: int,
-        build: Callable[[slice, Collective], Any],
+        build: Build,
         W: Any,
         features: bool = False,
-        start: Array | None = None,
+        last: Directions = None,
         method: Any = None,
     ) -> tuple[Array, Result]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
-        ``build`` gives the problem of a rank's agents, once; ``method`` replaces the algorithm. Returns the feasible point nearest
-        to the agents' mean, the same on every rank, and the result. Sets ``history_`` and ``communication_`` too.
+        ``build`` gives the problem of a rank's agents, once. The run starts at the feasible point nearest to that of ``last``
+        directions. ``method`` replaces the algorithm. Returns the feasible point nearest to the agents' mean, the same on every
+        rank, and the result. Sets ``history_`` and ``communication_`` too.
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
         stopping = self._rule()
+
         result = solve(
-            Deferred(n_agents, build),
+            Deferred(n_agents, self._started(build, last)),
             method or self._method(n_agents, features),
             W,
-            x0=start,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
             record_every=5 if alone else None,  # measuring costs as much as a few iterations
@@ -202,12 +202,34 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.communication_ = {"rounds": result.row.rounds, "messages": result.row.messages, "bytes": result.row.bytes}
         return point, result
 
-    def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Certificate]:
-        """``(d, r)``: the rows of all agents that hold features, and the certificate; sets ``certificate_`` too."""
+    def _started(self, build: Build, last: Directions) -> Build:
+        """The function that builds the problem, with the start that `_solve` describes."""
+
+        def built(own: slice, collective: Collective) -> Any:
+            problem = build(own, collective)
+            if last is not None:
+                point = np.ascontiguousarray(self._point(last, problem))
+                if point.shape != problem.shape:
+                    rank = self.n_components_
+                    raise ValueError(
+                        f"warm_start continues from {rank} components: set n_components={rank}, or leave warm_start out"
+                    )
+                (first,) = problem.constraint.project(point[None])
+                problem.start = lambda seed: first
+            return problem
+
+        return built
+
+    def _point(self, last: Array, problem: Any) -> Array:
+        """The point of the directions of the last fit."""
+        return last.T
+
+    def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Result]:
+        """``(d, r)``: the rows of all agents that hold features, and the result; sets ``certificate_`` too."""
         _, result = self._solve(problem.n_agents, lambda own, collective: problem.restrict(own), W, features=True)
         result, self.certificate_ = certify(result)
         split: Any = result.problem
-        return split.joined(result.x, result.collective), self.certificate_
+        return split.joined(result.x, result.collective), result
 
     def _entries(self, agents: Any, pairs: bool = False) -> Entries:
         """The entry of each agent, which may be None for the agents of other ranks; sets ``sites_``.
@@ -234,6 +256,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                     raise ValueError(f"an agent holds a pair (X_i, y_i), got {len(entry)} arrays of agent {agent}")
         return entries
 
+    def _features(self, name: str, entries: Entries) -> list[Array]:
+        """Check the features, ``(m, d_i)`` of the same m samples, of the agents here."""
+        own = entries.own
+        with entries.together():
+            parts = same_samples(name, entries.given[own], own.start, missing=self._wanted.fill)
+        entries.collective.same(f"the number of rows of {name}", str(len(parts[0])).encode())
+        return parts
+
     def _agents(self, name: str, entries: Entries) -> list[Any]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``.
 
@@ -256,6 +286,18 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self._counts: list[int] = entries.joined([len(one) for one in checked[own]])
         return checked
 
+    def _last(self, warm_start: bool, name: str = "components_") -> Array | None:
+        """The directions of the last fit, ``(r, d)`` or ``(d, r)``, to start from, or None; ValueError for other features."""
+        if not warm_start:
+            return None
+        check_is_fitted(self)
+        last: Array = vars(self)[name]
+        d = last.shape[int(name == "components_")]
+        if d != self.n_features_in_:
+            given = self.n_features_in_
+            raise ValueError(f"warm_start continues from {d} features, got {given}: leave it out")
+        return last
+
     def _coordinates(self, X: Any) -> Array:
         """``(m, n_components)``: the coordinates given to an inverse transform, checked."""
         check_is_fitted(self)
@@ -265,155 +307,6 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                 f"X must have a column for each of the {self.n_components_} components, got {checked.shape[1]} columns"
             )
         return checked
-
-
-class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator, ABC):  # type: ignore[misc]  # no types
-    """An estimator of directions, ``components_``, along which samples have coordinates.
-
-    The class variable ``_least_features`` is the least number of features.
-    """
-
-    _least_features: ClassVar[int] = 1
-    _lengths: Any = 1.0
-    """The units of the coordinates, one or ``(n_components,)``."""
-    _units: Units | None = None
-    """The common units of the columns, if samples are brought to some."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of the samples X, ``(m, d)``; y is ignored."""
-        least = {"ensure_min_samples": 2, "ensure_min_features": self._least_features}
-        samples = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, **least)
-        self._counts = [len(samples)]
-        return self._fit([samples], None)
-
-    def fit_agents(self, agents: Iterable[Any], W: Any) -> Self:
-        """Find the components of all agents' samples together, by exchanges between neighbours; every sample has the same weight
-        (`PCA`: unless its ``weights`` says otherwise).
-
-        Under ``mpirun`` every rank calls it, and gets the same components.
-
-        Parameters
-        ----------
-        agents
-            X_i, ``(m_i, d)``, of each agent: a list, or a dictionary from the names of sites (then ``sites_``). Under ``mpirun``
-            None may stand for the agents of other ranks; where each rank has one agent, its own X_i alone is enough.
-        W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, a networkx graph, or the name of one: as for `solve`.
-
-        Raises
-        ------
-        ValueError
-            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
-        """
-        return self._fit(self._agents("X", self._entries(agents)), W)
-
-    @abstractmethod
-    def _fit(self, agents: list[Array], W: Any) -> Self:
-        """Fit to the samples of each agent, which must not be written to; W is None for data in one place."""
-
-    @property
-    def _origin(self) -> Any:
-        """``(d,)``: the point whose coordinates are 0."""
-        return self.mean_
-
-    @property
-    def _axes(self) -> Any:
-        """``(n_components, d)``: the matrix that maps coordinates to centred samples."""
-        return self.components_
-
-    def transform(self, X: Any) -> Array:
-        """``(m, n_components)``: the samples' coordinates, float32 for float32 samples."""
-        check_is_fitted(self)
-        sparse = get_tags(self).input_tags.sparse
-        X = validate_data(self, X, dtype=FLOATS, accept_sparse=sparse, ensure_all_finite=self._finite, reset=False)
-        across = self.components_.T
-        sparse = issparse(X)
-        coordinates = X @ across - self._origin @ across if sparse else self._centred(X) @ across
-        return (coordinates / self._lengths).astype(X.dtype, copy=False)
-
-    def inverse_transform(self, X: Any) -> Array:
-        """``(m, d)``: the points with these coordinates, float32 for float32 coordinates."""
-        coordinates = self._coordinates(X)
-        return self._moved((coordinates * self._lengths) @ self._axes).astype(coordinates.dtype, copy=False)
-
-    def _centred(self, X: Array) -> Array:
-        """``(m, d)``: samples seen from the origin."""
-        return X - self._origin
-
-    def _moved(self, centred: Array) -> Array:
-        """``(m, d)``: the samples that `_centred` maps to these."""
-        return centred + self._origin
-
-    def _set_components(self, components: NDArray[np.floating[Any]]) -> None:
-        """Set ``components_``, the largest entry of each positive, and their number."""
-        self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
-        self.n_components_ = len(components)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class ScaledEstimator(ComponentEstimator):
-    """An estimator of samples that are brought to common units first, if that is asked for.
-
-    Parameters
-    ----------
-    scale
-        True to divide each column by its standard deviation over all samples, which are then in ``scale_``.
-    missing
-        ``"mean"`` for the mean of a column in place of its missing cells (NaN), whose number for each agent is then in
-        ``filled_``; ``"refuse"`` to refuse them.
-    """
-
-    scale: bool = False
-    missing: Missing = "refuse"
-
-    @property
-    def _wanted(self) -> Wanted:
-        return Wanted(scale=self.scale, missing=self.missing)
-
-    def _in_units(self, agents: Sequence[Array], collective: Collective) -> list[Array]:
-        """The samples of the agents here in the units that are wanted, which are kept."""
-        names = [*map(str, vars(self).get("feature_names_in_", ()))]
-        found, units = in_units(agents, collective, self._wanted, names)
-        self._units = None
-        for self._units in units:
-            self.scale_, self.filled_ = self._units.scale, self._units.filled
-        return found
-
-    def _pooled(self, mean: Array) -> Array:
-        """``(d,)``: the mean of all samples, from that in the units of the method."""
-        if self.scale and self._units is not None:
-            return self._units.mean
-        return mean
-
-    def _centred(self, X: Array) -> Array:
-        if self._units is None:
-            return super()._centred(X)
-        if self.scale:
-            return self._units.standard(X)
-        return super()._centred(self._units.completed(X))
-
-    def _moved(self, centred: Array) -> Array:
-        if self._units is None:
-            return super()._moved(centred)
-        return super()._moved(centred * self._units.scale)
-
-    def _no_batches(self) -> None:
-        """Raise ValueError where samples, which batches do not keep, would have to change with each batch."""
-        if self._wanted.any:
-            raise ValueError("partial_fit keeps no samples, whose units change: leave scale and missing out, or fit to all")
-
-
-def pencil_images(point: Array, result: Result) -> tuple[Array, Array]:
-    """The products A x and B x of a run's point with the means over all agents of their A_i and B_i."""
-    problem = result.problem
-    points = np.repeat(point[None], problem.n_local, axis=0)
-    minus, own = result.collective.sum(problem.gradient(points), problem.local_product(points))
-    return -minus / problem.n_agents, own / problem.n_agents
 
 
 def check_components(n_components: Any, most: int, what: str) -> int:
@@ -432,6 +325,12 @@ def by_features(split: str) -> bool:
     if split not in ("samples", "features"):
         raise ValueError(f"split must be 'samples' or 'features', got {split!r}")
     return split == "features"
+
+
+def no_warm_start(given: bool) -> None:
+    """Raise ValueError for a warm start of agents that hold features."""
+    if given:
+        raise ValueError("warm_start is for agents that hold samples, not features: leave it out")
 
 
 def signs(vectors: NDArray[np.floating[Any]]) -> Array:

@@ -23,10 +23,12 @@ from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
-from ..problems.common.pooled import HERE, Missing, Units, Wanted
+from ..problems.common.pooled import HERE, Units
+from ..problems.features.split import Among
 from ..protocols import Array, Collective
 from ..sets.retractions import plus
-from .base import AgentEstimator, RunningCovariance, by_features, check_components, signs
+from .base import AgentEstimator, Directions, Entries, by_features, check_components, no_warm_start, signs
+from .streams import RunningCovariance
 
 FORMED = 2000
 """The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
@@ -100,9 +102,6 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         The number of pairs of canonical directions.
     scale
         True if x_weights_ and y_weights_ are for columns divided by their standard deviations.
-    missing
-        ``"mean"`` for the mean of a column in place of its missing cells (NaN), whose number for each agent is then in
-        ``filled_``; ``"refuse"`` to refuse them.
     ridge
         Added to the covariances, as a share of their mean eigenvalue; needed where columns nearly depend on each other. Columns
         that depend on others exactly, such as the indicators of all categories, need none: correlations and scores are those of
@@ -161,11 +160,6 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     _: KW_ONLY
     scale: bool = True
     ridge: float = 0.0
-    missing: Missing = "refuse"
-
-    @property
-    def _wanted(self) -> Wanted:
-        return Wanted(missing=self.missing)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
@@ -173,7 +167,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self._counts = [len(first)]
         return self._fit([first], [second], None)
 
-    def fit_agents(self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
+    def fit_agents(
+        self,
+        agents: Iterable[Any],
+        W: Any,
+        split: Literal["samples", "features"] = "samples",
+        *,
+        warm_start: bool = False,
+    ) -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
         ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent; with ``split="features"``
@@ -183,9 +184,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         entries = self._entries(agents, pairs=True)
         first, second = entries.part(0), entries.part(1)
         if by_features(split):
-            if any(pair is None for pair in entries.given):
-                raise ValueError("agents that hold features need all features on every rank, got None: give all")
-            return self._fit_features([np.asarray(x) for x in first.given], [np.asarray(y) for y in second.given], W)
+            no_warm_start(warm_start)
+            return self._fit_features(entries, W)
         firsts, own = self._agents("X", first), entries.own
         seconds: list[Any] = [None] * len(firsts)
         with entries.together():
@@ -195,7 +195,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             seconds[own] = matrices("y", columns, own.start, missing=self._wanted.fill)
             width = same_columns("y", seconds[own], own.start)
         entries.collective.same("the columns of y", repr((width, self._predict_1d)).encode())
-        return self._fit(firsts, seconds, W)
+        return self._fit(firsts, seconds, W, self._last(warm_start, "x_weights_"))
 
     def _views(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
         """The two views as matrices, checked."""
@@ -225,14 +225,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         scale = found.scale * np.sqrt(count / max(count - 1, 1))
         return found._replace(scale=np.where(scale > 0.0, scale, 1.0))
 
-    def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
+    def _fit(self, firsts: list[Array], seconds: list[Array], W: Any, last: Directions = None) -> Self:
         n, count = len(firsts), sum(self._counts)
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
 
         def build(own: slice, collective: Collective) -> Pairs:
             given = ("X", firsts[own]), ("y", seconds[own])
-            x, y = (self._scaled(name, pooled.units(view, collective), count) for name, view in given)
+            x, y = (self._scaled(name, pooled.units(a, collective), count) for name, a in given)
             views = [[x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]]
             self._columns: tuple[Units, ...] = x, y
             labels = vars(self).get("feature_names_in_", range(views[0][0].shape[1]))
@@ -245,7 +245,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                     self._whole = pooled.gram(both, collective) / count
             return problem
 
-        point, result = self._solve(n, build, W)
+        point, result = self._solve(n, build, W, last=last)
         self.n_samples_seen_, self._ridges = count, result.problem.ridges
         with one_thread():
             if result.problem.bases:
@@ -263,6 +263,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.n_iter_ = [self.n_iter_] * rank
         return self
 
+    def _point(self, last: Array, problem: Any) -> Array:
+        weights = [last, self.y_weights_]
+        if problem.bases:
+            weights = [np.linalg.pinv(basis) @ own for basis, own in zip(problem.bases, weights, strict=True)]
+        return np.concatenate(weights)
+
     def _products_of(self, point: Array) -> Products:
         """The products of a point from the covariance of both views."""
         n1 = self.n_features_in_
@@ -276,36 +282,48 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             return ""
         return f"some columns nearly depend on others (condition {condition:.1e}): give ridge=1e-2, or drop them, or "
 
-    def _fit_features(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
+    def _fit_features(self, entries: Entries, W: Any) -> Self:
         """Fit to each agent's features of both views."""
-        given = [firsts, seconds]
-        if self._wanted.fill:
-            given = [[np.where(np.isnan(part), 0.0, part) for part in view] for view in given]
-        problems.SplitCCA(given[0], given[1], 1)
-        both = np.concatenate(firsts, axis=1), np.concatenate(seconds, axis=1)
-        m = len(both[0])
-        rank = self._rank(m, both[0].shape[1], both[1].shape[1])
-        found = [pooled.units([view], HERE) for view in both]
-        self._columns = tuple(self._scaled(name, one, m) for name, one in zip(("X", "y"), found, strict=True))
-        rows = [columns.standard(view) for columns, view in zip(self._columns, both, strict=True)]
-        self._ridges = tuple(self.ridge * float((view * view).mean()) for view in rows)
+        own = entries.own
+        with entries.together():
+            pairs = [(np.asarray(x), np.asarray(y)) for x, y in entries.given[own]]
+            for agent, (x, y) in enumerate(pairs, own.start):
+                if len(x) != len(y):
+                    rows = f"{len(x)} and {len(y)} rows of agent {agent}"
+                    raise ValueError(f"both views must have the same samples, got {rows}")
+            joined: list[Any] = [None] * own.start + [np.concatenate(pair, axis=1) for pair in pairs]
+        both = self._features("views", entries._replace(given=joined))
+        m, cuts = len(both[0]), [x.shape[1] for x, _ in pairs]
+        views = list(zip(*[np.split(part, [cut], axis=1) for part, cut in zip(both, cuts, strict=True)], strict=True))
+        among = Among(own.start, entries.joined([(x.shape[1], y.shape[1]) for x, y in pairs]))
+        n1, n2 = map(sum, zip(*among.features, strict=True))
+        rank = self._rank(m, n1, n2)
+        found = [[pooled.units([part], HERE) for part in view] for view in views]
+        every = [Units.side_by_side(entries.joined([one.listed() for one in own])) for own in found]
+        self._columns = tuple(self._scaled(name, one, m) for name, one in zip(("X", "y"), every, strict=True))
         parts = [
-            np.split(view, np.cumsum([part.shape[1] for part in own])[:-1], axis=1)
-            for view, own in zip(rows, (firsts, seconds), strict=True)
+            [self._scaled(name, one, m).standard(a) for one, a in zip(units, view, strict=True)]
+            for name, view, units in zip(("X", "y"), views, found, strict=True)
         ]
+        squares = [entries.joined([float((part * part).sum()) for part in view]) for view in parts]
+        self._ridges = self.ridge * sum(squares[0]) / (m * n1), self.ridge * sum(squares[1]) / (m * n2)
         with one_thread():
-            whole, _ = self._solve_features(SplitPairs(parts[0], parts[1], rank, self._ridges), W)
-            second = np.concatenate([np.arange(x.shape[1] + y.shape[1]) >= x.shape[1] for x, y in zip(*parts, strict=True)])
+            with entries.together():
+                split = SplitPairs(parts[0], parts[1], rank, self._ridges, among=among)
+            whole, result = self._solve_features(split, W)
+            second = np.concatenate([np.arange(a + b) >= a for a, b in among.features])
+            problem: Any = result.problem
+            images = np.repeat(result.collective.sum(problem.products(result.x))[0][None], problem.n_local, axis=0)
+            inner, cross = [
+                problem.joined(problem.adjoint(one), result.collective) for one in (images, problem.objective_rows(images))
+            ]
             point = np.concatenate((whole[~second], whole[second]))
-            x, y = point[: both[0].shape[1]], point[both[0].shape[1] :]
-            image = rows[0] @ x
-            products = Products(rows[0].T @ image / m, rows[1].T @ (rows[1] @ y) / m, rows[1].T @ image / m)
-        self.n_features_in_: int = both[0].shape[1]
-        self.n_samples_seen_, self._predict_1d = m, False
-        self._seen = None
-        if max(view.shape[1] for view in both) <= FORMED:
-            completed = [columns.completed(view) for columns, view in zip(self._columns, both, strict=True)]
-            whole_rows = np.concatenate(completed, axis=1)
+            products = Products(inner[~second], inner[second], cross[second])
+        self.n_features_in_: int = n1
+        self.n_samples_seen_, self._predict_1d, self._seen = m, False, None
+        if len(both) == len(among.features) and max(n1, n2) <= FORMED:
+            completed = [map(Units.completed, units, view) for view, units in zip(views, found, strict=True)]
+            whole_rows = np.concatenate([*completed[0], *completed[1]], axis=1)
             self._seen = RunningCovariance.empty(whole_rows.shape[1]).joined(whole_rows)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
@@ -317,8 +335,6 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         The covariance of both views together is kept, O((n_features + n_targets)^2) numbers, and no samples. Without a ridge the
         samples seen must be more than the columns of each view.
         """
-        if self._wanted.fill:
-            raise ValueError("partial_fit keeps no samples, whose missing cells change: leave missing out, or fit to all")
         begun = "x_weights_" in vars(self)
         views = self._views(X, y, reset=not begun)
         rows = np.concatenate(views, axis=1)
@@ -326,6 +342,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         if seen is None:
             raise ValueError(f"a fit to views of more than {FORMED} columns cannot be continued by batches: fit to all samples")
         n1, n2 = views[0].shape[1], views[1].shape[1]
+        filled = [int(np.isnan(view).sum()) for view in views]
+        if begun:
+            filled = [new + sum(own.filled) for new, own in zip(filled, self._columns, strict=True)]
+        if self._wanted.fill:
+            (rows,) = pooled.filled([rows], seen.samples, seen.mean, HERE)
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
@@ -334,8 +355,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                 "determine no correlations: give more at first, or ridge=1e-2"
             )
         deviations = np.sqrt(np.diagonal(seen.covariance))
-        each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(deviations, [n1]), strict=True)
-        running = [(name, Units(mean, np.zeros(len(mean)), scale, ())) for name, mean, scale in each]
+        each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(deviations, [n1]), filled, strict=True)
+        running = [(name, Units(mean, np.zeros(len(mean)), scale, (number,))) for name, mean, scale, number in each]
         self._columns = tuple(self._scaled(name, one, seen.samples) for name, one in running)
         scales = np.concatenate([columns.scale for columns in self._columns])
         whole = seen.covariance / np.outer(scales, scales)

@@ -28,7 +28,9 @@ from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.stiefel.ica import kinds, moments, switching
 from ..protocols import Array, Collective
-from .base import RunningCovariance, ScaledEstimator, check_components, signs
+from .base import Directions, check_components, signs
+from .components import ComponentEstimator
+from .streams import RunningCovariance
 
 PIECE = 10
 """The number of samples in a piece of a batch, for each feature."""
@@ -45,13 +47,10 @@ NOISE = 1.5
 
 
 class Sources(problems.ICA):
-    """The problem with its start: a given point, or the basis at which the signs were chosen."""
-
-    point: Array | None = None
+    """The problem with its start: the basis at which the signs were chosen."""
 
     def start(self, seed: int) -> Array:
-        start = self.basis if self.point is None else self.point
-        return super().start(seed) if start is None else start
+        return super().start(seed) if self.basis is None else self.basis
 
 
 class Stream(NamedTuple):
@@ -63,9 +62,14 @@ class Stream(NamedTuple):
     moments: Array
     """``(3, n)``: the means of `decentorth.problems.stiefel.ica.moments`."""
 
+    def rescaled(self, mean: Array, deviations: Array) -> Stream:
+        """The state for samples minus ``mean``, divided by ``deviations``."""
+        seen, factors = self.seen.rescaled(mean, deviations), deviations[:, None]
+        return Stream(seen, self.point * factors, self.average * factors, self.moments)
+
 
 @dataclass(eq=False, repr=False)
-class ICA(ScaledEstimator):
+class ICA(ComponentEstimator):
     """Independent component analysis of sources with heavier or lighter tails than Gaussian ones.
 
     A Gaussian component, or a nearly Gaussian one, is named in a warning, as its direction is not determined. Agents' samples are
@@ -109,41 +113,43 @@ class ICA(ScaledEstimator):
     (500, 2)
     """
 
+    _centers = True
+
     n_components: int | None = None
 
-    def _fit(self, agents: list[Array], W: Any) -> Self:
+    def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
         n, counts = len(agents), np.array(self._counts, dtype=np.float64)
         rank = self.n_components
         check_components(rank, min(int(counts.sum()), self.n_features_in_), "the fewer of samples and features")
 
-        start: Any = None
         signs: Any = "data"
 
         def build(own: slice, collective: Collective) -> Sources:
-            mine = self._in_units(agents[own], collective)
-            mean = pooled.mean(mine, collective)
-            mine = [x - mean for x in mine]
-            whiten = pooled.whitening(mine, rank, collective)
-            self.mean_, self._whiten = mean, whiten
-            white, weights = [x @ whiten for x in mine], (counts / counts.mean())[own]
-            problem = Sources(white, weights=weights, n_agents=n, first_agent=own.start, signs=signs)
-            problem.point = start
-            return problem
+            mine = self._in_units(agents[own], collective, last is not None)
+            self._whiten = pooled.whitening(mine, rank, collective)
+            white, weights = [x @ self._whiten for x in mine], (counts / counts.mean())[own]
+            return Sources(white, weights=weights, n_agents=n, first_agent=own.start, signs=signs)
 
         iterations, sent = 0, dict.fromkeys(("rounds", "messages", "bytes"), 0)
         for _ in range(TRIES):
-            start, result = self._solve(n, build, W)
+            point, result = self._solve(n, build, W, last=last)
+            unmixing: Any = self._whiten @ point
+            last = unmixing.T
             iterations += self.n_iter_
             sent = {name: sent[name] + self.communication_[name] for name in sent}
             with one_thread():
-                found = result.problem.moments(start, result.collective)
+                found = result.problem.moments(point, result.collective)
             signs = kinds(switching(found))
             if not result.converged or (signs == result.problem.signs).all():
                 break
         self.n_iter_, self.communication_ = iterations, sent
-        self._keep(int(counts.sum()), self.mean_, self._whiten @ start, found)
+        self._keep(int(counts.sum()), np.zeros(self.n_features_in_), unmixing, found)
         self._name_gaussian(level=4)
         return self
+
+    def _point(self, last: Array, problem: Any) -> Array:
+        found: Array = np.linalg.pinv(self._whiten) @ last.T
+        return found
 
     def _name_gaussian(self, level: int) -> None:
         """Warn of the components whose switching moment is that of a Gaussian one, or nearly so, from the caller at ``level``."""
@@ -162,9 +168,8 @@ class ICA(ScaledEstimator):
         No samples are kept, only their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
         directions. Nearly Gaussian components are named once 22,500 samples are seen.
         """
-        self._no_batches()
         first = "components_" not in vars(self)
-        X = validate_data(self, X, dtype=np.float64, reset=first)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, reset=first)
         d = X.shape[1]
         if (self.n_components if first else self.n_components_) not in (None, d):
             raise ValueError(
@@ -175,8 +180,12 @@ class ICA(ScaledEstimator):
             start = check_random_state(self.random_state).standard_normal((d, d))
             self._stream, self.n_iter_ = Stream(RunningCovariance.empty(d), start, start, np.zeros((3, d))), 0
         stream = self._stream
+        X = self._batch(X, stream.seen.samples, stream.seen.mean)
         for rows in np.array_split(X, max(1, len(X) // (PIECE * d))):
             stream = _taken_in(stream, rows)
+        if self.scale:
+            _, mean, covariance = stream.seen
+            stream = stream.rescaled(mean, self._rescaled(mean, np.diagonal(covariance)))
         seen = stream.seen
         self._keep(seen.samples, seen.mean, _projected(stream.average, seen.covariance), stream.moments)
         if np.sqrt(seen.samples) * NEARLY >= NOISE:
@@ -190,6 +199,7 @@ class ICA(ScaledEstimator):
         mixing = np.linalg.pinv(unmixing.T)
         order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
         flip = signs(mixing.T)[order]
+        self._origin = mean
         self.mean_, self.n_samples_seen_ = self._pooled(mean), samples
         self.mixing_ = mixing[:, order] * flip
         self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)

@@ -24,14 +24,15 @@ from ..problems import PooledGEVP
 from ..problems.common.pooled import root_inverse, total
 from ..problems.generalized.lda import agent_scatters, class_means
 from ..protocols import Array, Collective
-from .base import ScaledEstimator, check_components, pencil_images, signs
+from .base import Directions, check_components, signs
+from .components import ComponentEstimator, pencil_images
 
 SINGULAR = 1e-14
 """The share of its largest eigenvalue up to which the least one of a scatter may be rounding."""
 
 
 @dataclass(eq=False, repr=False)
-class LDA(ScaledEstimator):
+class LDA(ComponentEstimator):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
 
     Parameters
@@ -90,9 +91,9 @@ class LDA(ScaledEstimator):
         samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=self._finite, ensure_min_samples=2)
         check_classification_targets(labels)
         self.classes_, self._counts = np.unique(labels), [len(samples)]
-        return self._fit([samples], None, [labels])
+        return self._fit([samples], None, None, [labels])
 
-    def fit_agents(self, agents: Iterable[Any], W: Any) -> Self:
+    def fit_agents(self, agents: Iterable[Any], W: Any, *, warm_start: bool = False) -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
         ``agents`` has the pair (X_i, y_i), ``(m_i, d)`` samples and ``(m_i,)`` classes, of each agent. Under ``mpirun`` None may
@@ -110,9 +111,9 @@ class LDA(ScaledEstimator):
             every = np.concatenate(labels[own])
             check_classification_targets(every)
         self.classes_ = np.unique(entries.joined(np.unique(every).tolist()))
-        return self._fit(checked, W, labels)
+        return self._fit(checked, W, self._last(warm_start), labels)
 
-    def _fit(self, agents: list[Array], W: Any, labels: Sequence[Any] = ()) -> Self:
+    def _fit(self, agents: list[Array], W: Any, last: Directions = None, labels: Sequence[Any] = ()) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
         n, k, d = len(agents), len(self.classes_), self.n_features_in_
         if k < 2:
@@ -120,7 +121,7 @@ class LDA(ScaledEstimator):
         rank = check_components(self.n_components, min(k - 1, d), "one less than classes, and the number of features")
 
         def build(own: slice, collective: Collective) -> PooledGEVP:
-            mine = self._in_units(agents[own], collective)
+            mine = self._in_units(agents[own], collective, last is not None)
             numbers = [np.searchsorted(self.classes_, one) for one in labels[own]]
             moments = class_means(mine, numbers, k, collective)
             self.priors_, self.means_ = moments[0] / moments[0].sum(-1), moments[1]
@@ -134,16 +135,15 @@ class LDA(ScaledEstimator):
             between, whole = [[one / self._unit for one in part] for part in (between, whole)]
             return PooledGEVP(between, whole, rank, n_agents=n, first_agent=own.start, collective=collective)
 
-        point, result = self._solve(n, build, W)
+        point, result = self._solve(n, build, W, last=last)
         with one_thread():
             between, whole = pencil_images(point, result)
             within = whole - between
             root = root_inverse(point.T @ within, rank)
             values, turn = np.linalg.eigh(root.T @ point.T @ between @ root)
             turn = root @ turn[:, ::-1]
-            self.mean_, self.eigenvalues_ = self._pooled(self.priors_ @ self.means_), values[::-1].copy()
-            if self.scale:
-                self.means_ = self._moved(self.means_)
+            self._origin, self.eigenvalues_ = self.priors_ @ self.means_, values[::-1].copy()
+            self.mean_, self.means_ = self._pooled(self._origin), self._pooled(self.means_)
             self._across = (within @ turn * signs((point @ turn).T)).T * np.sqrt(self._unit)
             self._set_components((point @ turn).T / np.sqrt(self._unit))
         return self

@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+import scipy.linalg
 from sklearn.utils import check_scalar
 
 from .. import problems
@@ -20,11 +21,13 @@ from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.generalized.maxvar import view_ends
 from ..protocols import Array, Collective
-from .base import ComponentEstimator, check_components, pencil_images, signs
+from .base import Directions, check_components, signs
+from .components import pencil_images
+from .streams import SeenSamples, StreamEstimator
 
 
 @dataclass(eq=False, repr=False)
-class MultiviewCCA(ComponentEstimator):
+class MultiviewCCA(StreamEstimator):
     """Canonical correlation analysis of several views of the same samples: the variables on which all views agree best.
 
     The columns of X are those of all views side by side, as ``np.hstack((first, second, third))`` makes them.
@@ -36,8 +39,11 @@ class MultiviewCCA(ComponentEstimator):
     views
         The number of columns of each view, in the order of the columns; by default each column is a view, and the answer is the
         principal components of the correlation matrix.
+    scale
+        False for columns that are centred only, which matters with a ridge alone.
     ridge
-        Added to the covariance of each view, as a share of its mean eigenvalue; needed where columns of a view depend on others.
+        Added to the covariance of each view, as a share of its mean eigenvalue; needed where columns of a view nearly depend on
+        others. Columns that depend on others exactly, such as the indicators of all categories, need none.
     algorithm
         Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
     step_size
@@ -72,40 +78,71 @@ class MultiviewCCA(ComponentEstimator):
     """
 
     _together = "generalized_drfgt"
+    _centers = True
 
     n_components: int | None = None
     _: KW_ONLY
     views: Sequence[int] | None = None
+    scale: bool = True
     ridge: float = 0.0
 
-    def _fit(self, agents: list[Array], W: Any) -> Self:
+    def _fit(self, agents: list[Array], W: Any, last: Directions = None, streams: SeenSamples | None = None) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
         n, d = len(agents), self.n_features_in_
         views = [1] * d if self.views is None else [*self.views]
         view_ends(views, d)
-        names = [*map(str, vars(self).get("feature_names_in_", ()))]
         rank = min(views)
         if self.n_components is not None:
             rank = check_components(self.n_components, d, "the number of columns")
+        names = vars(self).get("feature_names_in_", ())
 
         def build(own: slice, collective: Collective) -> problems.MAXVAR:
-            units = pooled.units(agents[own], collective, names=names)
-            self.mean_, self.scale_ = units.mean, units.scale
-            given = [units.standard(x) for x in agents[own]]
-            return problems.MAXVAR(given, views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
+            given = self._rows(agents[own], collective, streams, last is not None)
+            if streams is not None:
+                share = np.sqrt(pooled.rows(given, collective) / sum(self._counts))
+                given = [share * rows for rows in given]
+            more = {"names": names, "n_agents": n, "first_agent": own.start, "collective": collective}
+            problem = problems.MAXVAR(given, views, rank, ridge=self.ridge, **more)
+            if problem.bases:
+                with one_thread():  # the bits of products depend on the number of BLAS threads
+                    self._covariance = pooled.gram(given, collective) / pooled.rows(given, collective)
+            return problem
 
-        point, result = self._solve(n, build, W)
+        point, result = self._solve(n, build, W, last=last)
         with one_thread():
             whole, blocks = pencil_images(point, result)
             root = pooled.root_inverse(point.T @ blocks, rank)
             values, turn = np.linalg.eigh(root.T @ point.T @ whole @ root)
             turn = root @ turn[:, ::-1]
             self.eigenvalues_ = values[::-1].copy()
-            across = (point @ turn).T
-            flip = signs(across / self.scale_)[:, None]
-            self._across = flip * (whole @ turn).T * self.scale_ / self.eigenvalues_[:, None]
-            self._set_components(across / self.scale_)
+            scales = self._scales
+            if result.problem.bases:
+                point = np.concatenate([*result.problem.unpack(point).values()])
+                whole = self._covariance @ point
+            across = (point @ turn).T / scales
+            self._across = signs(across)[:, None] * (whole @ turn).T * scales / values[::-1, None]
+            self._set_components(across)
+        self.mean_, self._streams = self._pooled(np.zeros(d)), None
         return self
+
+    def _point(self, last: Array, problem: Any) -> Array:
+        weights = last.T * self._scales[:, None]
+        if not problem.bases:
+            return weights
+        found: Array = np.linalg.pinv(scipy.linalg.block_diag(*problem.bases)) @ weights
+        return found
+
+    @property
+    def _scales(self) -> Array:
+        """``(d,)``: the deviations by which columns are divided."""
+        units: Any = self._units
+        return np.asarray(units.scale)
+
+    def _centred(self, X: Array) -> Array:
+        return super()._centred(X) * self._scales
+
+    def _moved(self, centred: Array) -> Array:
+        return super()._moved(centred / self._scales)
 
     @property
     def _lengths(self) -> Array:

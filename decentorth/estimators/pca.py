@@ -2,8 +2,8 @@
 
 The components are the leading eigenvectors of the covariance of all samples. A method of the package finds their span, as the
 minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components. For data in
-one place scikit-learn's exact solvers are faster, and are taken unless a method is named: LAPACK, or ARPACK for a few components
-of more than `DIRECT` samples and features. Sparse samples are never made dense.
+one place exact solvers are faster, and are taken unless a method is named: LAPACK, or, of more than `DIRECT` samples and features,
+ARPACK for a few components and LAPACK on the Gram matrix for `SEVERAL`. Sparse samples are never made dense.
 
 Batches need no method. The estimator keeps the number n of samples seen, their mean, and their k = 2 r + 10 leading directions V
 with singular values S; a batch of m samples, centred to A, whose mean lies at a distance g from the other, makes the singular value
@@ -20,21 +20,28 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
+import scipy.linalg
 import sklearn.decomposition
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import problems
+from ..api import Result
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
-from ..problems.common.pooled import HERE
-from ..problems.features.split import same_samples
+from ..problems.common.pooled import HERE, Units
+from ..problems.features.split import Among
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
-from .base import FLOATS, RunningCovariance, ScaledEstimator, by_features, check_components
+from .base import FLOATS, Directions, by_features, check_components, no_warm_start, signs
+from .streams import SeenSamples, StreamEstimator
 
 DIRECT = 1000
 """The least number of samples or features above which ARPACK finds a few components faster than LAPACK finds all."""
+SEVERAL = 100
+"""The number of components from which LAPACK on the Gram matrix is faster than ARPACK on the samples, whatever their spectrum."""
+SMALL = 1e-6
+"""The share of the first variance below which a Gram matrix gives at most ten digits of a variance."""
 FEW = 10
 """The ratio of all components to a few."""
 TALL = 10
@@ -43,6 +50,20 @@ TALL = 10
 
 class Components(problems.PCA):
     """The problem without its answer, the eigenvectors of the whole covariance, whose computation would cost most."""
+
+    offsets: Array | None = None
+    """``(n_local, d, r)``: added to the products C_i x; the sum over all agents is 0."""
+
+    def _take(self, local: Any) -> None:
+        super()._take(local)
+        if self.offsets is not None:
+            self.offsets = self.offsets[local]
+
+    def product(self, x: Array) -> Array:
+        found = super().product(x)
+        if self.offsets is not None:
+            found += self.offsets
+        return found
 
     def prepare(self, collective: Collective) -> None:
         """The answer is left unknown."""
@@ -56,7 +77,7 @@ class SplitParts(problems.SplitPCA):
 
 
 class Variation(NamedTuple):
-    """The mean and the sum of squares of all samples together."""
+    """The variation of all samples together, in the units of the method."""
 
     mean: Array
     """``(d,)``: the mean of the samples."""
@@ -66,7 +87,7 @@ class Variation(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class PCA(ScaledEstimator):
+class PCA(StreamEstimator):
     """Principal component analysis.
 
     Parameters
@@ -82,8 +103,8 @@ class PCA(ScaledEstimator):
         Tolerance of the gradient norm, and for agents of their disagreement, for data of total variance 1. The angle to the answer
         is about tol over the gap of the explained variance ratios.
     algorithm
-        Name or instance of a method. By default an eigensolver (LAPACK or ARPACK) for data in one place, and DeEPCA for
-        agents.
+        Name or instance of a method. By default an eigensolver for data in one place (ARPACK for fewer than 100 components of
+        more than 1000 samples and features, otherwise LAPACK), and DeEPCA for agents.
     step_size
         Step size or schedule of the method. By default found from the data.
     max_iter
@@ -117,6 +138,7 @@ class PCA(ScaledEstimator):
     """
 
     _together = "deepca"
+    _centers = True
 
     n_components: int | float | None = None
     _: KW_ONLY
@@ -140,7 +162,7 @@ class PCA(ScaledEstimator):
         X = validate_data(self, X, dtype=FLOATS, **accepted)
         if issparse(X) and self.algorithm != "auto":
             raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
-        if issparse(X) and self._wanted.any:
+        if issparse(X) and (self.scale or self._wanted.fill):
             raise ValueError("sparse samples are neither scaled nor filled: leave scale and missing out, or give X.toarray()")
         X = X.astype(np.float64, copy=False)
         if self.algorithm == "auto":
@@ -179,9 +201,8 @@ class PCA(ScaledEstimator):
         """
         if not by_features(split):
             checked = self._agents("X", self._entries(agents))
-            return self._fit(checked, W, self._last(self.n_features_in_) if warm_start else None)
-        if warm_start:
-            raise ValueError("warm_start is for agents that hold samples, but split is 'features': leave it out")
+            return self._fit(checked, W, self._last(warm_start))
+        no_warm_start(warm_start)
         if self.weights != "samples":
             raise ValueError(f"agents that hold features have the same samples, so weights must be 'samples', got {self.weights!r}")
         if isinstance(self.n_components, float):
@@ -189,65 +210,24 @@ class PCA(ScaledEstimator):
                 f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, which agents that hold "
                 "features do not find: give the number of components"
             )
-        parts = same_samples("X", [*agents], missing=self._wanted.fill)
-        self._units = None
-        if self._wanted.any:
-            cuts = np.cumsum([part.shape[1] for part in parts])[:-1]
-            (whole,) = self._in_units([np.concatenate(parts, axis=1)], HERE)
-            parts = list(map(np.ascontiguousarray, np.split(whole, cuts, axis=1)))
-        m, d = len(parts[0]), sum([part.shape[1] for part in parts])
-        rank = check_components(self.n_components, min(m, d), "the fewer of samples and features")
-        means = [part.mean(axis=0) for part in parts]
-        centred = [part - mean for part, mean in zip(parts, means, strict=True)]
-        squares = sum([float((part * part).sum()) for part in centred])
-        with one_thread():
-            whole, certificate = self._solve_features(SplitParts([a * np.sqrt(m / (squares or 1.0)) for a in centred], rank), W)
-        self.n_features_in_: int = d
-        self._keep(Variation(np.concatenate(means), m, squares), whole.T, np.sqrt(np.maximum(certificate.values, 0.0) * squares))
-        return self
-
-    def partial_fit_agents(self, agents: Iterable[object], W: Any) -> Self:
-        """Update the fit with a batch of each agent's samples: the answer is that for all samples seen.
-
-        Each agent keeps the number, the mean and the covariance of its own samples, O(d^2) numbers. The run starts from the last
-        components, as with ``warm_start``. The first call, and a call after another fit, starts a stream.
-
-        Parameters
-        ----------
-        agents, W
-            As for `fit_agents`; the agents are those of the last call.
-        """
-        self._no_batches()
         entries = self._entries(agents)
-        batches, before, d = self._agents("X", entries), vars(self).get("_streams"), self.n_features_in_
-        streams = before or [RunningCovariance.empty(d)] * len(batches)
-        own = entries.collective.own
-        known = len(streams), len(streams[own][0].mean)
-        if known != (len(batches), d):
-            raise ValueError(
-                f"the stream has {known[0]} agents with {known[1]} features, got {len(batches)} with {d}: "
-                "give the same, or start again with fit_agents"
-            )
-        joined: list[Any] = [None] * len(batches)
-        with one_thread():  # the bits of products depend on the number of BLAS threads
-            joined[own] = [seen.joined(rows) for seen, rows in zip(streams[own], batches[own], strict=True)]
-        self._counts = entries._replace(own=own).joined([seen.samples for seen in joined[own]])
-        self._fit(joined, W, self._last(d) if before else None, streams=True)
-        self._streams: object = joined
+        parts = self._features("X", entries)
+        found = [pooled.units([part], HERE, scale=self.scale) for part in parts]
+        if self.scale:
+            pooled.refuse_constant(np.concatenate([one.constant for one in found]))
+        m, centred = len(parts[0]), [one.standard(part) for one, part in zip(found, parts, strict=True)]
+        squares = float(sum(entries.joined([float((part * part).sum()) for part in centred])))
+        units = Units.side_by_side(entries.joined([one.listed() for one in found]))
+        self._keep_units(units)
+        self.n_features_in_: int = len(units.mean)
+        rank = check_components(self.n_components, min(m, self.n_features_in_), "the fewer of samples and features")
+        among = Among(entries.own.start, entries.joined([(part.shape[1],) for part in parts]))
+        with one_thread():
+            scaled = [part * np.sqrt(m / (squares or 1.0)) for part in centred]
+            whole, _ = self._solve_features(SplitParts(scaled, rank, among=among), W)
+        variances = np.maximum(self.certificate_.values, 0.0)
+        self._keep(Variation(np.zeros(self.n_features_in_), m, squares), whole.T, np.sqrt(variances * squares))
         return self
-
-    def _last(self, features: int) -> Array:
-        """``(d, n_components)``: the components of the last fit, to start from; ValueError if they do not fit."""
-        check_is_fitted(self)
-        rank, d = self.components_.shape
-        if d != features:
-            raise ValueError(f"warm_start needs samples of {d} features, as in the last fit, got {features}: leave it out")
-        if self.n_components != rank and not (self.n_components is None and rank == d):
-            raise ValueError(
-                f"warm_start continues from {rank} components, but n_components is {self.n_components}: set n_components={rank}, "
-                "or leave warm_start out"
-            )
-        return np.ascontiguousarray(self.components_.T)
 
     def _fit_directly(self, X: Any) -> Self:
         """Fit to the samples, dense or sparse, by one of scikit-learn's exact solvers."""
@@ -256,7 +236,7 @@ class PCA(ScaledEstimator):
         if not self._share:
             rank = check_components(rank, most, "the fewer of samples and features")
         self._units = None
-        if not issparse(X):
+        if self.scale or self._wanted.fill:
             (X,) = self._in_units([X], HERE)
         mean = np.asarray(X.mean(axis=0)).ravel()
         solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
@@ -266,12 +246,17 @@ class PCA(ScaledEstimator):
             solver = "arpack"
         elif most > DIRECT and not self._share and FEW * rank <= most:
             solver = "arpack"
-        with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
-            found = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=self.random_state).fit(X)
+        found = None
+        if most > DIRECT and not issparse(X) and not self._share and rank >= SEVERAL:
+            found = _leading(X - mean, rank)
+        if found is None:
+            with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
+                fitted = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=self.random_state).fit(X)
+            found = fitted.components_, fitted.singular_values_
         for name in ("history_", "communication_"):
             self.__dict__.pop(name, None)
         self.n_iter_ = 1
-        self._keep(Variation(mean, m, _squares(X, mean, issparse(X))), found.components_, found.singular_values_)
+        self._keep(Variation(mean, m, _squares(X, mean, issparse(X))), *found)
         return self
 
     @property
@@ -279,44 +264,48 @@ class PCA(ScaledEstimator):
         """True if n_components is a share of the variance."""
         return isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
 
-    def _fit(self, agents: list[Any], W: Any, start: Array | None = None, streams: bool = False) -> Self:
+    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: SeenSamples | None = None) -> Self:
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
         n, count = len(agents), sum(self._counts)
+        before: list[Array] = [] if last is None else self._answers[-3:]
         share: Any = self.n_components if self._share else None
         most = min(count, self.n_features_in_)
         fixed = None if share else check_components(self.n_components, most, "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> Components:
-            if streams:
-                self._units = None
-                mean, mine = _of_streams(agents[own], count, collective)
-            else:
-                mine = self._in_units(agents[own], collective)
-                mean = pooled.mean(mine, collective)
-                mine = [x - mean for x in mine]
+            mine = self._rows(agents[own], collective, streams, last is not None)
             if self.weights == "agents":
                 for x, m in zip(mine, self._counts[own], strict=True):
                     x *= np.sqrt(count / (n * m))
             squares = pooled.squares(mine, collective)
             for x in mine:
                 x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that they weigh the same, and have the total variance 1
-            self._moments = Variation(mean, count, squares)
+            self._moments = Variation(np.zeros(self.n_features_in_), count, squares)
             rank = _explaining(share, mine, most, collective) if fixed is None else fixed
-            return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start)
+            problem = Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start)
+            known = self._offsets
+            if before and known is not None and known.shape == (problem.n_local, *problem.shape):
+                problem.offsets = known
+            return problem
 
         method = self._method(n)
-        if start is not None and self.algorithm == "auto":
-            method = replace(method, momentum=vars(self).get("_ratio", 0.0))
-        point, result = self._solve(n, build, W, start=start, method=method)
-        if start is None:
+        if before:
+            last = forecast(before).T
+            if self.algorithm == "auto":
+                method = replace(method, momentum=vars(self).get("_ratio", 0.0))
+        point, result = self._solve(n, build, W, last=last, method=method)
+        if not before:
             self._ratio = _contraction(self.history_)
         with one_thread():
             (gradient,) = result.collective.sum(result.problem.gradient(np.repeat(point[None], result.problem.n_local, axis=0)))
             values, vectors = np.linalg.eigh(-point.T @ gradient / n)
-            components = (point @ vectors[:, ::-1]).T
+            turn = vectors[:, ::-1] * signs((point @ vectors[:, ::-1]).T)
+            components = (point @ turn).T
+            offsets = _offsets(result, turn)
         variance = np.maximum(values[::-1], 0.0)
         self._keep(self._moments, components, np.sqrt(variance * self._moments.squares))
+        self._answers, self._offsets = [*before, self.components_.T], offsets
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -325,22 +314,25 @@ class PCA(ScaledEstimator):
         No samples are kept, only ``2 n_components + 10`` directions and the mean, O(d n_components) numbers. The first batch must
         have at least ``n_components`` samples.
         """
-        self._no_batches()
         first = "components_" not in vars(self)
-        X = validate_data(self, X, dtype=np.float64, reset=first)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, reset=first)
         batch, d = X.shape
         if first:
             rank = check_components(self.n_components, min(batch, d), "the fewer of features and samples of the first batch")
             before, kept, self.n_iter_ = Variation(np.zeros(d), 0, 0.0), np.empty((0, d)), 0
         else:
             before, kept, rank = self._moments, self._kept, self.n_components_
+        X = self._batch(X, before.samples, before.mean)
         mean = X.mean(axis=0)
         count, gap = before.samples + batch, mean - before.mean
         both = before.samples * batch / count
         rows = np.concatenate((kept, X - mean, np.sqrt(both) * gap[None]))
+        squares = ((X - mean) ** 2).sum(axis=0) + both * gap**2
+        moments = Variation(before.mean + gap * (batch / count), count, before.squares + float(squares.sum()))
+        if self.scale:
+            rows /= self._rescaled(moments.mean, (before.samples + squares) / count)
+            moments = Variation(np.zeros(d), count, float(count * d))
         _, singular, directions = np.linalg.svd(rows, full_matrices=False)
-        squares = before.squares + float(((X - mean) ** 2).sum() + both * (gap @ gap))
-        moments = Variation(before.mean + gap * (batch / count), count, squares)
         self._keep(moments, directions[:rank], singular[:rank])
         most = 2 * rank + 10
         self._kept: Array = singular[:most, None] * directions[:most]
@@ -350,7 +342,8 @@ class PCA(ScaledEstimator):
     def _keep(self, moments: Variation, components: Array, singular: Array) -> None:
         self._set_components(components)
         self._moments = moments
-        self._streams = None
+        self._streams, self._answers, self._offsets = None, [self.components_.T], None
+        self._origin = moments.mean
         self.mean_, self.n_samples_seen_ = self._pooled(moments.mean), moments.samples
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
@@ -392,15 +385,30 @@ class PCA(ScaledEstimator):
         return float(self.score_samples(X).mean())
 
 
-def _of_streams(agents: Sequence[RunningCovariance], count: int, collective: Collective) -> tuple[Array, list[Array]]:
-    """The mean of all ``count`` samples, and for each agent here rows with the products of its samples minus that mean."""
-    mean = pooled.total(agents, len(agents[0].mean), lambda seen: seen.samples * seen.mean, collective.fold) / count
-    mine = []
-    for samples, own, covariance in agents:
-        values, vectors = np.linalg.eigh(covariance)
-        rows = np.vstack((np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, own - mean))
-        mine.append(rows * np.sqrt(samples))
-    return mean, mine
+def forecast(answers: Sequence[Array]) -> Array:
+    """``(d, r)``: the next of a series of orthonormal bases, from the last three.
+
+    It is the last one plus the share of its last change that the change before predicts: 1 for a steady drift. Where answers only
+    scatter around one place it is negative, and the forecast is nearer to their mean.
+    """
+    last = answers[-1]
+    turned = [basis @ scipy.linalg.polar(basis.T @ last)[0] for basis in answers]
+    if len(turned) < 3:
+        return last
+    before, change = turned[1] - turned[0], turned[2] - turned[1]
+    share = float((before * change).sum() / max((before * before).sum(), np.finfo(np.float64).tiny))
+    return last + min(max(share, -0.5), 1.0) * change
+
+
+def _offsets(result: Result, turn: Array) -> Array | None:
+    """The agents' trackers minus their own products, for the next start of DeEPCA; None for other methods."""
+    state, problem = result.state, result.problem
+    if "behind" not in state._fields:
+        return None
+    found = state.tracker - state.field
+    if problem.offsets is not None:
+        found += problem.offsets
+    return found @ turn
 
 
 def _contraction(history: Mapping[str, Array]) -> float:
@@ -417,6 +425,23 @@ def _explaining(share: float, scaled: Sequence[Array], most: int, collective: Co
     weighted = [x / np.sqrt(len(x)) for x in scaled]
     values = np.maximum(np.linalg.eigvalsh(pooled.gram(weighted, collective))[::-1], 0.0).cumsum()
     return min(int(np.searchsorted(values, share * values[-1], side="right")) + 1, most)
+
+
+def _leading(centred: Array, rank: int) -> tuple[Array, Array] | None:
+    """The leading components ``(rank, d)`` of centred samples and their singular values, by LAPACK, from the smaller Gram matrix.
+
+    None where the last variance is so small beside the first that the squares have lost its digits.
+    """
+    wide = centred.shape[0] < centred.shape[1]
+    gram = centred @ centred.T if wide else centred.T @ centred
+    n = len(gram)
+    values, vectors = scipy.linalg.eigh(gram, subset_by_index=[n - rank, n - 1], overwrite_a=True)
+    if values[0] <= SMALL * values[-1]:
+        return None
+    singular, found = np.sqrt(values[::-1]), vectors[:, ::-1].T
+    if wide:
+        found = found @ centred / singular[:, None]
+    return found, singular
 
 
 def _squares(X: Any, mean: Array, sparse: bool) -> float:

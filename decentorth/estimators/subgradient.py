@@ -27,7 +27,8 @@ from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..protocols import Array, Collective, Metric, Observed, Row, Stop
 from ..stopping import Rule
-from .base import ComponentEstimator, check_components
+from .base import Directions, check_components
+from .components import ComponentEstimator
 
 
 class StepShare:
@@ -53,7 +54,10 @@ class StepsBelow(Rule):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SubgradientEstimator(ComponentEstimator):
-    """An estimator whose methods are subgradient methods."""
+    """An estimator whose methods are subgradient methods.
+
+    A warm start takes as many rounds as another, since the steps decide: it keeps to the last answer where there are several.
+    """
 
     tol: float = 1e-6
 
@@ -118,7 +122,7 @@ class RobustSubspace(SubgradientEstimator):
     _: KW_ONLY
     center: bool = True
 
-    def _fit(self, agents: list[Array], W: Any) -> Self:
+    def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
         n, d = len(agents), self.n_features_in_
         counts = np.array(self._counts, dtype=np.float64)
         if self.n_components is None and d < 2:
@@ -126,25 +130,25 @@ class RobustSubspace(SubgradientEstimator):
         rank = d - 1 if self.n_components is None else check_components(self.n_components, d - 1, "one less than the features")
 
         def build(own: slice, collective: Collective) -> problems.RobustSubspaceRecovery:
-            location = np.zeros(d)
+            mine = self._in_units(agents[own], collective, last is not None)
+            self._origin = np.zeros(d)
             if self.center:
-                (medians,) = collective.sum(np.stack([len(x) * np.median(x, axis=0) for x in agents[own]]))
-                location = medians / counts.sum()
-            rows = [problems.on_sphere(x - location) for x in agents[own]]
+                medians = collective.column_sums(np.stack([len(x) * np.median(x, 0) for x in mine]))
+                self._origin = medians / counts.sum()
+            rows = [problems.on_sphere(x - self._origin) for x in mine]
             weights = (counts / counts.mean())[own]
-            self.location_ = location
+            self.location_ = self._pooled(self._origin)
             return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start)
 
-        across, result = self._solve(n, build, W)
+        across, result = self._solve(n, build, W, last=last)
         with one_thread():
             basis = np.linalg.qr(across, mode="complete")[0][:, d - rank :]
             order = np.linalg.eigh(basis.T @ result.problem.moments @ basis)[1][:, ::-1]
             self._set_components((basis @ order).T)
         return self
 
-    @property
-    def _origin(self) -> Any:
-        return self.location_
+    def _point(self, last: Array, problem: object) -> Array:
+        return np.linalg.qr(last.T, mode="complete")[0][:, len(last) :]
 
     def score_samples(self, X: Any) -> Array:
         """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the subspace.
@@ -152,7 +156,7 @@ class RobustSubspace(SubgradientEstimator):
         The score is 0 for samples in the subspace and -1 for samples orthogonal to it: low scores mark outliers.
         """
         along = self.transform(X)
-        seen = np.asarray(X, dtype=np.float64) - self.location_
+        seen = self._centred(np.asarray(X, dtype=np.float64))
         away = seen - along @ self.components_
         distances, lengths = np.linalg.norm(away, axis=1), np.linalg.norm(seen, axis=1)
         return -distances / np.where(lengths > 0.0, lengths, 1.0)
@@ -161,8 +165,8 @@ class RobustSubspace(SubgradientEstimator):
 class OrthogonalDictionary(SubgradientEstimator):
     """The orthonormal basis in which samples are sparsest.
 
-    Nothing is centred: the coefficients' mean should be about 0. For a dictionary that is not orthogonal, whiten first, or see
-    `ICA`.
+    Nothing is centred without ``scale``: the coefficients' mean should be about 0. For a dictionary that is not orthogonal,
+    whiten first, or see `ICA`.
 
     Parameters
     ----------
@@ -196,21 +200,18 @@ class OrthogonalDictionary(SubgradientEstimator):
     True
     """
 
-    def _fit(self, agents: list[Array], W: Any) -> Self:
-        n, samples = len(agents), sum(self._counts)
+    def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
+        n, samples, mine = len(agents), sum(self._counts), list[Array]()
 
         def build(own: slice, collective: Collective) -> problems.OrthogonalDictionaryLearning:
-            rows = pooled.normalized(agents[own], collective)
+            mine[:] = self._in_units(agents[own], collective, last is not None)
+            rows = pooled.normalized(mine, collective)
             return problems.OrthogonalDictionaryLearning(rows, n_agents=n, first_agent=own.start)
 
-        point, result = self._solve(n, build, W)
+        point, result = self._solve(n, build, W, last=last)
         atoms = point.T
-        (sizes,) = result.collective.sum(np.stack([np.abs(x @ point).sum(axis=0) for x in agents[result.problem.agents]]))
+        (sizes,) = result.collective.sum(np.stack([np.abs(x @ point).sum(axis=0) for x in mine]))
         order = np.argsort(-sizes, kind="stable")
         self.sizes_ = sizes[order] / samples
         self._set_components(atoms[order])
         return self
-
-    @property
-    def _origin(self) -> Any:
-        return 0.0

@@ -16,7 +16,7 @@ from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
 from .common.checks import matrices, same_columns
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
-from .common.pooled import Missing, Units, Wanted, in_units
+from .common.pooled import ASIS, Missing, Units, Wanted, in_units
 
 BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
@@ -264,12 +264,16 @@ class Outline(NamedTuple):
     """How many times the rows are held while the problem is made, at least."""
     more: Callable[[Sequence[int]], int] = lambda counts: 0
     """The numbers that agents with these counts of rows hold beside the rows."""
-    made: Callable[[list[Array], slice], Any] | None = None
+    made: Callable[[list[Array], slice, Collective], Any] | None = None
     """The problem of agents with other, fewer rows; None where the data decide more than numbers."""
     point: int = 0
     """The numbers of an agent's point, at least."""
     beside: float = 0.0
     """The bytes that a process takes, beside the rows, while it reads."""
+    views: Sequence[int] = ()
+    """The numbers of columns of each view of the samples."""
+    wanted: Wanted = ASIS
+    """The units in which samples are wanted, for which agents add up."""
 
     def needed(self, agents: slice, points: int = 0) -> float:
         """The bytes that a process needs, at least, to make the problem of its agents, and for this number of points."""
@@ -304,19 +308,27 @@ class Deferred(NamedTuple):
     """The names of all agents' sites, if they have names."""
 
     def stand_in(self, more: int = 0) -> Deferred:
-        """The problem with `FEW` and ``more`` random rows for each agent, at most as many as it has; itself without an outline."""
+        """The problem with `FEW` and ``more`` random rows for each agent, at most as many as it has; itself without an outline.
+
+        Where sizes are not those of rows alone, the random samples are as many as the true ones.
+        """
         sizes = None if self.outline is None else self.outline()
         if sizes is None or sizes.made is None:
             return self
         few, make = FEW + more, sizes.made
 
-        def made(agents: slice) -> Any:
-            shapes = [(min(count, few), sizes.width) for count in sizes.counts[agents]]
-            drawn = enumerate(shapes, agents.start)
-            rows = [stream(few, agent).standard_normal(shape) for agent, shape in drawn]
-            return make(rows, agents)
+        def drawn(agents: slice, d: int) -> list[Array]:
+            counts = enumerate(sizes.counts[agents], agents.start)
+            return [stream(few, agent).standard_normal((min(count, few), d)) for agent, count in counts]
 
-        return on_each_rank(self.n_agents, made, self.outline)._replace(sizes=sizes, sites=self.sites)
+        def made(agents: slice, collective: Collective) -> Any:
+            wanted = [in_units(drawn(agents, d), collective, sizes.wanted) for d in sizes.views]
+            found = make(drawn(agents, sizes.width), agents, collective)
+            if wanted:
+                found.with_units(tuple(one for _, units in wanted for one in units))
+            return found
+
+        return Deferred(self.n_agents, made, self.outline, sizes=sizes if sizes.width else None, sites=self.sites)
 
 
 def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[[], Outline] | None = None) -> Deferred:

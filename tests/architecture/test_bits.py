@@ -83,7 +83,6 @@ ALLOWED = {
     ("decentorth/problems/features/split.py", "SplitMetrics.__call__", "all"): "a measure of one point",
     ("decentorth/problems/features/split.py", "same_samples", "max"): "validation of one agent's matrix",
     ("decentorth/problems/generalized/cca_settings.py", "CCASettings.features.build", "mean"): "all data of one view",
-    ("decentorth/problems/generalized/maxvar.py", "view_ends", "cumsum"): "numbers of columns",
     ("decentorth/problems/generalized/lda.py", "scatter_factors", "count_nonzero"): "all data, before their features are divided",
     ("decentorth/problems/generalized/lda.py", "LDASettings.features.build", "sum"): "all data, before their features are divided",
 }

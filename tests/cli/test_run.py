@@ -363,6 +363,16 @@ SIZED = [
     "matrix_completion --dimension 12 --columns 21 --rank 2",
     "matrix_completion --data long.npy --rank 2 --held-out 0.3",
     "pca --data long.npy --rank 2 --agents 1 --spread-samples 6 --algorithm landing",
+    "cca --data long.npy --data-y wide.npy --rank 2 --algorithm cdadt",
+    "cca --data even.npy --width 4 --rank 2 --ridge 0.1 --scale view --algorithm generalized_drfgt",
+    "cca --data synthetic --samples 40 --dimension 5 --rank 2 --agents 1 --algorithm generalized_landing",
+    "sparse_cca --data long.npy --data-y wide.npy --rank 2",
+    "maxvar --data long.npy --views 2,1,3 --rank 2 --ridge 0 --algorithm cdadt",
+    "lda --data long.npy --labels labels.txt --partition by-label --agents 4 --algorithm cdadt --scale",
+    "lda --data long.npy --labels labels.txt --agents 1",
+    "lda --data wide.npy --labels labels.txt --agents 4 --split features",
+    "pca --data wide.npy --rank 3 --agents 4 --split features --scale",
+    "cca --data wide.npy --data-y long.npy --rank 2 --agents 4 --split features",
     "procrustes --dimension 12 --rank 3 --algorithm drgta --batch-size 40",
 ]
 
@@ -374,6 +384,7 @@ def test_a_dry_run_prints_the_sizes_without_the_data(
     """The same lines as with the data, but for steps that the data decide."""
     rng = np.random.default_rng(0)
     np.save("long.npy", rng.standard_normal((120, 6)))
+    np.save("even.npy", rng.standard_normal((120, 32)))
     np.save("wide.npy", rng.standard_normal((120, 31)))
     Path("labels.txt").write_text("\n".join(map(str, rng.integers(0, 4, 120))))
     arguments = ["--problem", *flags.split(), "--dry-run"]

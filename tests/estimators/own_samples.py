@@ -22,14 +22,14 @@ def matrices(rng: np.random.Generator) -> tuple[Array, Array]:
     return a.T @ a, b.T @ b
 
 
-def same_bits(estimator: Any, sites: dict[str, Any], rank: int) -> None:
+def same_bits(estimator: Any, sites: dict[str, Any], rank: int, **more: Any) -> None:
     """A fit to all sites has the components of those to a rank's own, alone or in a list."""
     name = FOUND.get(type(estimator), "components_")
-    whole = getattr(estimator.fit_agents(sites, "ring"), name)
+    whole = getattr(estimator.fit_agents(sites, "ring", **more), name)
     assert estimator.sites_ == ("a", "b", "c")
     mine = list(sites.values())[rank]
     for given in ([mine if i == rank else None for i in range(3)], mine):
-        np.testing.assert_array_equal(getattr(estimator.fit_agents(given, "ring"), name), whole)
+        np.testing.assert_array_equal(getattr(estimator.fit_agents(given, "ring", **more), name), whole)
 
 
 if __name__ == "__main__":
@@ -48,6 +48,13 @@ if __name__ == "__main__":
     np.testing.assert_array_equal(again[0].components_, again[1].components_)
     assert again[0].n_samples_seen_ == again[1].n_samples_seen_ == 3 * 1203
     same_bits(CCA(1, **brief), {name: (x[:, :2], x[:, 2] + x[:, 0]) for name, x in sites.items()}, rank)
+    every = np.concatenate([sites["a"] @ np.diag([s, s, 1.0]) + sites["b"][:400] for s in (1.0, 2.0, 3.0)], axis=1)
+    parts = {"a": every[:, :2], "b": every[:, 2:6], "c": every[:, 6:]}
+    for estimator in (PCA(2, scale=True, **brief), PCA(2, **brief)):
+        same_bits(estimator, parts, rank, split="features")
+        np.testing.assert_allclose(estimator.transform(every), PCA(2, scale=estimator.scale).fit(every).transform(every), atol=1e-6)
+    same_bits(CCA(1, ridge=1e-2, **brief), {name: (x[:, :1], x[:, 1:]) for name, x in parts.items()}, rank, split="features")
+
     kinds = np.array(["low", "middle", "high"])
     classes = {"a": np.arange(400) % 2, "b": np.arange(401) % 3, "c": np.full(402, 2)}
     pairs = {name: (x + classes[name][:, None], kinds[classes[name]]) for name, x in sites.items()}
@@ -66,5 +73,9 @@ if __name__ == "__main__":
     x, y = pairs["abc"[rank]]
     with pytest.raises(ValueError):  # noqa: PT011
         LDA().fit_agents((x, y[: 300 + 100 * rank]), "ring")
+    with pytest.raises(ValueError):  # noqa: PT011
+        CCA(1).fit_agents((x[:390, :1], np.ones((390, rank % 2))), "ring", split="features")
+    with pytest.raises(ValueError):  # noqa: PT011
+        PCA(1).fit_agents(x[: 300 + 100 * rank], "ring", split="features")
     with pytest.raises(ValueError):  # noqa: PT011
         CCA(1).fit_agents((x, x[:, : 1 + rank // 2]), "ring")

@@ -58,5 +58,27 @@ def test_bad_input_is_refused_with_where_and_what() -> None:
     X = columns()
     with pytest.raises(ValueError, match="views must be the number of columns of each view, 9 in all, got 3, 4"):
         MultiviewCCA(views=(3, 4)).fit(X)
-    with pytest.raises(ValueError, match=r"B must be positive definite; .* add a ridge"):
-        MultiviewCCA(views=(3, 1)).fit(X[:, [0, 1, 0, 2]])
+    near = np.column_stack((X, X[:, 0] + 1e-9 * X[:, 1]))
+    with pytest.raises(ValueError, match=r"columns of view 1 nearly depend on each other \(.*9.*\): give ridge=1e-2"):
+        MultiviewCCA(views=(1, 9)).fit(near[:, [1, 0, *range(2, 10)]])
+
+
+@pytest.mark.parametrize("algorithm", first_is_quick(["alone", "generalized_drfgt", "cdadt"]))
+def test_dependent_columns_give_the_directions_of_the_column_spaces(algorithm: str) -> None:
+    """Indicators of all categories, a repeated column and a sum beside independent ones: as without these."""
+    X = columns()
+    kinds = np.eye(3)[(X[:, 0] > 5.0).astype(int) + (X[:, 3] > 5.0)]
+    dependent = np.column_stack((X[:, :3], X[:, 0], kinds, X[:, 3:7], X[:, 3] + 2.0 * X[:, 4]))
+    independent = np.column_stack((X[:, :3], kinds[:, :2], X[:, 3:7]))
+    expected = MultiviewCCA(2, views=(3, 2, 4), tol=1e-10).fit(independent)
+    found = MultiviewCCA(2, views=(4, 3, 5), tol=1e-10)
+    if algorithm == "alone":
+        found.fit(dependent)
+    else:
+        found.set_params(algorithm=algorithm).fit_agents(np.split(dependent, [100, 350]), "ring")
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-9)
+    scores, wanted = found.transform(dependent), expected.transform(independent)
+    np.testing.assert_allclose(scores * np.sign((scores * wanted).sum(0)), wanted, atol=1e-7)
+    back, whole = found.inverse_transform(scores), expected.inverse_transform(wanted)
+    np.testing.assert_allclose(back[:, [0, 1, 2, 4, 5, 7, 8, 9, 10]], whole, atol=1e-5)
+    np.testing.assert_allclose(back[:, 3], back[:, 0], rtol=1e-10)

@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from decentorth.estimators import CCA, ICA, LDA, PCA
+from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA, OrthogonalDictionary, RobustSubspace
 from decentorth.protocols import Array
 from tests.support.mpi import run_ranks
 
@@ -117,18 +117,104 @@ def test_correlations_do_not_depend_on_units(way: str, offset: float) -> None:
 
 
 def test_sums_of_columns_are_counted(sites: list[Array]) -> None:
-    """Three sums of 11, 5 and 5 numbers, four messages each on three agents."""
+    """Sums of 11, 5 and, for deviations, 5 numbers, four messages each on three agents."""
     complete = [np.nan_to_num(a) / SCALES for a in sites]
     runs = [PCA(2, scale=scale, max_iter=1, tol=10.0, random_state=0).fit_agents(complete, "path") for scale in (True, False)]
     scaled, plain = [run.communication_ for run in runs]
-    assert scaled["messages"] - plain["messages"] == 12
-    assert scaled["bytes"] - plain["bytes"] == 4 * 8 * (11 + 5 + 5)
+    assert scaled["messages"] - plain["messages"] == 4
+    assert scaled["bytes"] - plain["bytes"] == 4 * 8 * 5
+    iterations = plain["messages"] - 2 * 4
+    assert plain["bytes"] == iterations * 8 * 10 + 4 * 8 * (11 + 5)
 
 
-@pytest.mark.parametrize("estimator", [PCA(scale=True), ICA(missing="mean")])
-def test_batches_have_no_common_units(estimator: Any, sites: list[Array]) -> None:
-    with pytest.raises(ValueError, match="partial_fit keeps no samples, whose units change: leave scale and missing out"):
-        estimator.partial_fit(np.concatenate(sites[2:]))
+def in_batches(estimator: Any, sites: list[Array]) -> Any:
+    """The estimator after batches of 50 samples."""
+    for batch in np.array_split(np.concatenate(sites), 12):
+        estimator.partial_fit(batch)
+    return estimator
+
+
+def test_batches_are_scaled_as_all_samples_seen(sites: list[Array]) -> None:
+    """Although the units of the first batches are others; a missing cell gets the mean of the samples seen."""
+    whole = np.concatenate(sites)
+    complete = SimpleImputer().fit_transform(whole)
+    found = in_batches(PCA(2, scale=True), np.split(complete, 3))
+    expected = PCA(2, scale=True).fit(complete)
+    for name in ("components_", "explained_variance_", "mean_", "scale_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+    np.testing.assert_allclose(found.transform(complete), expected.transform(complete), atol=1e-9)
+    filled = in_batches(PCA(2, scale=True, missing="mean"), sites)
+    assert filled.filled_ == (10,)
+    np.testing.assert_allclose(filled.transform(whole), expected.transform(complete), atol=0.1)
+
+
+def test_sources_in_batches_do_not_depend_on_units() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.laplace(size=(6000, 5)) @ rng.normal(size=(5, 5)) * SCALES + 1e3 * SCALES
+    found, rescaled = [in_batches(ICA(scale=True, random_state=0), np.split(own, 3)) for own in (X, X / SCALES)]
+    np.testing.assert_allclose(found.transform(X), rescaled.transform(X / SCALES), atol=1e-8)
+    np.testing.assert_allclose(found.scale_, X.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.mean_, X.mean(axis=0), rtol=1e-9)
+
+
+def test_correlations_in_batches_fill_missing_cells() -> None:
+    """With the mean of the samples seen, so that only the last batch's cells can have that of all."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X @ rng.normal(size=(3, 2)) + rng.normal(size=(300, 2))
+    X[280:290, 1] = np.nan
+    complete = SimpleImputer().fit_transform(X)
+    found = CCA(2, missing="mean").partial_fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+    expected = CCA(2).partial_fit(complete, y)
+    np.testing.assert_allclose(found.correlations_, expected.correlations_, rtol=1e-12)
+    np.testing.assert_allclose(found.transform(X), expected.transform(complete), atol=1e-12)
+    assert found.filled_ == (10,)
+
+
+@pytest.mark.parametrize("make", [PCA, MultiviewCCA])
+def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], make: Any) -> None:
+    """Batches of other means and deviations than the samples of all."""
+    complete = [1e3 * SCALES + np.nan_to_num(a) for a in sites]
+    batches = [[a[:60] for a in complete], [a[60:120] for a in complete], [a[120:] for a in complete]]
+    found = make(2, scale=True, tol=1e-10, random_state=0)
+    for batch in batches:
+        found.partial_fit_agents(batch, "ring")
+    expected = make(2, scale=True, tol=1e-10, random_state=0).fit_agents(complete, "ring")
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-6)
+    np.testing.assert_allclose(found.scale_, expected.scale_, rtol=1e-10)
+    np.testing.assert_allclose(found.mean_, expected.mean_, rtol=1e-10)
+    gaps = [[np.where(np.arange(len(a))[:, None] < [9, 0, 0, 0, 0], np.nan, a) for a in batch] for batch in batches]
+    filling = make(2, scale=True, missing="mean", tol=1e-10, random_state=0)
+    for batch in gaps:
+        filling.partial_fit_agents(batch, "ring")
+    assert filling.filled_ == (27, 27, 27)
+
+
+@pytest.mark.filterwarnings("ignore:.*stopped after 5 iterations")
+@pytest.mark.parametrize("way", ["alone", "agents"])
+@pytest.mark.parametrize("make", [RobustSubspace, OrthogonalDictionary])
+def test_subgradient_methods_have_common_units(sites: list[Array], make: Any, way: str) -> None:
+    """As of samples that were scaled and filled before."""
+    whole = np.concatenate(sites)
+    filled = SimpleImputer().fit(whole)
+    scaler = StandardScaler().fit(filled.transform(whole))
+    scaled = [scaler.transform(filled.transform(a)) for a in sites]
+    found = fitted(make(max_iter=5, **UNITS), way, sites)
+    expected = fitted(make(max_iter=5, random_state=0), way, scaled)
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
+    scores = found.transform(whole)
+    np.testing.assert_allclose(scores, expected.transform(np.concatenate(scaled)), atol=1e-8)
+    back = scaler.inverse_transform(expected.inverse_transform(scores))
+    np.testing.assert_allclose(found.inverse_transform(scores) / SCALES, back / SCALES, atol=1e-8)
+
+
+def test_variables_of_several_views_with_missing_cells(sites: list[Array]) -> None:
+    whole = np.concatenate(sites)
+    complete = SimpleImputer().fit_transform(whole)
+    found = MultiviewCCA(2, views=(3, 2), missing="mean", tol=1e-10).fit_agents(sites, "ring")
+    expected = MultiviewCCA(2, views=(3, 2), tol=1e-10).fit(complete)
+    np.testing.assert_allclose(found.transform(whole), expected.transform(complete), atol=1e-8)
+    assert found.filled_ == (1, 9, 0)
 
 
 def test_what_cannot_be_scaled_is_refused(sites: list[Array]) -> None:

@@ -3,7 +3,7 @@
 The bits of an agent's result must not depend on how many agents are evaluated with it. JAX: compiled code for a batch differs with
 its size, so that ``vmap`` does not keep bits; ``lax.map``, one compiled loop over the agents, does, at the same speed. PyTorch:
 ``vmap`` keeps bits for most functions; this is tested for each function when its problem is made, and otherwise ``vmap`` is called
-with one agent at a time. autograd has no batches: a loop over the agents, which other libraries have where a batch fails.
+with one agent at a time. autograd lacks batches: a loop over the agents, which other libraries have where a batch fails.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Torch(DerivativeLibrary):
 
 
 def _tensor(a: Array) -> Any:
-    """The array as a tensor; shared where it can be written into, since PyTorch has no read-only tensors."""
+    """The array as a tensor; shared where it can be written into, since PyTorch lacks read-only tensors."""
     import torch
 
     return torch.from_numpy(np.require(a, requirements=["C", "W"]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
 from ..base import Deferred, Outline
-from .pooled import HERE, Missing, Units, Wanted, in_units
+from .pooled import ASIS, HERE, Missing, Units, Wanted, in_units
 
 if TYPE_CHECKING:
     from ...data.arrays import Extent
@@ -24,7 +24,7 @@ SampleFile = Annotated[
 ]
 AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
 Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
-Centering = Annotated[bool, "Subtract the mean of all samples first."]
+Centering = Annotated[bool, "Subtract from each column its mean over all samples."]
 
 
 def _switch(value: Any) -> bool:
@@ -100,7 +100,7 @@ class Divided(Tabular):
 
     @property
     def wanted(self) -> Wanted:
-        """The units in which samples are read."""
+        """The units in which the problem has its samples."""
         return Wanted(scale=self.scale is True, missing=self.missing)
 
     def idle(self) -> dict[str, str]:
@@ -111,6 +111,17 @@ class Divided(Tabular):
         if self.labels is not None:
             found["label_column"] = "labels has them"
         return {**found, "shuffle": "it is for an even partition"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centred(Divided):
+    """Settings of samples that may be centred."""
+
+    center: Centering = True
+
+    @property
+    def wanted(self) -> Wanted:
+        return super().wanted._replace(center=self.center)
 
 
 _ROW_NUMBERS = 16.0
@@ -129,6 +140,10 @@ def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (
     return dict.fromkeys(read, "it is for data of a file")
 
 
+Named = tuple[list[Array], tuple[str, ...]]
+"""The samples of some agents and the names of their columns, if these have names."""
+
+
 class SampleSource(ABC):
     """The samples of all agents, from files or generated; `read` gives those of some agents, one list for each view."""
 
@@ -145,10 +160,18 @@ class SampleSource(ABC):
     """How many times samples are held while they are read."""
     beside: float = 0.0
     """The bytes that a process takes, beside the samples, while it reads."""
+    wanted: Wanted = ASIS
+    """The units in which samples are given."""
 
     @abstractmethod
+    def found(self, agents: slice, collective: Collective) -> list[Named]:
+        """The samples ``(m_i, d)`` of each agent in ``agents`` as they are, for each view, and the names of its columns."""
+
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
-        """The samples ``(m_i, d)`` of each agent in ``agents``, for each view; called by all ranks, which fail together."""
+        """The samples in the units that are wanted, for each view; called by all ranks, which fail together."""
+        scaled = [in_units(view, collective, self.wanted, names) for view, names in self.found(agents, collective)]
+        self.units = tuple(one for _, found in scaled for one in found)
+        return [view for view, _ in scaled]
 
     def deferred(self, n_agents: int, build: Callable[[slice, Collective], Any], outline: Callable[[], Outline]) -> Deferred:
         """The problem of these samples, whose ``outline`` lacks what reading takes."""
@@ -157,8 +180,9 @@ class SampleSource(ABC):
             return build(agents, collective).with_units(self.units)
 
         def sizes() -> Outline:
-            found = outline()
-            return found._replace(copies=max(found.copies, self.copies), beside=self.beside)
+            size = outline()
+            views, copies = size.views or (self.width,), max(size.copies, self.copies)
+            return size._replace(copies=copies, beside=self.beside, views=views, wanted=self.wanted)
 
         return Deferred(n_agents, built, sizes, self.open, sites=self.sites)
 
@@ -245,8 +269,12 @@ class Division(SampleSource):
         return sum(extent.columns for extent in self._extents)
 
     @property
+    def wanted(self) -> Wanted:  # type: ignore[override]
+        return self.settings.wanted
+
+    @property
     def copies(self) -> float:  # type: ignore[override]
-        return 1.0 + self.settings.wanted.any
+        return 1.0 + self.wanted.any
 
     @cached_property
     def beside(self) -> float:  # type: ignore[override]
@@ -291,16 +319,12 @@ class Division(SampleSource):
         if self.files:
             self._sites.open(agents, collective)
 
-    def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
+    def found(self, agents: slice, collective: Collective) -> list[Named]:
         if self.files:
-            found = self._sites.read(agents, collective)
-        else:
-            with collective.together():
-                views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
-                found = list(zip(views, self.names, strict=True))
-        scaled = [in_units(view, collective, self.settings.wanted, names) for view, names in found]
-        self.units = tuple(one for _, found in scaled for one in found)
-        return [view for view, _ in scaled]
+            return self._sites.read(agents, collective)
+        with collective.together():
+            views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
+            return list(zip(views, self.names, strict=True))
 
 
 @dataclass
@@ -310,11 +334,12 @@ class Generated(SampleSource):
     counts: Sequence[int]
     width: int
     draw: Callable[[int], Sequence[Array]]
+    wanted: Wanted = ASIS
 
-    def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
+    def found(self, agents: slice, collective: Collective) -> list[Named]:
         with collective.together():
             drawn = [self.draw(agent) for agent in range(agents.start, agents.stop)]
-        return [list(view) for view in zip(*drawn, strict=True)]
+        return [(list(view), ()) for view in zip(*drawn, strict=True)]
 
 
 def even_counts(total: int, n_agents: int) -> list[int]:

@@ -96,12 +96,6 @@ def mean(A: Sequence[Array], collective: Collective) -> Array:
     return total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ a, collective.fold) / rows(A, collective)
 
 
-def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
-    """The rows of the local agents minus the mean of all rows."""
-    center = mean(A, collective)
-    return [a - center for a in A]
-
-
 class Units(NamedTuple):
     """The common units of the columns of all agents' samples: ``((a - mean) - rest) / scale``."""
 
@@ -114,6 +108,22 @@ class Units(NamedTuple):
     filled: tuple[int, ...]
     """The number of missing cells of each of all agents."""
 
+    def listed(self) -> list[Any]:
+        """The units as lists of numbers, for `side_by_side`."""
+        return [self.mean.tolist(), self.rest.tolist(), self.scale.tolist(), sum(self.filled)]
+
+    @staticmethod
+    def side_by_side(every: Sequence[Sequence[Any]]) -> Units:
+        """The units of columns side by side, from those of each agent's."""
+        *parts, filled = zip(*every, strict=True)
+        mean, rest, scale = [np.concatenate([np.array(part) for part in one]) for one in parts]
+        return Units(mean, rest, scale, (sum(filled),))
+
+    @staticmethod
+    def none(d: int) -> Units:
+        """The units of d columns as they are."""
+        return Units(np.zeros(d), np.zeros(d), np.ones(d), ())
+
     @property
     def constant(self) -> NDArray[np.bool_]:
         """``(d,)``: true for columns that are the same in all samples, but for rounding."""
@@ -125,8 +135,12 @@ class Units(NamedTuple):
         around[np.isnan(around)] = 0.0
         return around
 
+    def seen(self, a: Array) -> Array:
+        """The samples in these units, NaN in missing cells."""
+        return ((a - self.mean) - self.rest) / self.scale
+
     def standard(self, a: Array) -> Array:
-        """The samples in these units, fresh."""
+        """The samples in these units, fresh; 0 for a missing cell."""
         return self.around(a) / self.scale
 
     def completed(self, a: Array) -> Array:
@@ -134,8 +148,15 @@ class Units(NamedTuple):
         return np.where(np.isnan(a), self.mean, a)
 
 
-def units(A: Sequence[Array], collective: Collective, *, scale: bool = True, names: Sequence[str] = ()) -> Units:
-    """The common units of the rows of all agents, by three sums over them (two without ``scale``).
+def units(
+    A: Sequence[Array],
+    collective: Collective,
+    *,
+    scale: bool = True,
+    names: Sequence[str] = (),
+    near: Array | None = None,
+) -> Units:
+    """The common units of the rows of all agents, by three sums over them, one less without ``scale``, and with ``near``.
 
     Parameters
     ----------
@@ -145,6 +166,8 @@ def units(A: Sequence[Array], collective: Collective, *, scale: bool = True, nam
         Find the standard deviations, too: the roots of the mean squares, as ``sklearn.preprocessing.StandardScaler``.
     names
         The names of the columns, for errors.
+    near
+        ``(d,)``: about the means, where all agents know them.
 
     Raises
     ------
@@ -155,25 +178,44 @@ def units(A: Sequence[Array], collective: Collective, *, scale: bool = True, nam
     def added(of: Callable[[Array], Array]) -> Array:
         return collective.column_sums(np.stack([of(a) for a in A]))
 
+    d = A[0].shape[1]
+    start = np.zeros(d) if near is None else near
+
     def counted(a: Array) -> Array:
         present, ones = ~np.isnan(a), np.ones(len(a))
-        return np.concatenate(([len(a)], ones @ present, ones @ np.where(present, a, 0.0)))
+        return np.concatenate(([len(a)], ones @ present, ones @ np.where(present, a - start, 0.0)))
 
-    d = A[0].shape[1]
     with one_thread():  # the bits of products depend on the number of BLAS threads
         found = added(counted)
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
-        _refuse(present == 0.0, "has no value at any site", names)
-        missing = [int(np.ones(len(a)) @ np.isnan(a) @ np.ones(d)) for a in A]
-        filled = [k for part in collective.everyone(json.dumps(missing).encode()) for k in json.loads(part)]
-        rough = Units(totals / present, np.zeros(d), np.ones(d), tuple(filled))
-        rest = added(lambda a: np.ones(len(a)) @ rough.around(a)) / present
+        refuse_columns(present == 0.0, "has no value at any site", names)
+        rough, rest = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective)), totals / present
+        if near is None:
+            rough = rough._replace(mean=rest)
+            rest = added(lambda a: np.ones(len(a)) @ rough.around(a)) / present
         mean = rough.mean + rest
         exact = rough._replace(mean=mean, rest=rest - (mean - rough.mean))
         if not scale:
             return exact
         deviation = np.sqrt(added(lambda a: np.ones(len(a)) @ exact.around(a) ** 2) / count)
     return exact._replace(scale=deviation)
+
+
+def missing_cells(A: Sequence[Array], collective: Collective) -> tuple[int, ...]:
+    """The number of missing cells of each of all agents."""
+    own = json.dumps([int(np.ones(len(a)) @ np.isnan(a) @ np.ones(a.shape[1])) for a in A]).encode()
+    return tuple(count for part in collective.everyone(own) for count in json.loads(part))
+
+
+def filled(A: Sequence[Array], samples: int, mean: Array, collective: Collective) -> list[Array]:
+    """The rows with means in missing cells: of the columns of all rows, and of ``samples`` before, which have this ``mean``."""
+    found = [np.concatenate((~np.isnan(a), np.nan_to_num(a)), axis=1) for a in A]
+    with one_thread():  # the bits of products depend on the number of BLAS threads
+        sums = collective.column_sums(np.stack([np.ones(len(a)) @ a for a in found]))
+    count, totals = np.split(sums, 2)
+    refuse_columns(samples + count == 0.0, "has no value at any site", ())
+    means = (samples * mean + totals) / (samples + count)
+    return [np.where(np.isnan(a), means, a) for a in A]
 
 
 class Wanted(NamedTuple):
@@ -196,20 +238,29 @@ class Wanted(NamedTuple):
         return self.center or self.scale or self.fill
 
 
+ASIS = Wanted()
+"""The units of samples as they are."""
+
+
 def in_units(
-    A: Sequence[Array], collective: Collective, wanted: Wanted, names: Sequence[str] = ()
+    A: Sequence[Array], collective: Collective, wanted: Wanted, names: Sequence[str] = (), near: Array | None = None
 ) -> tuple[list[Array], tuple[Units, ...]]:
     """The rows in the units that are wanted, and the units where there are any; a ValueError for columns that have none."""
     if not wanted.any:
         return list(A), ()
-    found = units(A, collective, scale=wanted.scale, names=names)
+    found = units(A, collective, scale=wanted.scale, names=names, near=near)
     if wanted.scale:
-        _refuse(found.constant, "is constant over all samples of all agents", names)
+        refuse_constant(found.constant, names)
     change = found.standard if wanted.center or wanted.scale else found.completed
     return [change(a) for a in A], (found,)
 
 
-def _refuse(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) -> None:
+def refuse_constant(constant: NDArray[np.bool_], names: Sequence[str] = ()) -> None:
+    """Raise the ValueError of columns that have no deviation."""
+    refuse_columns(constant, "is constant over all samples of all agents", names)
+
+
+def refuse_columns(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) -> None:
     """Raise the ValueError of the columns that are ``wrong``, ``(d,)``, if any are."""
     columns = np.flatnonzero(wrong).tolist()
     if not columns:

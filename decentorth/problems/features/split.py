@@ -22,7 +22,7 @@ Agents with fewer features than others have rows of zeros at the end of their ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +32,7 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import Euclidean
 from ...settings import check
-from ..base import AgentProblem, Deferred, Outline
+from ..base import AgentProblem, Deferred, Outline, stream
 from ..common.checks import matrices
 
 _LARGEST_OPTIMUM = 3000
@@ -42,6 +42,14 @@ _LARGEST_DATA = 1 << 24
 
 _LARGEST_ENTRY = 1e70
 """The size of entries from which the squares of squares might overflow."""
+
+
+class Among(NamedTuple):
+    """The place of the given agents among all, of which other processes have the others."""
+
+    first_agent: int
+    features: Sequence[tuple[int, ...]]
+    """The numbers of features of each of all agents, one for each view."""
 
 
 class SplitPencil(AgentProblem[Euclidean]):
@@ -61,6 +69,8 @@ class SplitPencil(AgentProblem[Euclidean]):
         r, the number of columns of x.
     views
         ``(d_i,)`` of each agent: numbers of the blocks of rows of x whose spans the error compares, one by one.
+    among
+        The place of these agents, where the features of some agents only are given.
 
     Raises
     ------
@@ -90,10 +100,13 @@ class SplitPencil(AgentProblem[Euclidean]):
         rank: int,
         *,
         views: Sequence[Index] | None = None,
+        among: Among | None = None,
     ) -> None:
-        n, width = len(columns), max([one.shape[1] for one in columns])
-        check_rank(rank, sum([one.shape[1] for one in columns]))
-        super().__init__(n, slice(0, n), Euclidean(width, rank))
+        first, every = among or Among(0, [(one.shape[1],) for one in columns])
+        widths = [sum(own) for own in every]
+        width = max(widths)
+        check_rank(rank, sum(widths))
+        super().__init__(len(widths), slice(first, first + len(columns)), Euclidean(width, rank))
         self.features: Index = np.array([one.shape[1] for one in columns])
         """``(n_local,)``: d_i."""
         self._columns = np.zeros((len(columns), len(columns[0]), width))
@@ -316,12 +329,12 @@ class SplitPCA(SplitPencil):
     True
     """
 
-    def __init__(self, A: Sequence[Array], rank: int) -> None:
+    def __init__(self, A: Sequence[Array], rank: int, *, among: Among | None = None) -> None:
         parts = same_samples("A", A)
         m = len(parts[0])
         ridge = [np.ones(one.shape[1]) for one in parts]
         scaled = [one / np.sqrt(m) for one in parts]
-        super().__init__(scaled, ridge, np.arange(m), np.ones(m), np.zeros(m), rank)
+        super().__init__(scaled, ridge, np.arange(m), np.ones(m), np.zeros(m), rank, among=among)
 
 
 class SplitGEVP(SplitPencil):
@@ -354,7 +367,9 @@ class SplitGEVP(SplitPencil):
     True
     """
 
-    def __init__(self, Y: Sequence[Array], Z: Sequence[Array], rank: int, ridge: float = 0.0) -> None:
+    def __init__(
+        self, Y: Sequence[Array], Z: Sequence[Array], rank: int, ridge: float = 0.0, *, among: Among | None = None
+    ) -> None:
         left, right = same_samples("Y", Y), same_samples("Z", Z)
         for i, (y, z) in enumerate(zip(left, right, strict=True)):
             if y.shape[1] != z.shape[1]:
@@ -363,7 +378,7 @@ class SplitGEVP(SplitPencil):
         both = [np.concatenate(pair) for pair in zip(left, right, strict=True)]
         objective = (here < k).astype(np.float64)
         ridges = [np.full(y.shape[1], ridge) for y in left]
-        super().__init__(both, ridges, here, objective, 1.0 - objective, rank)
+        super().__init__(both, ridges, here, objective, 1.0 - objective, rank, among=among)
 
 
 class SplitCCA(SplitPencil):
@@ -397,10 +412,19 @@ class SplitCCA(SplitPencil):
     True
     """
 
-    def __init__(self, A: Sequence[Array], B: Sequence[Array], rank: int, ridges: tuple[float, float] = (0.0, 0.0)) -> None:
+    def __init__(
+        self,
+        A: Sequence[Array],
+        B: Sequence[Array],
+        rank: int,
+        ridges: tuple[float, float] = (0.0, 0.0),
+        *,
+        among: Among | None = None,
+    ) -> None:
         if len(A) != len(B):
             raise ValueError(f"A and B need an array for each agent, got {len(A)} and {len(B)}")
-        fewest = min([sum([np.shape(one)[1] for one in view]) for view in (A, B)])
+        where = among or Among(0, [(np.shape(a)[1], np.shape(b)[1]) for a, b in zip(A, B, strict=True)])
+        fewest = min(map(sum, zip(*where.features, strict=True)))
         if rank > fewest:
             raise ValueError(f"the smaller view has {fewest} features, so there are at most {fewest} pairs, got {rank}")
         for i, (a, b) in enumerate(zip(A, B, strict=True)):
@@ -416,29 +440,29 @@ class SplitCCA(SplitPencil):
             views.append(view)
         ones = np.ones(2 * m)
         partner = np.roll(np.arange(2 * m), m)
-        super().__init__(columns, ridge, partner, ones, ones, rank, views=views)
+        super().__init__(columns, ridge, partner, ones, ones, rank, views=views, among=among)
 
 
-def same_samples(name: str, parts: Sequence[Array], *, missing: bool = False) -> list[Array]:
+def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, missing: bool = False) -> list[Array]:
     """The agents' matrices, checked as by `matrices`, with equally many rows; the ValueError names the first that differs."""
     if getattr(parts, "ndim", None) == 2:
         raise ValueError(
             f"{name} must be a list with the features of each agent, got one matrix: "
             f"np.array_split(np.asarray({name}), n, axis=1) gives each of n agents its columns"
         )
-    for i, part in enumerate(parts):
+    for i, part in enumerate(parts, first_agent):
         if hasattr(part, "toarray"):
             raise TypeError(
                 f"{name} of agent {i} is sparse, and agents that hold features take dense matrices: give {name}_i.toarray()"
             )
-    checked = matrices(name, parts, missing=missing)
-    for i, part in enumerate(checked):
+    checked = matrices(name, parts, first_agent, missing=missing)
+    for i, part in enumerate(checked, first_agent):
         if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
             raise ValueError(f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by one number")
         if len(part) != len(checked[0]):
             raise ValueError(
                 f"agents that hold features must have the same samples, row for row: {name} "
-                f"of agent 0 has {len(checked[0])} rows, that of agent {i} has {len(part)}"
+                f"of agent {first_agent} has {len(checked[0])} rows, that of agent {i} has {len(part)}"
             )
     return checked
 
@@ -456,11 +480,23 @@ def by_features(whole: Array, n_agents: int) -> list[Array]:
     return np.array_split(whole, n_agents, axis=1)
 
 
-def split_features(n_agents: int, build: Callable[[], Any], numbers: Callable[[], int], partition: str = "even") -> Deferred:
+def random_features(m: int, widths: Sequence[int], agents: slice) -> list[Array]:
+    """``(m, d_i)`` random features for each agent in ``agents``, with the number of features of each of all agents."""
+    drawn = enumerate(widths[agents], agents.start)
+    return [stream(0, agent, 1).standard_normal((m, width)) for agent, width in drawn]
+
+
+def split_features(
+    n_agents: int,
+    build: Callable[[], Any],
+    numbers: Callable[[], int],
+    made: Callable[[slice], Any],
+    partition: str = "even",
+) -> Deferred:
     """The problem that each rank builds whole, and of which it keeps its own agents' features.
 
-    Each rank holds the ``numbers`` of the samples twice while it divides them. A ``partition`` divides samples, which all agents
-    share here: any but the default is a ValueError.
+    Each rank holds the ``numbers`` of the samples twice while it divides them. ``made`` is the problem of some agents with as many
+    random samples. A ``partition`` divides samples, which all agents share here: any but the default is a ValueError.
     """
     if partition != "even":
         raise ValueError("partition divides samples, but all agents have all samples: leave it out")
@@ -469,4 +505,7 @@ def split_features(n_agents: int, build: Callable[[], Any], numbers: Callable[[]
         with collective.together():
             return build().restrict(agents)
 
-    return Deferred(n_agents, on_rank, lambda: Outline([0] * n_agents, 0, more=lambda own: 2 * numbers()))
+    def outline() -> Outline:
+        return Outline([0] * n_agents, 0, 1.0, lambda own: 2 * numbers(), lambda rows, agents, collective: made(agents))
+
+    return Deferred(n_agents, on_rank, outline)

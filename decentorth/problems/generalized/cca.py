@@ -159,9 +159,9 @@ class CCA(AgentProblem[Any], Loadable):
 
     def _form(self, a: Array, b: Array) -> tuple[Array, ...]:
         """An agent's samples, or its covariances where these take fewer flops to multiply with."""
-        (m, n1), n2 = a.shape, b.shape[1]
-        keep = max(n1, n2) > _LARGEST_FORMED or m * (n1 + n2) < n1 * n2
-        return (a, b) if keep else second_moments(a, b, self._weight)
+        if forms_moments(len(a), a.shape[1], b.shape[1]):
+            return second_moments(a, b, self._weight)
+        return a, b
 
     def _runs(self) -> Iterator[tuple[slice, Form]]:
         """The runs of consecutive local agents in the same form."""
@@ -313,7 +313,7 @@ class CCA(AgentProblem[Any], Loadable):
         """The distances of ``[X; Y]`` from the closest bases of the p leading canonical directions, in the metric of the set.
 
         The root of the sum of the squares of ||X - U R||, R orthogonal, in the norm tr(u^T (C11 + r1 I) u), and the same of Y. It
-        has no meaning where the p-th and the next correlation are equal.
+        is meaningless where the p-th and the next correlation are equal.
         """
         p = self.shape[1]
         distances = []
@@ -330,6 +330,11 @@ class CCA(AgentProblem[Any], Loadable):
                 f"that is done up to {_LARGEST_FORMED} columns"
             )
         return self._pooled
+
+
+def forms_moments(m: int, n1: int, n2: int) -> bool:
+    """True for an agent with m samples of views with these numbers of columns that keeps their covariances."""
+    return max(n1, n2) <= _LARGEST_FORMED and m * (n1 + n2) >= n1 * n2
 
 
 def _views(

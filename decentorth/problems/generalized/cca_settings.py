@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -15,17 +15,22 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...settings import Condition, Count, NotNegative, Range, Share
 from ..base import Deferred, Outline, stream
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, SampleSource, idle_data
-from ..common.pooled import HERE, centered, mean_squares
-from ..features.split import SplitCCA, by_features, split_features
-from .cca import CCA
+from ..common.division import DIVIDED, AgentSamples, Centred, Division, Generated, Named, SampleSource, even_counts, idle_data
+from ..common.pooled import HERE, Units, Wanted, refuse_constant, units
+from ..features.split import Among, SplitCCA, by_features, random_features, split_features
+from .cca import CCA, forms_moments
 
-View = tuple[list[Array], list[object]]
-"""The samples of some agents, and the names or numbers of their columns."""
+
+class View(NamedTuple):
+    """A view of the samples of some agents, the names or numbers of its columns, and its units."""
+
+    rows: list[Array]
+    columns: list[object]
+    units: Units
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoViews(Divided, ABC):
+class TwoViews(Centred, ABC):
     """Two views of real data, its samples divided over the agents, or of generated data.
 
     Parameters
@@ -73,7 +78,6 @@ class TwoViews(Divided, ABC):
     rank: Count = 5
     width: Annotated[int, Range(least=2)] | None = None
     drop_constant: NotNegative = 1e-3
-    center: Centering = True
     scale: bool | Literal["columns", "view", "none"] = "columns"  # type: ignore[assignment]  # true means the same
     samples: AgentSamples = 1000
     dimension: Count = 10
@@ -114,12 +118,22 @@ class TwoViews(Divided, ABC):
         source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> object:
-            views = self._views(source, agents, collective)
-            first, second = [self._prepared(name, view, collective) for name, view in views.items()]
+            first, second = self._both(source, agents, collective)
+            source.units = first.units, second.units
             return self._made(first, second, n_agents, agents.start, collective)
 
         def outline() -> Outline:
-            return Outline(source.counts, source.width, 2.0, point=source.width * self.rank)
+            widths = n1, n2 = self._widths(source)
+
+            def made(rows: list[Array], agents: slice, collective: Collective) -> object:
+                parts = ([np.ascontiguousarray(a[:, part]) for a in rows] for part in (slice(n1), slice(n1, None)))
+                first, second = (View(part, [*range(d)], Units.none(d)) for part, d in zip(parts, widths, strict=True))
+                return self._stand_in()._made(first, second, n_agents, agents.start, collective)
+
+            def beside(own: Sequence[int]) -> int:
+                return self._beside(own, n1, n2)
+
+            return Outline(source.counts, n1 + n2, 2.0, beside, made, (n1 + n2) * self.rank, views=widths)
 
         return source.deferred(n_agents, build, outline)
 
@@ -127,39 +141,70 @@ class TwoViews(Divided, ABC):
     def _made(self, first: View, second: View, n_agents: int, first_agent: int, collective: Collective) -> object:
         """The problem of the two views."""
 
+    def _stand_in(self) -> Self:
+        """The settings with which random samples make a problem of the same size."""
+        return self
+
+    def _beside(self, counts: Sequence[int], n1: int, n2: int) -> int:
+        """The numbers that agents with these counts of samples hold beside them."""
+        return 0
+
     def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or files, or generated ones."""
         if self.data == "synthetic":
-            return Generated([self.samples] * n_agents, self.dimension + self.dimension_y, self._drawing(seed))
+            return Generated([self.samples] * n_agents, self.dimension + self.dimension_y, self._drawing(seed), self.wanted)
         files = [name for name in (self.data, self.data_y) if name is not None]
         return Division(files, self, n_agents, seed)
 
-    def _views(self, source: SampleSource, agents: slice, collective: Collective) -> dict[str, list[Array]]:
-        """The two views of the agents' samples, by name."""
-        views = source.read(agents, collective)
+    @property
+    def wanted(self) -> Wanted:
+        return super().wanted._replace(scale=True)  # which also finds columns that vary little
+
+    def _widths(self, source: SampleSource) -> tuple[int, int]:
+        """The numbers of columns of both views."""
+        if self.columns_y:
+            return len(self.columns), len(self.columns_y)
+        if self.data == "synthetic":
+            return self.dimension, self.dimension_y
+        if self.data_y is None:
+            left, right = _halves([np.empty((1, source.width))], self.width)
+            return left[0].shape[1], right[0].shape[1]
+        first = Division([self.data], self, 1, 0).width
+        return first, source.width - first
+
+    def _views(self, source: SampleSource, agents: slice, collective: Collective) -> list[Named]:
+        """The two views of the agents' samples as they are, and the names of their columns."""
+        views = source.found(agents, collective)
         with collective.together():
             if self.columns_y:
-                own = len(self.columns)
-                views = [[np.ascontiguousarray(a[:, part]) for a in views[0]] for part in (slice(own), slice(own, None))]
-            elif len(views) == 1:
-                views = _halves(views[0], self.width)
-        return dict(zip(("first", "second"), views, strict=True))
+                own, names = len(self.columns), (self.columns, self.columns_y)
+                parts = [[np.ascontiguousarray(a[:, part]) for a in views[0][0]] for part in (slice(own), slice(own, None))]
+                return list(zip(parts, names, strict=True))
+            if len(views) == 1:
+                return [(half, ()) for half in _halves(views[0][0], self.width)]
+        return views
 
-    def _prepared(self, name: str, view: list[Array], collective: Collective) -> View:
-        """A view centred, scaled and without constant columns, and the names or numbers of its columns."""
-        around = centered(view, collective)
-        variances = mean_squares(around, collective)
+    def _both(self, source: SampleSource, agents: slice, collective: Collective) -> list[View]:
+        """Both views in their units, without constant columns."""
+        views = zip(("first", "second"), self._views(source, agents, collective), strict=True)
+        return [self._in_units(name, *view, collective) for name, view in views]
+
+    def _in_units(self, name: str, view: list[Array], names: tuple[str, ...], collective: Collective) -> View:
+        found = units(view, collective, names=names)
+        variances = found.scale**2
         mean = float(sums(variances[None])[0]) / len(variances)
-        kept = variances > self.drop_constant * mean
         if not mean > 0.0:
-            raise ValueError(f"the {name} view is constant: all its {len(kept)} columns are the same in all samples")
-        whole, none = np.full(len(kept), mean), np.ones(len(kept))
-        scales = {"view": whole, "none": none, False: none}.get(self.scale, variances)
-        labels: Sequence[object] = range(len(kept))
-        if self.columns_y:
-            labels = {"first": self.columns, "second": self.columns_y}[name]
-        used = [label for label, keep in zip(labels, kept.tolist(), strict=True) if keep]
-        return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)], used
+            raise ValueError(f"the {name} view is constant: all its {len(variances)} columns are the same in all samples")
+        kept = variances > self.drop_constant * mean
+        if self.scale is True:
+            refuse_constant(found.constant, names)
+            kept = ~found.constant
+        whole, none = np.full(len(kept), np.sqrt(mean)), np.ones(len(kept))
+        divisor = {"view": whole, "none": none, False: none}.get(self.scale, found.scale)
+        found = found._replace(mean=found.mean[kept], rest=found.rest[kept], scale=divisor[kept])
+        change = found.standard if self.center else lambda a: found.completed(a) / found.scale
+        used = np.flatnonzero(kept).tolist()
+        return View([np.ascontiguousarray(change(a[:, kept])) for a in view], [names[k] if names else k for k in used], found)
 
     def _drawing(self, seed: int) -> Callable[[int], list[Array]]:
         """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed."""
@@ -211,17 +256,29 @@ class CCASettings(TwoViews):
             collective=collective,
         )
 
+    def _stand_in(self) -> Self:
+        return replace(self, ridge=1.0)
+
+    def _beside(self, counts: Sequence[int], n1: int, n2: int) -> int:
+        return (n1 * n1 + n1 * n2 + n2 * n2) * sum(forms_moments(m, n1, n2) for m in counts)
+
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
         source = self._source(1, seed)
 
         def build() -> SplitCCA:
-            whole = [self._prepared(name, view, HERE)[0][0] for name, view in self._views(source, slice(0, 1), HERE).items()]
-            first, second = [self.ridge * float((view * view).mean()) for view in whole]
-            left, right = [by_features(view, n_agents) for view in whole]
-            return SplitCCA(left, right, self.rank, (first, second)).with_units(source.units)
+            ((a,), _, x), ((b,), _, y) = self._both(source, slice(0, 1), HERE)
+            first, second = [self.ridge * float((view * view).mean()) for view in (a, b)]
+            left, right = [by_features(view, n_agents) for view in (a, b)]
+            return SplitCCA(left, right, self.rank, (first, second)).with_units((x, y))
 
-        return split_features(n_agents, build, source.numbers, self.partition)
+        def made(agents: slice) -> SplitCCA:
+            widths = [even_counts(d, n_agents) for d in self._widths(source)]
+            first, second = (random_features(source.counts[0], own, agents) for own in widths)
+            problem = SplitCCA(first, second, self.rank, (1.0, 1.0), among=Among(agents.start, list(zip(*widths, strict=True))))
+            return problem.with_units(tuple(map(Units.none, self._widths(source))))
+
+        return split_features(n_agents, build, source.numbers, made, self.partition)
 
 
 def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:

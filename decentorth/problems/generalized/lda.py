@@ -25,9 +25,9 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline, on_each_rank
-from ..common.division import Divided, Division, SampleFile
+from ..common.division import Divided, Division, SampleFile, even_counts
 from ..common.pooled import HERE, Units, in_units, total
-from ..features.split import SplitGEVP, by_features, split_features
+from ..features.split import Among, SplitGEVP, by_features, random_features, split_features
 from .gevp import GEVP, PooledGEVP
 
 Classes = NDArray[Any]
@@ -154,16 +154,29 @@ class LDASettings(Divided):
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
                 return PooledGEVP(*pair, rank, n_agents=n_agents, first_agent=agents.start, collective=collective)
 
-            def matrices(own: Sequence[int]) -> int:
-                return 2 * source.width**2 * len(own)
+            def outline() -> Outline:
+                d = source.width
 
-            return source.deferred(n_agents, build, lambda: Outline(source.counts, source.width, 2.0, matrices))
+                def made(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
+                    with collective.together():
+                        classes = [] if self.rank else self._classes(source, agents)
+                    rank = self.rank or len(_known(classes, collective)) - 1
+                    where = {"n_agents": n_agents, "first_agent": agents.start, "collective": collective}
+                    return PooledGEVP([a.T @ a for a in rows], [np.eye(d) for _ in rows], rank, **where)
 
-        def outline() -> Outline:
+                return Outline(source.counts, d, 2.0, lambda own: 2 * d * d * len(own), made)
+
+            return source.deferred(n_agents, build, outline)
+
+        def whole() -> Outline:
             m, n, beside = self._source().extent()
-            return Outline([m], n, more=lambda own: 2 * n * n, beside=beside)
+            return Outline([m], n, more=lambda own: 2 * n * n, made=lambda rows, *_: self._stand_in(rows[0]), beside=beside)
 
-        return on_each_rank(1, lambda agents: self._made(), outline)
+        return on_each_rank(1, lambda agents: self._made(), whole)
+
+    def _stand_in(self, rows: Array) -> GEVP:
+        """The problem of one agent with random rows."""
+        return GEVP(rows.T @ rows, np.eye(rows.shape[1]), self._loaded_rank())
 
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``."""
@@ -190,10 +203,21 @@ class LDASettings(Divided):
             m, n, _ = self._source().extent()
             return int(m * n)
 
-        return split_features(n_agents, build, numbers)
+        def made(agents: slice) -> SplitGEVP:
+            m, n, _ = self._source().extent()
+            widths, rank = even_counts(n, n_agents), self._loaded_rank()
+            between, within = (random_features(k, widths, agents) for k in (rank + 1, m))
+            problem = SplitGEVP(between, within, rank, 1.0, among=Among(agents.start, [(own,) for own in widths]))
+            return problem.with_units((Units.none(n),) * self.wanted.any)
+
+        return split_features(n_agents, build, numbers, made)
 
     def _source(self, file: str | None = None) -> Any:
         return Division([file or self.data], self, 1, 0).views[0]
+
+    def _loaded_rank(self) -> int:
+        """The number of directions; the labels of the file are read for it, not the samples."""
+        return self._directions(len(np.unique(self._labels(self._source()))))
 
     def _loaded(self) -> tuple[Array, Classes, int, tuple[Units, ...]]:
         """The samples, their classes, the number of directions, and the common units."""

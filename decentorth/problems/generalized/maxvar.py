@@ -6,15 +6,18 @@ samples, and D its blocks of the views alone, the answer is the leading eigenvec
     C v = w D v,    C = (1/N) X^T X,    D = blockdiag(C_1 + r_1 I, C_2 + r_2 I, ...),    r_k = ridge tr(C_k) / d_k
 
 Without a ridge w is at most the number of views, K, which it reaches where all views have a variable in common. Two views have
-w = 1 + their canonical correlation. Both matrices are means over the agents of (n/N) X_i^T X_i and its blocks: a `PooledGEVP`.
+w = 1 + their canonical correlation. Where columns of a view depend on others, v is in the column spaces of the views. Both
+matrices are means over the agents of (n/N) X_i^T X_i and its blocks: a `PooledGEVP`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
+import scipy.linalg
 
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
@@ -22,9 +25,10 @@ from ...protocols import Array, Collective
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline
 from ..common.checks import samples
-from ..common.division import Centering, Divided, Division, SampleFile
-from ..common.pooled import HERE, centered, mean_squares
+from ..common.division import Centred, Division, SampleFile
+from ..common.pooled import HERE, gram, mean_squares
 from ..common.pooled import rows as number_of_rows
+from .covariances import column_basis, suspect
 from .gevp import PooledGEVP
 
 
@@ -41,13 +45,21 @@ class MAXVAR(PooledGEVP):
         The number of directions.
     ridge
         Added to the blocks, as a share of the mean eigenvalue of each.
+    names
+        The names of the columns, for errors; by default their numbers.
     collective
         Pools the agents' samples over all processes, each of which must then make the problem. Without it all agents are here.
+
+    Attributes
+    ----------
+    bases
+        Empty, or without a ridge, where columns of a view depend on others, ``(d_k, r_k)`` of each view: a point is then in
+        coordinates of these bases of the views' column spaces, and `unpack` gives the directions of the columns.
 
     Raises
     ------
     ValueError
-        When the columns do not fit, an entry is not finite, or a block with its ridge is singular.
+        When the columns do not fit, an entry is not finite, a view is 0, or columns of a view nearly depend on others.
 
     Examples
     --------
@@ -70,6 +82,7 @@ class MAXVAR(PooledGEVP):
         rank: int,
         *,
         ridge: float = 0.0,
+        names: Sequence[object] = (),
         n_agents: int | None = None,
         first_agent: int = 0,
         collective: Collective | None = None,
@@ -78,6 +91,10 @@ class MAXVAR(PooledGEVP):
         with pool.together():
             rows, d = samples("X", X, first_agent)
             ends = view_ends(views, d)
+        self.bases: list[Array] = []
+        if ridge == 0.0:
+            rows, ends = self._in_bases(rows, ends, names or range(d), pool)
+            d = ends[-1]
         self._ends = ends[:-1]
         weight = (n_agents or len(rows)) / number_of_rows(rows, pool)
         with one_thread():  # the bits of products depend on the number of BLAS threads
@@ -88,9 +105,27 @@ class MAXVAR(PooledGEVP):
             blocks = [np.where(view == view[:, None], one, 0.0) + np.diag(ridges) for one in whole]
         super().__init__(whole, blocks, rank, n_agents=n_agents, first_agent=first_agent, collective=collective)
 
+    def _in_bases(
+        self, rows: list[Array], ends: list[int], names: Sequence[object], pool: Collective
+    ) -> tuple[list[Array], list[int]]:
+        """The rows in bases of the views' column spaces and the ends of the views there, where columns may depend on others."""
+        parts = [slice(end - size, end) for end, size in zip(ends, np.diff(ends, prepend=0).tolist(), strict=True)]
+        with one_thread():  # the bits of products depend on the number of BLAS threads
+            covariance, count = gram(rows, pool), number_of_rows(rows, pool)
+            if not any(suspect(covariance[part, part]) for part in parts):
+                return rows, ends
+            for k, part in enumerate(parts):
+                view = [a[:, part] for a in rows]
+                self.bases.append(column_basis(view, count, pool.fold, f"view {k}", names[part]))
+            whole = scipy.linalg.block_diag(*self.bases)
+            return [a @ whole for a in rows], [*accumulate([one.shape[1] for one in self.bases])]
+
     def unpack(self, x: Array) -> Mapping[str, Array]:
-        """The directions of each view, as views of the array."""
-        return {f"view{k}": part for k, part in enumerate(np.split(x, self._ends, axis=-2))}
+        """The directions of the columns of each view."""
+        parts = np.split(x, self._ends, axis=-2)
+        if self.bases:
+            parts = [basis @ part for basis, part in zip(self.bases, parts, strict=True)]
+        return {f"view{k}": part for k, part in enumerate(parts)}
 
 
 def view_ends(views: Sequence[int], d: int) -> list[int]:
@@ -98,11 +133,11 @@ def view_ends(views: Sequence[int], d: int) -> list[int]:
     if not views or min(views) < 1 or sum(views) != d:
         given = ", ".join(map(str, views)) or "none"
         raise ValueError(f"views must be the number of columns of each view, {d} in all, got {given}")
-    return [int(end) for end in np.cumsum(views)]
+    return [*accumulate(map(int, views))]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MAXVARSettings(Divided):
+class MAXVARSettings(Centred):
     """Canonical correlations of several views of the same samples: the directions in which all views agree best.
 
     Parameters
@@ -128,7 +163,6 @@ class MAXVARSettings(Divided):
     views: tuple[Count, ...] = (16, 16, 16, 16)
     rank: Count = 3
     ridge: NotNegative = 1e-2
-    center: Centering = True
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem; the seed divides the samples."""
@@ -136,14 +170,17 @@ class MAXVARSettings(Divided):
 
         def build(agents: slice, collective: Collective) -> MAXVAR:
             (rows,) = source.read(agents, collective)
-            if self.center:
-                rows = centered(rows, collective)
             return MAXVAR(
                 rows, self.views, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
             )
 
         def outline() -> Outline:
             d = source.width
-            return Outline(source.counts, d, 1.0 + self.center, lambda own: 2 * d * d * len(own))
+
+            def made(rows: list[Array], agents: slice, collective: Collective) -> MAXVAR:
+                own = {"n_agents": n_agents, "first_agent": agents.start, "collective": collective}
+                return MAXVAR(rows, self.views, self.rank, ridge=1.0, **own)
+
+            return Outline(source.counts, d, 1.0, lambda own: 2 * d * d * len(own), made, d * self.rank)
 
         return source.deferred(n_agents, build, outline)

@@ -9,7 +9,7 @@ over training triples (h, r, t):
 with phi and d of `ultrahyperbolic` and (h', r, t') corrupted triples, drawn once, half of them with another tail, half with another
 head. It is printed with a bias for each relation; b_i belongs to an entity, as b_h and b_t say.
 
-A point is one array of rows of length n (`sets.JOrthogonalStack`): all R_r, then the y_i, then all b_i in so many rows as they
+A point is one array of rows of length n (`sets.JOrthogonalStack`): all R_r, then the y_i, then all b_i in as many rows as they
 need, the last of which is filled up with zeros. <R e_h, e_t>_q = (J R e_h)^T e_t = (R^T J e_t)^T e_h: so each triple has two
 queries, one for its tails, one for its heads, and a corrupted triple costs O(n), as any pair of vectors does.
 

@@ -19,8 +19,8 @@ from ...sets import Stiefel
 from ...settings import Count
 from ..base import AgentProblem, Deferred, Outline
 from ..common.checks import samples
-from ..common.division import Centering, Divided, Division, SampleFile
-from ..common.pooled import centered, normalized
+from ..common.division import Centred, Division, SampleFile
+from ..common.pooled import normalized
 from ..common.rows import AbsoluteLosses
 
 
@@ -52,7 +52,7 @@ class L1PCA(AbsoluteLosses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class L1PCASettings(Divided):
+class L1PCASettings(Centred):
     """Principal components by the l1 norm of the scores, of bundled data or a user's.
 
     Parameters
@@ -74,7 +74,6 @@ class L1PCASettings(Divided):
 
     data: SampleFile = "digits"
     rank: Count = 5
-    center: Centering = True
     normalize: bool = True
 
     def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
@@ -89,18 +88,16 @@ class L1PCASettings(Divided):
 
         def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
             mine = source.read(agents, collective)[0]
-            if self.center:
-                mine = centered(mine, collective)
             if self.normalize:
                 mine = normalized(mine, collective)
             with collective.together():
                 return self._made(mine, n_agents, agents.start)
 
         def outline() -> Outline:
-            def made(rows: list[Array], agents: slice) -> AgentProblem[Stiefel]:
+            def made(rows: list[Array], agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
                 return self._made(rows, n_agents, agents.start)
 
-            d, copies = source.width, 1.0 + (self.center or self.normalize)
+            d, copies = source.width, 1.0 + self.normalize
             return Outline(source.counts, d, copies, lambda own: self._beside(own, d), made, d * self.rank)
 
         return source.deferred(n_agents, build, outline)

@@ -160,7 +160,7 @@ class ODLSettings(Divided):
         def outline() -> Outline:
             n = source.width
 
-            def made(rows: list[Array], agents: slice) -> OrthogonalDictionaryLearning:
+            def made(rows: list[Array], agents: slice, collective: Collective) -> OrthogonalDictionaryLearning:
                 known = None if self.data else np.eye(n)
                 return OrthogonalDictionaryLearning(rows, dictionary=known, n_agents=n_agents, first_agent=agents.start)
 

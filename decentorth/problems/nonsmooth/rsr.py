@@ -287,7 +287,7 @@ class RSRSettings(Divided):
         return source.deferred(n_agents, build, lambda: self._outline(source.counts, source.width, copies))
 
     def _outline(self, counts: Sequence[int], d: int, copies: float, known: bool = False) -> Outline:
-        def made(rows: list[Array], agents: slice) -> RobustSubspaceRecovery:
+        def made(rows: list[Array], agents: slice, collective: Collective) -> RobustSubspaceRecovery:
             subspace = np.eye(d, self.rank) if known else None
             return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=len(counts), first_agent=agents.start)
 

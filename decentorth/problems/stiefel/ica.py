@@ -36,7 +36,7 @@ from ...settings import Count, Range
 from ..base import C, Deferred, Loadable, Outline, stream
 from ..common.checks import agent_weights, matrices, samples
 from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, SampleSource, idle_data
-from ..common.pooled import centered, total, whitening
+from ..common.pooled import Wanted, total, whitening
 from ..common.rows import SeparableLosses
 
 Signs = Literal["super", "data"]
@@ -333,6 +333,10 @@ class ICASettings(Divided):
     signs: Signs = "super"
     data: str | None = None
 
+    @property
+    def wanted(self) -> Wanted:
+        return super().wanted._replace(center=True)
+
     def idle(self) -> dict[str, str]:
         found = {} if self.whiten else {"signs": "it is for whitened samples (whiten)"}
         return super().idle() | found | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
@@ -349,7 +353,6 @@ class ICASettings(Divided):
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
             mixing = self._mixing(seed)
             mine = source.read(agents, collective)[0]
-            mine = centered(mine, collective)
             if not self.whiten:
                 with collective.together():
                     return self._generalized(mine[0], mixing)
@@ -362,7 +365,7 @@ class ICASettings(Divided):
         def outline() -> Outline:
             n, d = self.sources or source.width, source.width
 
-            def made(rows: list[Array], agents: slice) -> ICA:
+            def made(rows: list[Array], agents: slice, collective: Collective) -> ICA:
                 known = None if self.data else np.eye(n)
                 return ICA(rows, mixing=known, n_agents=n_agents, first_agent=agents.start, signs=self.signs)
 
@@ -382,7 +385,7 @@ class ICASettings(Divided):
             mixing: Any = self._mixing(seed)
             return (stream(seed, agent).laplace(0.0, math.sqrt(0.5), (counts[agent], n)) @ mixing.T,)
 
-        return Generated(counts, n, draw)
+        return Generated(counts, n, draw, self.wanted)
 
     def _generalized(self, A: Array, mixing: Array | None) -> GeneralizedICA:
         if self.sources not in (None, A.shape[1]):

@@ -320,7 +320,7 @@ class MatrixCompletionSettings(Settings):
         return on_each_rank(n_agents, make, outline)
 
     def _outline(self, counts: list[int], d: int, seed: int, known: bool) -> Outline:
-        def made(rows: list[Array], agents: slice) -> MatrixCompletion:
+        def made(rows: list[Array], agents: slice, collective: Collective) -> MatrixCompletion:
             truth = np.eye(d, self.rank) if known else None
             return self._completion([own.T for own in rows], agents, len(counts), seed, truth)
 

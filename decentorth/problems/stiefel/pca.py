@@ -20,11 +20,11 @@ from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import samples
-from ..common.division import DIVIDED, AgentSamples, Centering, Divided, Division, Generated, SampleSource, idle_data
-from ..common.pooled import HERE, centered, triangle, with_spectrum
+from ..common.division import DIVIDED, AgentSamples, Centering, Centred, Division, Generated, SampleSource, even_counts, idle_data
+from ..common.pooled import HERE, Units, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
-from ..features.split import SplitPCA, by_features, split_features
+from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6
@@ -165,7 +165,7 @@ class StandIn(PCA):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCASettings(Divided):
+class PCASettings(Centred):
     """Principal components of real data, its samples divided over the agents, or of generated data.
 
     Parameters
@@ -234,11 +234,11 @@ class PCASettings(Divided):
             with collective.together():
                 return PCA(mine, self.rank, weights=self.weighting, n_agents=n_agents, first_agent=agents.start, n_samples=m)
 
-        def made(rows: list[Array], agents: slice) -> PCA:
+        def made(rows: list[Array], agents: slice, collective: Collective) -> PCA:
             return StandIn(rows, self.rank, weights="agents", n_agents=n_agents, first_agent=agents.start)
 
         def outline() -> Outline:
-            changed = self.data == "synthetic" or self.center or self.divide_by != 1.0
+            changed = self.data == "synthetic" or self.divide_by != 1.0
             d = source.width
             return Outline(source.counts, d, 1.0 + changed, lambda own: gram_numbers(own, d), made, d * self.rank)
 
@@ -252,7 +252,13 @@ class PCASettings(Divided):
             (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
 
-        return split_features(n_agents, build, source.numbers, self.partition)
+        def made(agents: slice) -> SplitPCA:
+            widths = even_counts(source.width, n_agents)
+            among = Among(agents.start, [(own,) for own in widths])
+            problem = SplitPCA(random_features(source.counts[0], widths, agents), self.rank, among=among)
+            return problem.with_units((Units.none(source.width),) * self.wanted.any)
+
+        return split_features(n_agents, build, source.numbers, made, self.partition)
 
     def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of the file, or Gaussian ones of each agent from its own stream, stretched along its own axes."""
@@ -267,12 +273,10 @@ class PCASettings(Divided):
                 a = a @ ((axes * np.logspace(0.0, -self.heterogeneity, self.dimension)) @ axes.T)
             return (a,)
 
-        return Generated([self.samples] * n_agents, self.dimension, draw)
+        return Generated([self.samples] * n_agents, self.dimension, draw, self.wanted)
 
     def _prepared(self, mine: list[Array], collective: Collective) -> list[Array]:
-        """The samples centred, with the generated spectrum, and scaled."""
-        if self.center:
-            mine = centered(mine, collective)
+        """The samples with the generated spectrum, and divided by ``divide_by``."""
         if self.data == "synthetic":
             mine = with_spectrum(mine, self.gap, None, collective)
         if self.divide_by != 1.0:

@@ -180,7 +180,7 @@ class ProcrustesSettings(Settings):
 def _outline(counts: list[int], d: int, r: int, copies: float = 1.0) -> Outline:
     """The sizes of agents with these counts of rows, each d numbers of A and r of B^T."""
 
-    def made(rows: list[Array], agents: slice) -> Procrustes:
+    def made(rows: list[Array], agents: slice, collective: Collective) -> Procrustes:
         a, b = [own[:, :d] for own in rows], [own[:, d:].T for own in rows]
         return Procrustes(a, b, n_agents=len(counts), first_agent=agents.start)
 

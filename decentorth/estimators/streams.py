@@ -1,0 +1,117 @@
+"""The state of streams: running means and covariances, and estimators that take a batch of each agent's samples at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..numerics.threads import one_thread
+from ..problems.common import pooled
+from ..protocols import Array, Collective
+from .base import Directions
+from .components import ComponentEstimator
+
+
+class RunningCovariance(NamedTuple):
+    """The number of the samples seen in batches, with their mean ``(d,)`` and covariance ``(d, d)``."""
+
+    samples: int
+    mean: Array
+    covariance: Array
+
+    def rescaled(self, mean: Array, deviations: Array) -> RunningCovariance:
+        """The state for samples minus ``mean``, divided by ``deviations``."""
+        scaled = self.covariance / np.outer(deviations, deviations)
+        return RunningCovariance(self.samples, (self.mean - mean) / deviations, scaled)
+
+    def rows(self) -> Array:
+        """``(d + 1, d)``: rows whose products are the sum of those of all samples."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        found = np.vstack((np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, self.mean))
+        return found * np.sqrt(self.samples)
+
+    @staticmethod
+    def empty(d: int) -> RunningCovariance:
+        """The state before any sample."""
+        return RunningCovariance(0, np.zeros(d), np.zeros((d, d)))
+
+    def joined(self, rows: Array) -> RunningCovariance:
+        """The state after further samples, ``(b, d)``."""
+        count = self.samples + len(rows)
+        share, gap = len(rows) / count, rows.mean(axis=0) - self.mean
+        around = rows - (self.mean + gap)
+        covariance = (1.0 - share) * (self.covariance + share * np.outer(gap, gap)) + around.T @ around / count
+        return RunningCovariance(count, self.mean + share * gap, covariance)
+
+
+class SeenSamples(NamedTuple):
+    """The samples of a stream: their number for each of all agents, and the state of each agent of this rank."""
+
+    counts: list[int]
+    own: list[RunningCovariance]
+
+
+class StreamEstimator(ComponentEstimator, ABC):
+    """An estimator that needs only the products of agents' samples, and so takes them in batches."""
+
+    _streams: SeenSamples | None = None
+    _answers: list[Array]
+    """The components, ``(d, r)``, of the last fits, each of which started from the one before."""
+    _offsets: Array | None = None
+    """``(n_local, d, r)``: the agents' trackers minus their own products, at the end of the last fit."""
+
+    @abstractmethod
+    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: SeenSamples | None = None) -> Self:
+        """As for other estimators; of ``streams`` the agents' samples are further batches."""
+
+    def partial_fit_agents(self, agents: Iterable[object], W: Any) -> Self:
+        """Update the fit with a batch of each agent's samples: the answer is that for all samples seen.
+
+        Each agent keeps the number, the mean and the covariance of its own samples, O(d^2) numbers. The run starts from the last
+        components, as with ``warm_start``. The first call, and a call after another fit, starts a stream.
+
+        Parameters
+        ----------
+        agents, W
+            As for `fit_agents`; the agents are those of the last call.
+        """
+        entries = self._entries(agents)
+        batches, before, d = self._agents("X", entries), self._streams, self.n_features_in_
+        if before is None:
+            empty = [RunningCovariance.empty(d)] * len(batches[entries.collective.own])
+            before = SeenSamples([0] * len(batches), empty)
+        known = len(before.counts), len(before.own[0].mean)
+        if known != (len(batches), d):
+            raise ValueError(
+                f"the stream has {known[0]} agents with {known[1]} features, got {len(batches)} with {d}: "
+                "give the same, or start again with fit_agents"
+            )
+        self._counts = [seen + new for seen, new in zip(before.counts, self._counts, strict=True)]
+        self._fit(batches, W, self._last(any(before.counts)), before)
+        self._streams = self._joined
+        return self
+
+    def _rows(self, batches: Sequence[Array], collective: Collective, before: SeenSamples | None, warm: bool) -> list[Array]:
+        """The samples of the agents here in the units of the method, minus their mean; of streams, rows with the same products."""
+        if before is None:
+            return self._in_units(batches, collective, warm)
+        samples, units = sum(before.counts), self._units
+        if samples == 0 or units is None:
+            batches = self._in_units(batches, collective)
+        else:
+            missing = pooled.missing_cells(batches, collective)
+            batches = [units.seen(a) for a in batches]
+            if self._wanted.fill:
+                self._keep_units(units._replace(filled=tuple(map(sum, zip(units.filled, missing, strict=True)))))
+                batches = pooled.filled(batches, samples, np.zeros(self.n_features_in_), collective)
+        with one_thread():  # the bits of products depend on the number of BLAS threads
+            own = [seen.joined(rows) for seen, rows in zip(before.own, batches, strict=True)]
+            moments = [np.concatenate((s.mean, np.diagonal(s.covariance) + s.mean**2)) * s.samples for s in own]
+            mean, squares = np.split(collective.column_sums(np.stack(moments)) / sum(self._counts), 2)
+            variances = squares - mean**2 if self.scale else np.ones(len(mean))
+            scales = self._rescaled(mean, variances)
+            self._joined = SeenSamples(self._counts, [seen.rescaled(mean, scales) for seen in own])
+            return [seen.rows() for seen in self._joined.own]
