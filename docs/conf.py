@@ -95,7 +95,9 @@ html_show_sphinx = False
 html_copy_source = False
 
 
-ARRAY = re.compile(r"(?:numpy\.)?ndarray\[tuple\[(?:typing\.)?(?:Any|int), \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?float64\]\]")
+ARRAY = re.compile(
+    r"~?(?:numpy\.)?ndarray\[tuple\[~?(?:typing\.)?(?:Any|int), \.\.\.\], ~?(?:numpy\.)?dtype\[~?(?:numpy\.)?float64\]\]"
+)
 
 
 def short(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
