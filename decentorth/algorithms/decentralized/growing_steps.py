@@ -209,8 +209,10 @@ class Growing(Around):
         state = self.method.init(problem, network, streams, x0)
         penalties = state.penalty if self.method.follows else state.step_size
         first, good, n = np.stack((state.step_size, penalties), axis=-1), _copied(state), len(x0)
-        known, stopped, parts, still = np.zeros((n, 5)), np.zeros(n), np.zeros((n, 4)), np.zeros((2, *x0.shape))
-        return changed(state, progress=Progress(known, stopped, parts, *still, first, good, good))
+        known, stopped, own = np.zeros((n, 5)), np.zeros(n), np.zeros((n, 4))
+        move, apart = np.zeros((2, *x0.shape))
+        p = Progress(known, stopped, own, move, apart, first, good, good)
+        return changed(state, progress=p)
 
     def step(self, problem: Problem[object], network: Network, streams: Streams, state: JudgedState) -> JudgedState:
         """An iteration of the method, and at the end of a block the change of its step."""
@@ -265,9 +267,9 @@ class Growing(Around):
             return state, m, p
         q = q2 / q1 if q1 > 0.0 else math.inf
         if p.above:
-            return state, m, _compared(p, q) if p.same == TRIED else p
+            return state, m, _compared(p, q) if p.same >= TRIED else p
         if not turning and q <= 1.0 and p.wait == 0 and m < most:
-            return state, m, p._replace(exponent=min(m + p.pace, most), trial=True, same=0)
+            return state, m, p._replace(exponent=int(min(m + p.pace, most)), trial=True, same=0)
         p = p._replace(wait=max(p.wait - 1, 0))
         return state, m, _lower(p, q) if p.same >= (TRIED if q > 1.0 else TRY) else p
 
