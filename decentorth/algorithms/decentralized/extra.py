@@ -19,20 +19,19 @@ value that cancels alpha F_i(x_i).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, Spectrum, Streams
+from ...protocols import Array, Network, Problem, Streams
 from ...settings import Form
 from ..common.automatic_steps import landing_scale, landing_share, start
 from ..common.schedules import Auto, Constant, Growing
 from ..common.shared_step import agreed
 from ..common.step_sizes import Schedule, StepSize, checked
-from .growing_steps import Judged, Limits
+from .exact import Judged
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
 
@@ -56,10 +55,6 @@ class Extra(Judged):
         """The state with other steps; u is alpha F at rest, and changes with them."""
         state.dual[...] *= ratio
         return state._replace(step_size=step)
-
-    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
-        """The constants of growing steps; above 2^(10/6) times the first step a step must prove itself."""
-        return Limits.of(spectrum, flooding_rounds, hold=math.inf, apart=1.0, proven=10.0)
 
 
 def extra_limit(network: Network) -> float:

@@ -38,7 +38,8 @@ from ..common.automatic_steps import Order
 from ..common.fields import landing, refresh
 from ..common.method import Ordered
 from ..common.schedules import Auto
-from .growing_steps import Around, Exact, Limits, Through, most_tracking
+from .exact import Exact, most_tracking
+from .growing_steps import Around, Through
 from .tracking import PenalisedState
 
 LAST = 1100
@@ -104,12 +105,11 @@ class SafeTracking(Exact, Ordered):
         field = refresh(self.field, problem, state.x, state.tracker, state.field, penalty)
         return state._replace(field=field, penalty=penalty, gradients=state.gradients + 1)
 
-    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+    def most(self, spectrum: Spectrum) -> float:
         order = cast(Order, self.order)
         if order == "adapt-then-combine":
-            return Limits.of(spectrum, flooding_rounds, pace=3, hold=0.02)
-        most = most_tracking(1.0 - spectrum.lambda_2, self.aim(spectrum, order))
-        return Limits.of(spectrum, flooding_rounds, most=most)
+            return super().most(spectrum)
+        return most_tracking(1.0 - spectrum.lambda_2, self.aim(spectrum, order))
 
 
 class Safe(Around):

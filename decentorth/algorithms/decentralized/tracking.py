@@ -25,7 +25,7 @@ from ..common.fields import blockwise, riemannian
 from ..common.method import Mixing
 from ..common.mixing import effective
 from ..common.step_sizes import schedule
-from .growing_steps import Exact, Limits, most_tracking
+from .exact import Exact, most_tracking
 
 
 class TrackingState(NamedTuple):
@@ -138,6 +138,5 @@ class ManifoldTracking(Exact, OnManifold):
     gradient_factor: ClassVar[float] = 1.0
     on_devices: ClassVar[bool] = True
 
-    def limits(self, spectrum: Spectrum, flooding_rounds: int) -> Limits:
-        gap, aim = self.gap_and_aim(spectrum)
-        return Limits.of(spectrum, flooding_rounds, gap, most=most_tracking(gap, aim))
+    def most(self, spectrum: Spectrum) -> float:
+        return most_tracking(*self.gap_and_aim(spectrum))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import topologies as tp
 from decentorth import DESTINY, DGD, DPRGT, DRFGT, DRGTA, REXTRA, RFEXTRA, Checkpoints, GradientTracking, Result, solve
+from decentorth.algorithms.decentralized.exact import Exact
+from decentorth.algorithms.decentralized.growing_steps import _report
 from decentorth.api import Run, set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
@@ -108,18 +111,16 @@ def test_a_converged_run_stays_at_its_answer(seed: int) -> None:
 def test_moves_at_the_level_of_rounding_neither_change_the_step_nor_undo_anything() -> None:
     """Whatever their ratios are: here they turn, and grow 2^40 times from one half of the block to the next."""
     state = check_each_agent_alone(quickly_solved(0), METHODS[1], 10 * BLOCK)
-    method: Any = METHODS[1]
-    run: Any = set_up(quickly_solved(0), method, GRAPHS["ring"](4), comm="serial")
-    rule = METHODS[1].limits(run.network.spectrum, run.network.flooding_rounds)
+    run: Any = set_up(quickly_solved(0), METHODS[1], GRAPHS["ring"](4), comm="serial")
     p = state.progress
-    noise = 2.0**-104 * (p.before * p.before).sum((1, 2))
-    p.sums[...] = np.stack((2.0**-40 * noise, 2.0**-40 * noise, 4.0 * noise, noise, noise), axis=-1)
+    noise = 2.0**-104 * (state.x * state.x).sum((1, 2))
+    p.sums[...] = np.stack((2.0**-40 * noise, 2.0**-40 * noise, 4.0 * noise, noise), axis=-1)
     candidate = copied(p.good)._replace(k=state.k)
     p = p._replace(exponent=6, wait=0, cut=False, trial=True, candidate=candidate)
-    run.method._judge(rule, p)
+    _report(p, state.x)
     inner = state._replace(progress=())
-    after, decided = run.method._decide(rule, run.problem, copied(inner), p)
-    assert decided.exponent == 6
+    after, now, decided = run.method._decide(p, copied(inner), np.inf)
+    assert now == decided.exponent == 6
     assert decided.good.k == state.k
     assert bits(after) == bits(inner)
 
@@ -260,7 +261,7 @@ def test_extra_stays_at_rest_when_the_step_changes() -> None:
 
 @pytest.mark.parametrize("method", [DRFGT, RFEXTRA])
 def test_verdicts_ride_in_messages_that_are_sent_anyway(method: Any) -> None:
-    """One number in the first message of the last D of w + D iterations: less than 2 % of the bytes."""
+    """Five numbers in the first message of the last D of w + D iterations: less than 2 % of the bytes."""
     results = [
         solve(small(), method(step_size=step, **given), GRAPHS["star"](10), iterations=3 * BLOCK, comm="serial")
         for given in ([{"order": "combine-then-adapt"}] if method is DRFGT else [{}])
@@ -268,7 +269,7 @@ def test_verdicts_ride_in_messages_that_are_sent_anyway(method: Any) -> None:
     ]
     constant, grown = (result.row for result in results)
     assert grown.messages == constant.messages
-    assert grown.bytes - constant.bytes == 8 * 18 * 2 * 3  # 18 directed edges, D = 2, three blocks
+    assert grown.bytes - constant.bytes == 8 * 5 * 18 * 2 * 3  # five numbers, 18 directed edges, D = 2, three blocks
     assert grown.bytes <= 1.02 * constant.bytes
 
 
@@ -281,15 +282,11 @@ def test_the_largest_number_spreads_one_edge_a_round_beside_what_is_mixed() -> N
         assert (verdict == 3.0).sum() == 1 + reached
 
 
-def test_tracking_has_a_cap_by_consensus_and_blocks_by_the_gap() -> None:
-    network = Network(GRAPHS["ring"](10), "serial")
-    gap = 1.0 - network.spectrum.lambda_2
+def test_tracking_has_a_cap_by_consensus() -> None:
+    spectrum = Network(GRAPHS["ring"](10), "serial").spectrum
     method = DRFGT(order="combine-then-adapt")
-    found = method.limits(network.spectrum, network.flooding_rounds)
-    assert found.window == round(3.0 / gap)
-    assert found.block == found.window + 5
-    product = method.aim(network.spectrum, "combine-then-adapt") * 2.0 ** (found.most / 6.0)
-    assert product == pytest.approx(2.0 * np.sqrt(gap))
+    product = method.aim(spectrum, "combine-then-adapt") * 2.0 ** (method.most(spectrum) / 6.0)
+    assert product == pytest.approx(2.0**1.5 * np.sqrt(1.0 - spectrum.lambda_2))
 
 
 @pytest.mark.parametrize("method", [DRFGT, DESTINY, DRGTA, DPRGT, RFEXTRA, REXTRA])
@@ -340,3 +337,62 @@ def test_a_result_can_be_sent_to_another_process() -> None:
     result = solve(small(), "drfgt", "ring", iterations=3)
     again = pickle.loads(pickle.dumps(result.state))
     assert bits(again) == bits(result.state)
+
+
+class OwnState(NamedTuple):
+    """The state of a method of one's own."""
+
+    x: Any
+    tracker: Any
+    field: Any
+    step_size: Any
+    base: Any
+    k: int
+    gradients: int
+    progress: Any = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Exact):
+    """Tracking of Riemannian gradients whose points are projected, written from the equations."""
+
+    def init(self, problem: Any, network: Any, streams: Any, x0: Any) -> OwnState:
+        field = problem.constraint.tangent(x0, problem.gradient(x0))
+        step = np.full(len(x0), 0.03 / problem.lipschitz.max())
+        return OwnState(x0.copy(), field.copy(), field, step, step.copy(), 0, 1)
+
+    def step(self, problem: Any, network: Any, streams: Any, state: OwnState) -> OwnState:
+        x, y = network.mix(state.x, state.tracker)
+        x = problem.constraint.project(x - state.step_size[:, None, None] * state.tracker)
+        field = problem.constraint.tangent(x, problem.gradient(x))
+        k, gradients = state.k + 1, state.gradients + 1
+        y += field - state.field
+        return state._replace(x=x, tracker=y, field=field, k=k, gradients=gradients)
+
+
+def test_the_steps_of_a_method_of_ones_own_grow_too() -> None:
+    problem = PCA(np.random.default_rng(0).standard_normal((5, 20, 6)) * [3, 2, 1, 1, 1, 1], 2)
+    stopping = GradientNorm(1e-6) & Consensus(1e-6)
+    grown, constant = (
+        solve(problem, Own(step_size=step), "ring", iterations=5000, stopping=stopping, comm="serial")
+        for step in ("auto", "constant")
+    )
+    assert grown.converged
+    assert grown.state.progress.exponent > 0
+    assert grown.row.iteration < 0.5 * constant.row.iteration
+    with pytest.raises(ValueError, match="leave out batch_size and safe"):
+        Own(step_size="growing", batch_size=3)
+
+
+def test_a_first_step_at_which_moves_turn_back_is_cut() -> None:
+    """An automatic one too, but not where they turn back by less than their length."""
+    problem = PCA(samples((30, 20, 25), 6, 0), 2)
+    method = RFEXTRA(step_size="growing")
+    run: Any = set_up(problem, method, GRAPHS["complete"](3), comm="serial")
+    p = next(run.states()).progress
+    p.known[...] = [1.0, 1.0, 2.0, 1.5, 0.0]
+    _, now, cut = run.method._decide(p, p.good, np.inf)
+    assert (now, cut.exponent) == (0, -6)
+    p.known[...] = [1.0, 1.0, 1.2, 1.5, 0.0]
+    _, _, kept = run.method._decide(p, p.good, np.inf)
+    assert kept.exponent == 0
