@@ -75,6 +75,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "capture_repr": ("_repr_html_",),
+    "image_scrapers": ("matplotlib", "gallery_pages.drawn"),
     "plot_gallery": "True",
     "download_all_examples": False,
     "doc_module": ("decentorth", "topologies"),

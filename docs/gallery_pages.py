@@ -11,6 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sphinx_gallery.scrapers import figure_rst
+
+from topologies.pictures import Picture
+
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "_static" / "gallery"
 """The pictures of `thumbnails.py`."""
@@ -45,6 +49,18 @@ def arguments(gallery_conf: dict[str, Any], script: dict[str, Any]) -> list[str]
     return FAST[Path(script["src_file"]).name]
 
 
+def drawn(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """The figure of a cell that runs and comparisons have drawn, by the name ``figure``: pyplot does not know it."""
+    names = block_vars["example_globals"]
+    if not isinstance(figure := names.get("figure"), Picture) or names.get("shown") is figure:
+        return ""
+    names["shown"] = figure
+    place = next(block_vars["image_path_iterator"])
+    figure.savefig(place, dpi=100)
+    text: str = figure_rst([place], gallery_conf["src_dir"])
+    return text
+
+
 def pictures(app: Any) -> None:
     """Put the pictures of `thumbnails.py` in place of the ones that sphinx-gallery makes."""
     for picture in PICTURES.glob("*.png"):
@@ -74,8 +90,8 @@ def stored(app: Any, page: str, source: list[str]) -> None:
     script = page.removeprefix("gallery/")
     if page == script or f"{Path(script).name}.py" in FAST:
         return
-    head, mark, code = source[0].partition("\n.. code-block:: Python\n")
-    if mark and (found := outputs(script)):
-        head, comment, lines = head.rpartition(CODE)
+    parts = source[0].split(CODE, 2)
+    if len(parts) == 3 and (found := outputs(script)):
         title = "Output and figure\n-----------------\n\n"
-        source[0] = f"{head}{title}{''.join(map(shown, found))}The script\n----------\n\n{comment}{lines}{mark}{code}"
+        output = f"{title}{''.join(map(shown, found))}The script\n----------\n\n"
+        source[0] = f"{parts[0]}{CODE}{parts[1]}{output}{CODE}{parts[2]}"
