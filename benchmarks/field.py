@@ -43,7 +43,6 @@ GRAPHS = {"ring": "ring", "geometric": "random_geometric", "exponential": "expon
 VARIANTS = {
     "drcgd": ("drcgd", "drcgd:tracked=true"),
     "demuon": ("demuon", "demuon:length=nuclear"),
-    "prextra": ("prextra", "prextra:proximal=tangent"),
 }
 """Methods that have an exact form beside the published one."""
 CONTROLS = ("dgd", "gradient_tracking")
