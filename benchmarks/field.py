@@ -4,7 +4,7 @@ All decentralized methods, compared
 
 Every decentralized method of the package on six problems and three graphs, tuned on equal budgets. ::
 
-    python benchmarks/field.py out                              # ten seeds: about a day of one core
+    python benchmarks/field.py out                              # ten seeds: about 6 hours of one core
     python benchmarks/field.py out --fast                       # two seeds, short runs
     python benchmarks/field.py out --fast --problems pca,ica    # some of the problems
 
