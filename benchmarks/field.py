@@ -4,7 +4,7 @@ All decentralized methods, compared
 
 Every decentralized method of the package on six problems and three graphs, tuned on equal budgets. ::
 
-    python benchmarks/field.py out                              # ten seeds: about a day of one core
+    python benchmarks/field.py out                              # ten seeds: about 6 hours of one core
     python benchmarks/field.py out --fast                       # two seeds, short runs
     python benchmarks/field.py out --fast --problems pca,ica    # some of the problems
 
@@ -43,7 +43,6 @@ GRAPHS = {"ring": "ring", "geometric": "random_geometric", "exponential": "expon
 VARIANTS = {
     "drcgd": ("drcgd", "drcgd:tracked=true"),
     "demuon": ("demuon", "demuon:length=nuclear"),
-    "prextra": ("prextra", "prextra:proximal=tangent"),
 }
 """Methods that have an exact form beside the published one."""
 CONTROLS = ("dgd", "gradient_tracking")

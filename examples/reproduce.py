@@ -25,9 +25,10 @@ from typing import NamedTuple, NoReturn
 import decentorth
 
 ROOT = Path(__file__).resolve().parents[1]
-PAPERS = ("004", "001", "003", "002", "000")
+PAPERS = ("004", "001", "003", "002", "000", "field")
 _ROW = re.compile(
-    r"^\| `(\d{3}) (\w+)` \| (.*?) \| `(.*?)` \| `(.*?)` \| (.*?) \|$", re.M
+    r"^\| `(\d{3}|field) (\w+)` \| (.*?) \| `(.*?)` \| `(.*?)` \| (.*?) \|$",
+    re.M,
 )
 _HEAD = "# decentorth "
 _FEW = (

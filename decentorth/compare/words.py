@@ -137,7 +137,7 @@ def _minimisers(comparison: CountedRuns) -> Iterator[str]:
             higher.update(worse)
     if apart:
         where = f"In {len(apart)} of {rules.trials} trials (seed {', '.join(apart)})"
-        ended = f"ended at objectives more than {100 * _APART:g} % of their fall apart"
+        ended = f"ended at objectives that differ by more than {100 * _APART:g} % of their fall"
         at = ", ".join(f"{label} in {times}" for label, times in higher.items())
         found = f"they found different minimisers, the worse ones {at}"
         yield f"{where} methods that reached {least:g} {ended}: {found}."

@@ -229,7 +229,7 @@ def test_different_minimisers_are_named(found: Comparison) -> None:
     rules = Rules(**{**RULES.__dict__, "tolerances": (1.0,)})
     first, second = found.entries[:2]
     start, end = first.traces[1].history["objective"][[0, -1]]
-    said = "In 1 of 3 trials (seed 1) methods that reached 1 ended at objectives more than 0.1 % of their fall apart: "
+    said = "In 1 of 3 trials (seed 1) methods that reached 1 ended at objectives that differ by more than 0.1 % of their fall: "
     said += f"they found different minimisers, the worse ones {ATC} in 1."
     for share, expected in ((0.002, [said]), (0.0009, [])):
         for shift in (0.0, -end):

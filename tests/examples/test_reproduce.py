@@ -62,7 +62,7 @@ def test_stored_results_are_of_the_full_commands_of_today(path: Path) -> None:
 def test_the_list_has_every_item_or_those_of_a_paper(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == main(["--list"]) == 0
     whole = capsys.readouterr().out
-    assert re.findall(r"^(\d{3} \w+): ", whole, re.M) == 2 * [f"{item.paper} {item.name}" for item in ITEMS]
+    assert re.findall(r"^((?:\d{3}|field) \w+): ", whole, re.M) == 2 * [f"{item.paper} {item.name}" for item in ITEMS]
     assert main(["002", "--list"]) == 0
     of_one = capsys.readouterr().out
     assert of_one in whole
