@@ -27,6 +27,20 @@ class WithTerm(AgentProblem[Stiefel]):
         Weight of the term, not negative.
     term
         h: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 8)) * np.arange(1, 9)
+    >>> smooth = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> problem = do.problems.WithTerm(smooth, 0.5, term="rows")
+    >>> method = do.DRProxGT()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     nonsmooth = True

@@ -73,6 +73,20 @@ class RobustPCA(WithTerm):
         The length from which a residual counts by its length, not by its square.
     mu, term
         Weight and kind of the term, as for `SparsePCA`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 8)) * np.arange(1, 9)
+    >>> parts = np.array_split(samples, 4)
+    >>> problem = do.problems.RobustPCA(parts, 2, delta=5.0, mu=0.5)
+    >>> method = do.DRProxGT()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     def __init__(
@@ -102,6 +116,17 @@ class RobustPCASettings(SparsePCASettings):
     ----------
     delta
         The length from which a residual counts by its length; after normalising, samples have length sqrt(d) on average.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.RobustPCASettings(rank=3, mu=0.2)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRProxGT()
+    >>> result = do.solve(problem, method, "ring", iterations=100)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     delta: Positive = 3.0

@@ -67,6 +67,21 @@ class SparseCCA(WithTerm):
         The number r of pairs of directions.
     mu, term
         Weight and kind of the term, as for `SparsePCA`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 8)) * np.arange(1, 9)
+    >>> first = np.array_split(samples[:, :4], 4)
+    >>> second = np.array_split(samples[:, 4:] + samples[:, :4], 4)
+    >>> problem = do.problems.SparseCCA(first, second, 2, mu=0.1)
+    >>> method = do.PREXTRA()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     def __init__(
@@ -99,6 +114,17 @@ class SparseCCASettings(TwoViews):
         Weight of the directions' l1 norm.
     term
         What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.SparseCCASettings(rank=2)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DRProxGT()
+    >>> result = do.solve(problem, method, "ring", iterations=100)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     mu: NotNegative = 0.1
