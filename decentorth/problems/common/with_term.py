@@ -27,6 +27,17 @@ class WithTerm(AgentProblem[Stiefel]):
         Weight of the term, not negative.
     term
         h: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 6)) * np.arange(1, 7)
+    >>> smooth = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> problem = do.problems.WithTerm(smooth, mu=0.5)
+    >>> problem.n_agents
+    4
     """
 
     nonsmooth = True

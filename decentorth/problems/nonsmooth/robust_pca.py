@@ -73,6 +73,19 @@ class RobustPCA(WithTerm):
         The length from which a residual counts by its length, not by its square.
     mu, term
         Weight and kind of the term, as for `SparsePCA`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 6)) * np.arange(1, 7)
+    >>> problem = do.problems.RobustPCA(np.array_split(samples, 4), 2, delta=2.0)
+    >>> method = do.DRProxGT(step_size=0.01)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> value = result.history["objective"]
+    >>> bool(value[-1] < value[0])
+    True
     """
 
     def __init__(
@@ -102,6 +115,17 @@ class RobustPCASettings(SparsePCASettings):
     ----------
     delta
         The length from which a residual counts by its length; after normalising, samples have length sqrt(d) on average.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.RobustPCASettings(rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> method = do.DRProxGT(step_size=0.05)
+    >>> result = do.solve(problem, method, "ring", iterations=100)
+    >>> value = result.history["objective"]
+    >>> bool(value[-1] < value[0])
+    True
     """
 
     delta: Positive = 3.0

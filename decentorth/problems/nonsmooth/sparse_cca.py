@@ -67,6 +67,19 @@ class SparseCCA(WithTerm):
         The number r of pairs of directions.
     mu, term
         Weight and kind of the term, as for `SparsePCA`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> A = np.random.default_rng(0).standard_normal((4, 40, 5))
+    >>> B = A[:, :, :3] + np.random.default_rng(1).standard_normal((4, 40, 3))
+    >>> problem = do.problems.SparseCCA(A, B, 1, mu=0.01)
+    >>> method = do.DRProxGT(step_size=0.05)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> value = result.history["objective"]
+    >>> bool(value[-1] < value[0])
+    True
     """
 
     def __init__(
@@ -99,6 +112,16 @@ class SparseCCASettings(TwoViews):
         Weight of the directions' l1 norm.
     term
         What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.SparseCCASettings(rank=1).problem(4, seed=0)
+    >>> method = do.DRProxGT(step_size=0.05)
+    >>> result = do.solve(problem, method, "ring", iterations=100)
+    >>> value = result.history["objective"]
+    >>> bool(value[-1] < value[0])
+    True
     """
 
     mu: NotNegative = 0.1
