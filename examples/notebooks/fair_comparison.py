@@ -82,9 +82,9 @@ figure = found.plot()
 #
 # DeEPCA is made for principal components: it is a power iteration, has no step
 # to tune, and wins here. It solves no other problem. DRFGT and RF-EXTRA take
-# any smooth objective. RF-EXTRA sends only its point, DRFGT the point and a
-# tracker of the gradient. So RF-EXTRA can take more iterations and still send
-# fewer bytes.
+# any smooth objective. RF-EXTRA sends its point, and DRFGT its point and a
+# tracker of the gradient. An iteration of RF-EXTRA therefore sends half as
+# much.
 #
 # Exercises
 # ---------
