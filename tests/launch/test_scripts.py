@@ -135,7 +135,7 @@ def test_the_command_prints_the_scripts_with_the_resources_asked_for(capsys: pyt
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ([], "say which script"),
+        ([], "name a script"),
         (["slrum"], "did you mean"),
         (["hosts", "--ntasks", "3"], "--ntasks belongs to decentorth launch slurm"),
         (["slurm", "--time", "soon"], "time"),

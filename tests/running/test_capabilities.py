@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     ("problem", "agents", "algorithm", "first"),
     [
         ("pca", 1, "generalized_landing", ["rgd", "landing", "pcal", "plam"]),
-        ("pca", 4, "j_jobcd", ["deepca", "demuon"]),
+        ("pca", 4, "j_jobcd", ["deepca", "saga_drfgt"]),
         ("gevp", 4, "destiny", ["drfgt", "dprgt", "drgta"]),
         ("gevp", 1, "deepca", ["conjugate_gradients", "generalized_landing", "landing"]),
         ("rsr", 1, "gs_jobcd", ["rsm", "rssm", "drsm"]),
@@ -54,7 +54,7 @@ def test_a_refusal_keeps_its_reason_and_names_methods() -> None:
     with pytest.raises(TypeError, match=r"DRFGT needs Landing of its problem; JOrthogonal has none\. .*: hyperbolic_jacobi, "):
         do.solve(hevp(6), "drfgt", iterations=1)
     problem = registry.problems.get("gevp")(**SMALL["gevp"]).problem(4, 0)
-    with pytest.raises(ValueError, match=r"or one agent \(.*\)\. Algorithms that fit with their default settings: dprgd, "):
+    with pytest.raises(ValueError, match=r"or one agent \(.*\)\. Algorithms that fit with their default settings: ddrs, "):
         do.solve(problem, "landing", "ring", iterations=1)
     with pytest.raises(TypeError, match=r"DRFGT needs Sampled .* Algorithms that fit with their default settings: drfgt, "):
         do.solve(problem, "drfgt:batch_size=2", "ring", iterations=1)

@@ -376,7 +376,7 @@ def test_with_the_rules_of_an_observer() -> None:
     arguments: Any = {"iterations": 5000, "record_every": 5000}
 
     def go(rule: Any) -> Result:
-        return solve(pca().problem, DRFGT(), RING, stopping=rule, **arguments)
+        return solve(pca().problem, DRFGT(step_size="constant"), RING, stopping=rule, **arguments)
 
     agents, observer = LocalMaximum(1e-2, every=10), GradientNorm(1e-5)
     early = go(agents)
