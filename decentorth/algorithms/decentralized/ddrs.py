@@ -54,7 +54,19 @@ class SplittingState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DDRS(Mixing):
-    """Decentralized Douglas-Rachford splitting, after the abstract of Deng, Hu, Wang 2023."""
+    """Decentralized Douglas-Rachford splitting, after the abstract of Deng, Hu, Wang 2023.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.DDRS()
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 1e-2 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection,)
 

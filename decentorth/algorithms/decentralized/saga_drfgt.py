@@ -61,7 +61,19 @@ def _of_samples(problem: SampledProblem[Landing], x: Array, samples: Index) -> A
 
 @dataclass(frozen=True, kw_only=True)
 class SagaDRFGT(Decentralized):
-    """DRFGT with the last gradient of every sample: mini-batches, and exact with a constant step."""
+    """DRFGT with the last gradient of every sample: mini-batches, and exact with a constant step.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=3)
+    >>> problem = settings.problem(10, seed=0)
+    >>> method = do.SagaDRFGT(batch_size=16)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> norm = result.history["gradient_norm"]
+    >>> bool(norm[-1] < 0.1 * norm[0])
+    True
+    """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0

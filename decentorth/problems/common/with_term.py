@@ -27,6 +27,20 @@ class WithTerm(AgentProblem[Stiefel]):
         Weight of the term, not negative.
     term
         h: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 8)) * np.arange(1, 9)
+    >>> smooth = do.problems.PCA(np.array_split(samples, 4), 2)
+    >>> problem = do.problems.WithTerm(smooth, mu=0.5, term="rows")
+    >>> method = do.DRProxGT(step_size=0.005)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> stationarity = result.history["stationarity"]
+    >>> bool(stationarity[-1] < 1e-4 * stationarity[0])
+    True
     """
 
     nonsmooth = True

@@ -240,6 +240,16 @@ class CCASettings(TwoViews):
     ----------
     ridge
         Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds their condition.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.CCASettings(data="synthetic", ridge=0.1)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=200)
+    >>> error = result.history["error"]
+    >>> bool(error[-1] < error[0])
+    True
     """
 
     ridge: NotNegative = 0.01

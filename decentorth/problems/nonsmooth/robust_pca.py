@@ -73,6 +73,21 @@ class RobustPCA(WithTerm):
         The length from which a residual counts by its length, not by its square.
     mu, term
         Weight and kind of the term, as for `SparsePCA`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> samples = rng.standard_normal((120, 8)) * np.arange(1, 9)
+    >>> samples[::20] *= 10  # outliers
+    >>> A = np.array_split(samples, 4)
+    >>> problem = do.problems.RobustPCA(A, 2, delta=3)
+    >>> method = do.DRProxGT(step_size=0.005)
+    >>> result = do.solve(problem, method, "ring", iterations=200)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
     """
 
     def __init__(
@@ -102,6 +117,17 @@ class RobustPCASettings(SparsePCASettings):
     ----------
     delta
         The length from which a residual counts by its length; after normalising, samples have length sqrt(d) on average.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.RobustPCASettings(data="digits", rank=3)
+    >>> problem = settings.problem(4, seed=0)
+    >>> method = do.DRProxGT(step_size=0.08)
+    >>> result = do.solve(problem, method, "ring", iterations=100)
+    >>> stationarity = result.history["stationarity"]
+    >>> bool(stationarity[-1] < 0.1 * stationarity[0])
+    True
     """
 
     delta: Positive = 3.0

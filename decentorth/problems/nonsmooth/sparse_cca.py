@@ -67,6 +67,23 @@ class SparseCCA(WithTerm):
         The number r of pairs of directions.
     mu, term
         Weight and kind of the term, as for `SparsePCA`.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> common = rng.standard_normal((200, 2))
+    >>> first = common @ rng.standard_normal((2, 4)) + rng.standard_normal((200, 4))
+    >>> A = np.array_split(first, 5)
+    >>> other = common @ rng.standard_normal((2, 3)) + rng.standard_normal((200, 3))
+    >>> B = np.array_split(other, 5)
+    >>> problem = do.problems.SparseCCA(A, B, 2, mu=0.1)
+    >>> method = do.DRProxGT(step_size=0.1)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> stationarity = result.history["stationarity"]
+    >>> bool(stationarity[-1] < 1e-2 * stationarity[0])
+    True
     """
 
     def __init__(
@@ -99,6 +116,17 @@ class SparseCCASettings(TwoViews):
         Weight of the directions' l1 norm.
     term
         What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.SparseCCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> method = do.DRProxGT(step_size=0.4)
+    >>> result = do.solve(problem, method, "ring", iterations=300)
+    >>> stationarity = result.history["stationarity"]
+    >>> bool(stationarity[-1] < 1e-6 * stationarity[0])
+    True
     """
 
     mu: NotNegative = 0.1
