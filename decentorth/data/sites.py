@@ -225,6 +225,9 @@ class Sites:
     """The most bytes that reading a site takes beside its samples."""
 
     def __init__(self, entries: Callable[[slice], Sequence[Sequence[tuple[str, Any]]]], columns: Columns) -> None:
+        for name in ("samples", "exclude"):
+            if isinstance(given := getattr(columns, name), str):
+                raise TypeError(f"{name} of Columns must be a tuple of names, such as {(given,)!r}, got {given!r}")
         self._entries, self._columns = entries, columns
         self._agents: slice | None = None
         self._views: list[tuple[list[SiteTable], Columns]] = []

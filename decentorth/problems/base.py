@@ -431,6 +431,9 @@ class Loadable:
         from ..data.tables import Columns
 
         problem: Any = cls
+        if misplaced := sorted({"exclude", "drop_missing", "label"} & more.keys()):
+            listed = ", ".join(f"{name}={more[name]!r}" for name in misplaced)
+            raise TypeError(f"{', '.join(misplaced)}: give columns=Columns({listed}), of decentorth.data")
         given, names = sites_of(sites)
         every = [name for name, _ in given]
 

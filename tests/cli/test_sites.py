@@ -283,3 +283,15 @@ def test_python_names_site_row_and_column(folder: Path) -> None:
 def test_estimators_take_a_ranks_own_samples() -> None:
     job = run_ranks(3, ["-m", "tests.estimators.own_samples"])
     assert job.returncode == 0, job.report()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"exclude": ("id",)}, r"exclude: give columns=Columns\(exclude=\('id',\)\), of decentorth\.data"),
+        ({"columns": Columns(exclude="id")}, r"exclude of Columns must be a tuple of names, such as \('id',\), got 'id'"),
+    ],
+)
+def test_choices_of_columns_in_the_wrong_form_are_refused_at_once(keywords, message):
+    with pytest.raises(TypeError, match=message):
+        do.problems.PCA.from_sites("north.csv,south.csv", 1, **keywords)
