@@ -241,7 +241,7 @@ def test_a_latex_table_fits_a_column(found: Comparison) -> None:
         rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if " & " in line and "caption" not in line]
         assert [row[0] for row in rows] == ["method", *labels.values()]
         assert len(rows[0]) == 1 + len(columns)
-        font = FontProperties(family="cmr10", size=8)  # type: ignore[arg-type]
+        font = FontProperties(family="cmr10", size=8)
         plain = [[re.sub(r"\\textbf|[{}]", "", cell).replace(r"$\infty$", "oo") for cell in row] for row in rows]
         wide = [
             max(TextPath((0, 0), cell, prop=font).get_extents().width for cell in column) for column in zip(*plain, strict=True)

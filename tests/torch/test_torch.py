@@ -16,7 +16,7 @@ import topologies as tp
 from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, Checkpoints, solve
 from decentorth.problems import PCA, from_function, from_module
 from decentorth.sets import Stiefel
-from tests.problems.test_autodiff import DATA, POINTS, D, M, N, R, check_cell, pca
+from tests.problems.test_autodiff import DATA, POINTS, D, M, N, R, pca
 from tests.support.mpi import HUNG, ROOT
 
 torch = pytest.importorskip("torch")
@@ -281,4 +281,10 @@ def test_an_own_objective_becomes_a_figure(tmp_path: Path) -> None:
     words = [sys.executable, "examples/own_objective.py", "torch", str(tmp_path / "figure.png")]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=True).stdout
     assert float(said.split()[-4]) < 0.3
-    check_cell("torch")
+
+
+def test_the_notebook_learns_the_rotation(tmp_path: Path) -> None:
+    words = [sys.executable, str(ROOT / "examples/notebooks/objective_in_torch.py")]
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=HUNG, check=True).stdout
+    (learnt,) = re.findall(r"distance from the rotation: (\S+)", said)
+    assert float(learnt) < 0.01

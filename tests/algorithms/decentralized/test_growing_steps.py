@@ -111,7 +111,8 @@ def test_a_converged_run_stays_at_its_answer(seed: int) -> None:
 def test_moves_at_the_level_of_rounding_neither_change_the_step_nor_undo_anything() -> None:
     """Whatever their ratios are: here they turn, and grow 2^40 times from one half of the block to the next."""
     state = check_each_agent_alone(quickly_solved(0), METHODS[1], 10 * BLOCK)
-    run: Any = set_up(quickly_solved(0), METHODS[1], GRAPHS["ring"](4), comm="serial")
+    method: Any = METHODS[1]
+    run: Any = set_up(quickly_solved(0), method, GRAPHS["ring"](4), comm="serial")
     p = state.progress
     noise = 2.0**-104 * (state.x * state.x).sum((1, 2))
     p.sums[...] = np.stack((2.0**-40 * noise, 2.0**-40 * noise, 4.0 * noise, noise), axis=-1)
