@@ -52,7 +52,8 @@ def parameters(where: str, name: str, known: Collection[str], text: str) -> dict
         if not equals and key is not None:
             raise ValueError(f"{where}: {key} needs a value; write {key}=...")
         if not equals and given:
-            raise ValueError(f"{where}: only the first value may lack its name; write key={word}")
+            sides = f", or {last}={given[last]}x{word}" if last == "sides" else ""
+            raise ValueError(f"{where}: only the first value may lack its name; write key={word}{sides}")
         if not equals:
             key, value = next(iter(known)), word
         if key is None:

@@ -288,6 +288,7 @@ def test_estimators_take_a_ranks_own_samples() -> None:
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
+        ({"colunms": 3}, r"takes the settings of PCA after sites: got an unexpected keyword argument 'colunms'"),
         ({"exclude": ("id",)}, r"exclude: give columns=Columns\(exclude=\('id',\)\), of decentorth\.data"),
         (
             {"columns": Columns(exclude=cast("Any", "id"))},
