@@ -138,7 +138,7 @@ class Trap:
 
 @pytest.mark.parametrize(
     ("file", "words"),
-    [("summary.json", "not the summary of a run, as it has no status"), ("history.csv", "no rows"), ("final.npz", "cannot read")],
+    [("summary.json", "not the summary of a run, as it lacks status"), ("history.csv", "no rows"), ("final.npz", "cannot read")],
 )
 def test_a_damaged_folder_is_refused_and_nothing_in_it_runs(tmp_path: Path, file: str, words: str) -> None:
     RESULT.save(tmp_path / "a")
@@ -191,7 +191,7 @@ def test_a_file_without_an_end_is_refused(kind: str, file: str, tmp_path: Path, 
         ({"labels": 5}, "labels must be the names of the 4 agents, or null, got 5"),
         ({"seconds": {}}, "seconds must hold numbers, and their total, got {}"),
         ({"seconds": {"total": 10**400}}, "seconds must hold numbers"),
-        ({"status": {}}, "has no status"),
+        ({"status": {}}, "lacks status"),
     ],
 )
 def test_odd_fields_of_a_summary_are_refused(tmp_path: Path, facts: dict[str, Any], words: str) -> None:

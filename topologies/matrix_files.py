@@ -86,7 +86,7 @@ def reading(path: Path, kind: str = "") -> Iterator[None]:
 
 
 def refuse_other(path: Path, mark: bytes, what: str) -> None:
-    """Raise ValueError if a file is at ``path`` that is not empty and has no ``mark`` near its beginning or its end."""
+    """Raise ValueError if the file at ``path`` is not empty and lacks ``mark`` near its beginning and its end."""
     if not os.path.lexists(path):
         return
     try:

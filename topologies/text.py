@@ -1,8 +1,8 @@
 """Text such as ``name:key=value,key=value``: graphs, sequences, step sizes, faults of channels, networks and methods.
 
 Case and dashes of names do not count, and the first value may lack its key: ``ring:10`` is ``ring:n=10``. A value can have
-parameters itself: in ``drfgt:step_size=bb:cap=2,initial=1`` what is no parameter of the method belongs to the step size. Values
-have the types of a dataclass's fields, which `typed.read` reads; types that it does not know take text.
+parameters itself: in ``drfgt:step_size=bb:cap=2,initial=1`` items that are not parameters of the method belong to the step
+size. Values have the types of a dataclass's fields, which `typed.read` reads; types that it does not know take text.
 Every function raises ValueError, with one line that says what to write instead.
 """
 
@@ -48,7 +48,7 @@ def parameters(where: str, name: str, known: Collection[str], text: str) -> dict
             given[last] += f",{item.strip()}"
             continue
         if not known:
-            raise ValueError(f"{where}: {name} has no parameters; write {name!r}")
+            raise ValueError(f"{where}: {name} takes no parameters; write {name!r}")
         if not equals and key is not None:
             raise ValueError(f"{where}: {key} needs a value; write {key}=...")
         if not equals and given:

@@ -134,7 +134,7 @@ def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Ar
         must = f"{name} moves along {constraint!r}, so it must start there, with feasibility 0"
         raise ValueError(f"{must}; that of x0 is {off:.3g}: {leave_out}")
     if Projection in needs and not x0.any() and off > 0.0:
-        nearest = "x0 = 0 has no nearest point there: leave it out"
+        nearest = "x0 = 0 lacks a unique nearest point there: leave it out"
         raise ValueError(f"{name} projects to {constraint!r}, and {nearest}")
     if needs & LANDS and _flat(constraint, x0):
         raise ValueError(
@@ -153,7 +153,7 @@ def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Ar
 
 
 def _flat(constraint: object, x0: Array) -> bool:
-    """True if x0 has no projection that small changes leave where it is, as its columns are linearly dependent."""
+    """True if small changes of x0 move its projection far, because its columns are linearly dependent."""
     if not isinstance(constraint, Projection):
         return False
     length = float(np.abs(x0).max()) or 1.0

@@ -120,8 +120,8 @@ def certify(result: Result) -> tuple[Result, Certificate]:
     TypeError
         Its agents hold points.
     ValueError
-        The columns of x depend on each other, or, on a network that changes or loses messages, no number of rounds reaches
-        everybody.
+        The columns of x are linearly dependent, or no number of rounds reaches all agents of a network that changes or loses
+        messages.
     """
     problem: object = result.problem
     if not isinstance(problem, SplitFeatures):

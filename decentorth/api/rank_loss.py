@@ -32,8 +32,10 @@ from .result import Result
 
 
 def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
-    """The method's state as it begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``, after so many
-    ``gradients`` of each agent."""
+    """The state of a method that begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``.
+
+    Each agent has computed ``gradients`` gradients before.
+    """
     state = algorithm.init(problem, network, streams, x)
     scale = Declared.of(algorithm).scale
     if scale is not None and "base" in state._fields:  # the method begins with the step of iteration 0
@@ -68,7 +70,7 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
     """Raise TypeError for a problem that agents cannot leave, which ``what`` asks for."""
     name = type(problem).__name__
     if not hasattr(problem, "without"):
-        raise TypeError(f"{what} needs a problem that agents can leave, but {name} has no method without(lost)")
+        raise TypeError(f"{what} needs a problem that agents can leave, but {name} lacks the method without(lost)")
     if isinstance(problem, SplitFeatures):
         why = "features that are lost leave another problem behind"
         raise TypeError(f"{what} is not for {name}: {why}")

@@ -45,7 +45,7 @@ def notes(comparison: CountedRuns) -> Iterator[str]:
     for entry in comparison.entries:
         yield from _failures(entry, rules)
         if rules.tune and len(entry.tried) == 1:
-            yield f"{entry.label} has no step to tune."
+            yield f"{entry.label} takes no step_size to tune."
         elif edge := at_edge(entry.tried, entry.chosen):
             yield f"The best step of {entry.label} is the {edge} of its grid."
         yield from _worse(entry, rules)

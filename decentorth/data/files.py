@@ -86,7 +86,7 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
     tabular = known in (".parquet", *_TEXT)
     if (columns.by_name or triplets) and not tabular:
         given = columns.given() or "triplets"
-        raise ValueError(f"{path} has no names of columns, as text and Parquet have: leave out {given}")
+        raise ValueError(f"{path} lacks names of columns, which text and Parquet have: leave out {given}")
     if triplets:
         return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
     if known == ".parquet" or columns.by_name or (tabular and columns.keep_missing and has_delimiter(path)):

@@ -42,7 +42,7 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
     chosen = [name for name in known if name != by] if not columns else list(columns)
     for name in (by, *chosen):
         if name not in known:
-            raise ValueError(f"the frame has no column {name!r}: its columns are {', '.join(map(str, known))}")
+            raise ValueError(f"the frame lacks the column {name!r}: its columns are {', '.join(map(str, known))}")
     values = _numbers(frame, chosen)
     agents = frame[by].to_numpy()
     missing = np.isnan(values).any(-1) | _missing(agents)
@@ -50,7 +50,7 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
         where = f"the first is row {missing.argmax()} (counted from 0)"
         raise ValueError(f"{int(missing.sum())} rows have a missing value, {where}: drop_missing=True")
     if missing.all():
-        raise ValueError("the frame has no row without a missing value")
+        raise ValueError("the frame holds no rows without missing values")
     infinite = np.isinf(values).any(-1) & ~missing
     if infinite.any():
         where = f"the first is row {infinite.argmax()} (counted from 0)"
@@ -79,7 +79,7 @@ def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
         row, column = bad[0].tolist()
         raise ValueError(f"{site}: row {labels[row]}, column {columns.samples[column]!r} is {values[row, column]}. {DROP}")
     if not len(values):
-        raise ValueError(f"{site} has no row{' without a missing value' * columns.drop_missing}")
+        raise ValueError(f"{site} holds no rows{' without a missing value' * columns.drop_missing}")
     return values
 
 

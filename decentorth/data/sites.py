@@ -143,7 +143,7 @@ class SiteTable(NamedTuple):
         if self.known is None or first.known is None:
             if self.known != first.known:
                 without, beside = (self, first) if self.known is None else (first, self)
-                raise ValueError(f"{without.site} has no names of columns, and {beside.site} has: give all sites a line of names")
+                raise ValueError(f"{without.site} lacks names of columns, and {beside.site} has: give all sites a line of names")
             if self.width != first.width:
                 raise ValueError(f"{self.site} has {self.width} columns, and {first.site} has {first.width}: give all the same")
             return
@@ -154,7 +154,7 @@ class SiteTable(NamedTuple):
                 leave = f"leave it out, exclude={(*columns.exclude, name)!r}"
                 if columns.samples:
                     leave = "choose others"
-                raise ValueError(f"{self.site} has no column {name!r}{near} add it, or {leave}")
+                raise ValueError(f"{self.site} lacks the column {name!r}{near} add it, or {leave}")
         more = [name for name in own if name not in wanted]
         if more:
             leave = f"leave it out, exclude={(*columns.exclude, more[0])!r}"
@@ -271,7 +271,7 @@ def _matched(
     with collective.together():
         if names is None and columns.by_name:
             leave = columns.given()
-            raise ValueError(f"{site} has no names of columns: leave out {leave}, which is for tables")
+            raise ValueError(f"{site} lacks names of columns: leave out {leave}, which is for tables")
         _check_exclude(columns.exclude, {name for _, found in every for name in found}, leading)
         for one in tables:
             one.check(leading, columns)

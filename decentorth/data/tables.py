@@ -149,7 +149,7 @@ class Table(Reader):
             if found.count(name) > 1:
                 raise ValueError(f"column {name!r} is named more than once in columns: leave one")
         if not found:
-            raise ValueError(f"{self.path} has no column beside {', '.join(map(str, filter(None, out)))}: name fewer")
+            raise ValueError(f"{self.path} holds only the columns {', '.join(map(str, filter(None, out)))}: name fewer")
         return found
 
     @cached_property
@@ -158,12 +158,12 @@ class Table(Reader):
         places = [self.number(name) for name in (*self.samples, *filter(None, [self.columns.label]))]
         total = self.count()
         if not total:
-            raise ValueError(f"{self.path} is empty: it has no row")
+            raise ValueError(f"{self.path} is empty: it holds no rows")
         if not self.columns.drop_missing:
             return np.arange(total)
         kept = np.fromiter((row for row, cells in self._cells(places, None) if not any(map(_is_missing, cells))), np.int64)
         if not kept.size:
-            raise ValueError(f"{self.path} has no row without a missing cell")
+            raise ValueError(f"{self.path} has a missing cell in every row")
         return kept
 
     def place(self, row: int, column: int) -> str:
@@ -229,7 +229,7 @@ class TextTable(Table):
                 if all(map(is_number, fields)):
                     return before, mark, tuple(str(i) for i in range(1, len(fields) + 1)), False
                 return before, mark, tuple(fields), True
-        raise ValueError(f"{self.path} is empty: it has no line of names")
+        raise ValueError(f"{self.path} is empty: write a line of names")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -324,7 +324,7 @@ def triplets(table: Table) -> Content:
     if len(names) != 3:
         raise ValueError(f"{table.path} must have three columns, of users, items and values, but has {', '.join(names)}")
     if not table.count():
-        raise ValueError(f"{table.path} has no row")
+        raise ValueError(f"{table.path} is empty: it holds no rows")
     users, user = np.unique(table.words(names[0]), return_inverse=True)
     items, item = np.unique(table.words(names[1]), return_inverse=True)
     values = table.numbers(names[2:])[:, 0]

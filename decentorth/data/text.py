@@ -107,14 +107,14 @@ class TextReader(Reader):
         lines = _lines(self.path)
         number, text = next(lines, (0, ""))
         if not number:
-            raise ValueError(f"{self.path} is empty: it has no row of numbers")
+            raise ValueError(f"{self.path} is empty: it holds no numbers")
         fields = text.split(delimiter_of(text))
         if any(map(is_number, fields)) or not any(map(str.isalpha, text)):
             numbers = tuple(str(i) for i in range(1, len(fields) + 1))
             return _Layout(number, delimiter_of(text), len(fields), numbers)
         first, row = next(lines, (0, ""))
         if not first:
-            raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) has no number in it, and no line follows")
+            raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) holds no number, and no line follows")
         mark = delimiter_of(row)
         columns, names = len(row.split(mark)), [name.strip(' "') for name in text.split(mark)]
         if mark is not None and '"' not in text and len(names) != columns:
@@ -162,14 +162,14 @@ class TextReader(Reader):
             if column is not None:
                 raise ValueError(
                     f"{self.path}: line {number}, column {column + 1} (counted from 1): {shown(fields[column])} is not a number; "
-                    f"leave the column out, exclude={names[column : column + 1]!r}; a line of names has no number"
+                    f"leave the column out, exclude={names[column : column + 1]!r}; a line of names holds no numbers"
                 )
 
     def labels(self) -> Labels:
         """The labels, one per line: all integers, or else strings; a header above integers is skipped."""
         lines = list(_lines(self.path))
         if not lines:
-            raise ValueError(f"{self.path} is empty: it has no label")
+            raise ValueError(f"{self.path} is empty: it holds no labels")
         for expected, (number, text) in enumerate(lines, lines[0][0]):
             if number != expected:
                 raise ValueError(f"{self.path}: line {expected} is blank, but each line must hold one label")

@@ -93,7 +93,7 @@ def _parts(folder: Path) -> dict[str, Path]:
         if fitting:
             files[part] = folder / fitting[0]
     if "train" not in files:
-        raise FileNotFoundError(f"{folder} has no train.txt or train.tsv, but {', '.join(names) or 'no file'}")
+        raise FileNotFoundError(f"{folder} lacks train.txt or train.tsv, and holds {', '.join(names) or 'no file'}")
     return files
 
 
@@ -128,7 +128,7 @@ def _read(file: Path, is_numbered: bool, entities: dict[str, int], relations: di
         numbers.append(relations.setdefault(relation, len(relations)))
         numbers.append(entities.setdefault(tail, len(entities)))
     if not numbers:
-        raise ValueError(f"{file} has no triple")
+        raise ValueError(f"{file} is empty: it holds no triples")
     return np.array(numbers, dtype=np.int64).reshape(-1, 3)
 
 

@@ -135,7 +135,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             if self.step_size == "auto":
                 own = {"step_size": "bb"} if n_agents == 1 and method in ALONE else {}
             elif "step_size" not in {field.name for field in dataclasses.fields(entry)}:
-                raise ValueError(f"{entry.__name__} has no steps, but step_size is {self.step_size!r}: leave it at 'auto'")
+                raise ValueError(f"{entry.__name__} takes no step_size, got {self.step_size!r}: leave it at 'auto'")
             return entry(**own)
         if self.step_size != "auto":
             raise ValueError(

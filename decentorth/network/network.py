@@ -178,11 +178,11 @@ class Network(Shown):
         """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single agent)."""
         if self.sequence is not None:
             raise ValueError(
-                "a time-varying network has no eigenvalues for automatic steps or rounds: "
+                "a time-varying network lacks the eigenvalues for automatic steps or rounds: "
                 "give step_size and penalty as numbers, and rounds without chebyshev"
             )
         if self.directed:
-            raise ValueError("a directed network has no symmetric W: leave chebyshev out")
+            raise ValueError("chebyshev needs a symmetric W: leave it out on a directed network")
         return self._own_spectrum()
 
     @cached_property
@@ -245,7 +245,7 @@ class Network(Shown):
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
         """Continue from the counts and the messages in flight of a checkpoint; ValueError for other messages than `in_flight`."""
         if in_flight:
-            raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
+            raise ValueError(f"this network delivers every message in its round, so it cannot hold {', '.join(in_flight)}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
     def without(self, lost: Index, communicator: Any = "serial", ranks: Sequence[int] = (0,)) -> Network:
@@ -261,7 +261,7 @@ class Network(Shown):
         Raises
         ------
         ValueError
-            The remaining agents are not connected or cannot average, a rank has no agent left, or the network is time-varying.
+            The remaining agents are not connected or cannot average, a rank is left without agents, or the network is time-varying.
         """
         if self.sequence is not None:
             raise ValueError("agents cannot leave a time-varying network")

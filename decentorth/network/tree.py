@@ -1,4 +1,4 @@
-"""Exact sums over all agents along a spanning tree of the graph: towards the root, and from there to everybody.
+"""Exact sums over all agents along a spanning tree of the graph: towards the root, and from there to all agents.
 
 Each agent waits for its children in the tree, adds what they send to its own values in the order of their numbers, and sends the
 result to its parent; the root's sum then goes the other way. So every edge of the tree carries one message in each direction, and

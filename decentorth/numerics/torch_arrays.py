@@ -167,7 +167,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._there(value) if isinstance(value, DeviceArray | np.ndarray | float) else value
 
     def _key(self, key: Any) -> tuple[Any, list[int]]:
-        """An index for PyTorch, and the axes of the result to reverse: PyTorch has no slices with steps below 0."""
+        """An index for PyTorch, and the axes of the result to reverse: PyTorch lacks slices with negative steps."""
         keys = key if isinstance(key, tuple) else (key,)
         turned = [n for n, one in enumerate(keys) if isinstance(one, slice) and one == slice(None, None, -1)]
         if turned and not all(isinstance(one, slice) for one in keys):

@@ -137,7 +137,7 @@ def logarithmic(axes: Axes, x: str = "", y: str = "") -> None:
 
 
 def scales(axes: Axes, x: Scale, y: Scale) -> None:
-    """Set the scales before lines are drawn: matplotlib warns if a line has no positive values on a logarithmic axis."""
+    """Set the scales before lines are drawn: matplotlib warns if a line lacks positive values on a logarithmic axis."""
     from matplotlib.ticker import NullFormatter
 
     both = (x, axes.set_xscale, axes.xaxis), (y, axes.set_yscale, axes.yaxis)

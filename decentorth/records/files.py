@@ -149,7 +149,7 @@ def refuse_unmarked(path: str | os.PathLike[str], names: Iterable[str], mark: st
     folder = Path(path)
     for name in names:
         if os.path.lexists(folder / name) and not (folder / mark).exists():
-            why = f"was not written by this command ({path} has no {mark}), and would be replaced"
+            why = f"was not written by this command ({path} lacks {mark}), and would be replaced"
             raise InputError(f"{folder / name} {why}: choose another --out, or move it away")
 
 
@@ -172,9 +172,9 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
 def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
 
-    Any end of this process closes it. Where another run holds the lock this raises, or without ``insist`` warns. Where the file
-    system has no locks (flock), a warning says so; on Windows nothing is locked. It also raises if a run would replace
-    other files in the folder.
+    Any end of this process closes it. Where another run holds the lock this raises, or without ``insist`` warns. On a file
+    system without locks (flock) it warns. On Windows nothing is locked. It also raises if a run would replace other files
+    in the folder.
     """
     refuse_foreign(path)
     try:

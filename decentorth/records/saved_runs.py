@@ -30,7 +30,7 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array
     """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
     summary, columns = read_end(folder), read_history(folder)
     if not len(columns["iteration"]):
-        raise InputError(f"{Path(folder) / HISTORY}: has no rows")
+        raise InputError(f"{Path(folder) / HISTORY}: holds no rows")
     try:
         x = np.ascontiguousarray(final_points(folder), dtype=np.float64)
     except (OSError, ValueError, TypeError) as error:
@@ -94,7 +94,7 @@ def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path, summary = Path(folder) / SUMMARY, read_summary(folder)
     for name, kind in {"status": str, "converged": bool, "message": str, "seconds": dict}.items():
         if not isinstance(summary.get(name), kind):
-            raise InputError(f"{path}: not the summary of a run, as it has no {name}")
+            raise InputError(f"{path}: not the summary of a run, as it lacks {name}")
     seconds = summary["seconds"]
     numbers = all(type(one) in (int, float) and abs(one) < 2**63 for one in seconds.values())
     if "total" not in seconds or not numbers:

@@ -100,7 +100,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         return self.operator.product(x)
 
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g, fresh; if B has no inverse map, a TypeError says which kinds of B have one."""
+        """The solution B^{-1} g, fresh; a TypeError for a B without an inverse map says which kinds of B have one."""
         return self.operator.solve(g)
 
     @property
@@ -197,7 +197,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         """The landing field Psi(x) + penalty grad N(x) for any x (natural: with B^{-1} grad N); ``penalty`` is ``(n_local,)``.
 
         It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br and natural also solve with B once.
-        A ValueError for an unknown direction; a TypeError for these two if B has no inverse map.
+        A ValueError for an unknown direction; a TypeError for these two without an inverse map of B.
         """
         bx = self._image(x, bx)
         if direction == "psi-b":

@@ -59,7 +59,7 @@ class Operator(ABC):
 
     @abstractmethod
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g, fresh; if B has no inverse map, a TypeError says which kinds of B have one."""
+        """The solution B^{-1} g, fresh; a TypeError for a B without an inverse map says which kinds of B have one."""
 
     def on(self, put: Callable[[Array], Array]) -> Operator:
         """The operator for points on a device, to which ``put`` brings an array; a ValueError unless it is a dense matrix."""

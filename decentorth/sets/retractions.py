@@ -232,7 +232,7 @@ def _alone(function: Callable[[Array], Array]) -> Callable[..., Array]:
 
 
 def _in_range(size: Array) -> NDArray[np.bool_]:
-    """True if a Gram matrix of this size has no overflow, no digits lost to underflow, and no NaN."""
+    """True if a Gram matrix of this size is free of overflow, of digits lost to underflow, and of NaN."""
     return (size > 1e-280) & (size < 1e300)
 
 

@@ -305,7 +305,7 @@ def test_time_varying_networks_are_told_what_to_give() -> None:
     network = tp.OnePeerExponential(8)
     problem = pca(rows=(9,) * 8).problem
     for method in (DRSGD(), REXTRA(), DeEPCA()):
-        with pytest.raises(ValueError, match="no eigenvalues for automatic steps or rounds: give step_size and penalty"):
+        with pytest.raises(ValueError, match="lacks the eigenvalues for automatic steps or rounds: give step_size and penalty"):
             set_up(problem, method, network)
     top = eigenspace(samples((9,) * 8, 12, 0), 3)[1]
     result = solve(problem, DeEPCA(rounds=3, chebyshev=False), network, iterations=300, rows=2)

@@ -145,11 +145,11 @@ WRONG = [
     (("--data", "none/*.csv"), "names no file"),
     (("--exclude", "id"), "north.csv: line 2, column 'name': 'Ann' is not a number; leave the column out, --exclude id,name, or"),
     (("--exclude", "id,nme"), "no site has the column 'nme' to exclude; did you mean 'name'?"),
-    (("--columns", "age,gluc", "--exclude", ""), "site north (north.csv) has no column 'gluc'; did you mean 'glucose'?"),
-    (("--data", "north.csv,short.csv"), "(short.csv) has no column 'weight': add it, or leave it out, --exclude id,name,weight"),
+    (("--columns", "age,gluc", "--exclude", ""), "site north (north.csv) lacks the column 'gluc'; did you mean 'glucose'?"),
+    (("--data", "north.csv,short.csv"), "(short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight"),
     (("--data", "short.csv,north.csv"), "site north (north.csv) has a column 'weight', and site short (short.csv) has none"),
-    (("--data", "north.csv,empty.csv"), "empty.csv is empty: it has no row"),
-    (("--data", "north.csv,bare.npy"), "site bare (bare.npy) has no names of columns, and site north (north.csv) has"),
+    (("--data", "north.csv,empty.csv"), "empty.csv is empty: it holds no rows"),
+    (("--data", "north.csv,bare.npy"), "site bare (bare.npy) lacks names of columns, and site north (north.csv) has"),
     (
         ("--drop-missing", ""),
         "the first is nan at line 9, column 'weight'. Take the means of the columns, --missing mean, or leave out the rows",
@@ -164,8 +164,8 @@ WRONG = [
 
 
 FAULTY = [
-    ("short.csv", "on rank 2: site short (short.csv) has no column 'weight': add it, or leave it out, --exclude id,name,weight"),
-    ("empty.csv", "on rank 2: empty.csv is empty: it has no row"),
+    ("short.csv", "on rank 2: site short (short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight"),
+    ("empty.csv", "on rank 2: empty.csv is empty: it holds no rows"),
     (
         "west.csv",
         "--exclude",

@@ -185,7 +185,7 @@ BAD = [
     ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: tolerances must be a number, got 'small'"),
     ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
     ("--algorithms drfgt --problem pca --data missing.npy", "missing.npy"),
-    ("--algorithms drfgt --topology one_peer_exponential --agents 8", "a time-varying network has no eigenvalues"),
+    ("--algorithms drfgt --topology one_peer_exponential --agents 8", "a time-varying network lacks the eigenvalues"),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),
     ("--algorithms drfgt --weights metropolis --self-weight 0.5", "--self-weight is for uniform weights"),
     ("--algorithms drfgt --weights-file W.npy --topology ring", "--topology: topology has no effect here"),
@@ -227,12 +227,12 @@ def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> None:
-    """It has no step to tune."""
+    """It takes no step_size to tune."""
     (tmp_path / "mine.py").write_text(own_method("decentorth.commands.compare"))
     words = [*SMALL[:-1], "2", "--algorithms", "averaging:rounds=3,drfgt", "--tune", "--grid", "2", "--no-plot"]
     job = run_ranks(0, [str(tmp_path / "mine.py"), *words, "--out", str(tmp_path / "out")])
     assert job.returncode == 0, job.report()
-    assert "averaging:rounds=3 has no step to tune." in job.stdout
+    assert "averaging:rounds=3 takes no step_size to tune." in job.stdout
     rows = read(tmp_path / "out" / "comparison.csv")
     assert {row["step"] for row in rows if row["algorithm"] == "averaging:rounds=3"} == {"none"}
     assert any(row["reached"] == "2" for row in rows if row["algorithm"] == "drfgt")

@@ -440,7 +440,7 @@ REFUSED: dict[str, tuple[Callable[[Path, Array], str], str]] = {
     "a folder": (lambda folder, _: str(folder), "is a folder"),
     "unknown extension": (write("a.xlsx", "1"), r"unknown extension '\.xlsx'; known are \.npy, .*\.mtx\.gz"),
     "empty npy": (write("a.npy", ""), "is empty: it has 0 bytes"),
-    "only a header": (write("a.csv", "a,b\n"), r"is empty: line 1 \('a,b'\) has no number in it, and no line follows"),
+    "only a header": (write("a.csv", "a,b\n"), r"is empty: line 1 \('a,b'\) holds no number, and no line follows"),
     "truncated npy": (write("a.npy", npy_bytes(A)[:-8]), r"is truncated"),
     "two arrays in an npy": (write("a.npy", npy_bytes(A) * 2), r"promises 280 bytes of data .*there are 688"),
     "objects": (pickled, r"holds Python objects, and nothing is unpickled"),

@@ -166,7 +166,7 @@ def test_text_without_names_has_numbers_for_names(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=rf"b\.csv: {message}"):
             MatrixFile(tmp_path / "b.csv", Columns(("a, b",), "c")).matrix()
     np.save(tmp_path / "a.npy", np.eye(2))
-    with pytest.raises(ValueError, match=r"has no names of columns, as text and Parquet have: leave out samples=\('a',\)"):
+    with pytest.raises(ValueError, match=r"lacks names of columns, which text and Parquet have: leave out samples=\('a',\)"):
         MatrixFile(tmp_path / "a.npy", Columns(("a",)))
 
 
@@ -214,7 +214,7 @@ def test_a_frame_becomes_the_data_of_its_agents(library: str) -> None:
         split_frame(frame, "station", NUMBERS)
     with pytest.raises(TypeError, match="column 'name' must hold real numbers"):
         split_frame(frame, "station")
-    with pytest.raises(ValueError, match="no column 'stations'"):
+    with pytest.raises(ValueError, match="lacks the column 'stations'"):
         split_frame(frame, "stations")
 
 

@@ -84,13 +84,13 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "wn18rr").mkdir()
     with pytest.raises(FileNotFoundError, match="did you mean 'wn18rr'"):
         load_triples(tmp_path / "wn18r")
-    with pytest.raises(FileNotFoundError, match=r"has no train\.txt or train\.tsv, but no file"):
+    with pytest.raises(FileNotFoundError, match=r"lacks train\.txt or train\.tsv, and holds no file"):
         load_triples(tmp_path / "wn18rr")
     write(tmp_path, {"train.txt": "a\tb\tc\n", "old-train.tsv": "a\tb\tc\n"})
     with pytest.raises(ValueError, match=r"more than one file of train triples, old-train\.tsv and train\.txt"):
         load_triples(tmp_path)
     write(tmp_path, {"empty.txt": "\n \n"})
-    with pytest.raises(ValueError, match=r"empty\.txt has no triple"):
+    with pytest.raises(ValueError, match=r"empty\.txt is empty: it holds no triples"):
         load_triples(tmp_path / "empty.txt")
 
 
@@ -130,7 +130,7 @@ def test_numbers_without_a_count_are_names(tmp_path: Path) -> None:
         ({"train2id.txt": "1\n0 1 -2\n"}, r"line 2 must hold the numbers of a head, a tail and a relation, .* but is '0 1 -2'"),
         ({"train2id.txt": "1\n0 1 3\n"}, r"line 2 has relation 3, which relation2id\.txt does not have: check the order"),
         ({"train2id.txt": "0\t1\t2\n"}, r"train2id\.txt: line 1 must be the number of the lines below it, but is '0\\t1\\t2'"),
-        ({"train2id.txt": "0\n"}, r"train2id\.txt has no triple"),
+        ({"train2id.txt": "0\n"}, r"train2id\.txt is empty: it holds no triples"),
         ({"entity2id.txt": "2\na\t0\nb\t0\n"}, r"entity2id\.txt: line 3 must hold a name and a number of its own, but is 'b\\t0'"),
         ({"entity2id.txt": "4\na 0\na 1\nb 2\nc 3\n"}, r"entity2id\.txt has a name twice"),
     ],

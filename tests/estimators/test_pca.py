@@ -260,7 +260,7 @@ BAD: dict[str, tuple[dict[str, Any], Any, str]] = {
     "steps of none": (
         {"algorithm": "deepca", "step_size": 0.1},
         None,
-        "DeEPCA has no steps, but step_size is 0.1: leave it at 'auto'",
+        "DeEPCA takes no step_size, got 0.1: leave it at 'auto'",
     ),
     "two steps": (
         {"algorithm": DRFGT(), "step_size": 0.1},

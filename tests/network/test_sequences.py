@@ -91,7 +91,7 @@ def test_a_plan_that_is_dropped_is_freed_at_once() -> None:
 
 def test_automatic_steps_need_a_fixed_matrix() -> None:
     for order in ("auto", "combine-then-adapt"):
-        with pytest.raises(ValueError, match=r"time-varying network has no eigenvalues .* give step_size and penalty"):
+        with pytest.raises(ValueError, match=r"time-varying network lacks the eigenvalues .* give step_size and penalty"):
             set_up(procrustes((6,) * N).problem, DRFGT(order=order), SEQUENCES["ring and star"](), comm="serial")
 
 

@@ -237,7 +237,7 @@ WRONG = {
     "both": (("--missing", "mean", "--drop-missing"), "drop_missing leaves out the rows whose cells missing mean fills"),
     "word": (("--missing", "median"), "missing must be one of refuse or mean, got 'median'"),
     "refused": (("--columns", "age,pulse"), "Take the means of the columns, --missing mean, or leave out the rows"),
-    "empty": (("--columns", "age,sex", "--missing", "mean"), "column 'sex' has no value at any site: leave it out"),
+    "empty": (("--columns", "age,sex", "--missing", "mean"), "column 'sex' is empty at every site: leave it out"),
 }
 
 

@@ -81,7 +81,7 @@ def test_points_that_stay_at_their_start_are_named(method: str) -> None:
 @pytest.mark.parametrize("method", ["dprgt", "rextra", "dprgd"])
 def test_zero_has_no_projection(method: str) -> None:
     """Any point of the set is as near; steps that grow would come back to zero again and again."""
-    with pytest.raises(ValueError, match=r"projects to St\(6, 2\), and x0 = 0 has no nearest point there: leave it out"):
+    with pytest.raises(ValueError, match=r"projects to St\(6, 2\), and x0 = 0 lacks a unique nearest point there: leave it out"):
         solve(PCA, method, RING, x0=np.zeros((6, 2)))
 
 

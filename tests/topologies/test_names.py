@@ -78,7 +78,7 @@ def test_weights_from_arrays_and_from_the_graph_are_the_same() -> None:
         ("ring:10", 12, "'ring:10' has 10 agents, but n_agents is 12"),
         ("torus:2x5", None, "every side of 2x5 must be at least 3, got 2"),
         ("torus", 14, "no two-dimensional torus has 14 agents.*nearest numbers that work: 12 and 15"),
-        ("karate_club:34", None, "karate_club has no parameters; write 'karate_club'"),
+        ("karate_club:34", None, "karate_club takes no parameters; write 'karate_club'"),
         ("circulant:10,offsets=1x2", None, "offsets must be integers joined by .* got '1x2'"),
     ],
 )

@@ -81,7 +81,7 @@ def test_names() -> None:
         ValueError, match=r"^unknown graph 'lazyring'; did you mean 'lazy-ring'\? known graphs: lazy-ring, star, mine$"
     ):
         divided("graph", "lazyring:3", known, "mine")
-    with pytest.raises(ValueError, match=r"^here: star has no parameters; write 'star'$"):
+    with pytest.raises(ValueError, match=r"^here: star takes no parameters; write 'star'$"):
         parameters("here", "star", (), "3")
 
 

@@ -143,7 +143,7 @@ def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
         (lambda f: f.item(), "float: return a tensor, without item(), float() or NumPy, which cut it off from x"),
         (lambda f: f.reshape(1), "an array of shape (1,): return its sum, its mean or one entry"),
         (lambda f: f + 1j, "dtype torch.complex128: return its real part if that is meant"),
-        (lambda f: f.long(), "dtype torch.int64: it has no gradient"),
+        (lambda f: f.long(), "dtype torch.int64: it cannot be differentiated"),
     ],
     ids=["None", "float", "(1,)", "complex", "int"],
 )

@@ -79,7 +79,7 @@ def random_k_out(n: int, k: int = 2, seed: int = 0) -> nx.DiGraph[int]:
             continue
         return graph
     raise ValueError(
-        f"random_k_out(n={n}, k={k}, seed={seed}): none of {_TRIES} draws is strongly connected (an agent has no in-neighbour); "
+        f"random_k_out(n={n}, k={k}, seed={seed}): none of {_TRIES} draws is strongly connected (an agent lacks in-neighbours); "
         f"try k={min(n - 1, 2 * k)}, or directed_ring with chords"
     )
 

@@ -28,8 +28,8 @@ def flooding_rounds(W: WeightsLike | DirectedWeights | WeightSequence) -> int:
     union of a period's graphs (which has each edge once in a period), times the period. On a directed graph distances follow the
     edges, and the bound is the sum of those from agent 0 and to it.
 
-    Errors as `canonical_weights`; ValueError if the graph, or the union of a period's graphs, is not connected; or if the sequence
-    has no period, so that no number of rounds is certain to be enough.
+    Errors as `canonical_weights`; ValueError if the graph, or the union of a period's graphs, is not connected; or if the
+    sequence is not periodic, so that no number of rounds is certain to be enough.
     """
     if isinstance(W, DirectedWeights):
         few = W.shape[0] <= LARGEST_EXACT

@@ -166,7 +166,7 @@ class RandomMatching(_Drawn):
 class RandomGossip(_Drawn):
     """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep their values.
 
-    Errors as `check_graph`; ValueError if it has no edge.
+    Errors as `check_graph`; ValueError for a graph without edges.
 
     Examples
     --------
@@ -228,11 +228,11 @@ def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | No
 
     Without ``window``, one period.
 
-    Raises ValueError if ``window`` is not positive, or left out where the sequence has no period.
+    Raises ValueError if ``window`` is not positive, or left out for a sequence without a period.
     """
     length = sequence.period if window is None else window
     if length is None:
-        raise ValueError("the sequence has no period: give a window, for example n iterations")
+        raise ValueError("the sequence is not periodic: give a window, for example n iterations")
     if length < 1:
         raise ValueError(f"window must be at least 1, got {window}")
     product = np.eye(sequence.n)

@@ -91,8 +91,8 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
 
     ``W`` may be disconnected (``lambda_2`` is 1 then).
 
-    Errors as `canonical_weights`; ValueError if ``W`` has an eigenvalue above 1 (seen only above 1500 agents; below, ``lambda_2``
-    tells).
+    Errors as `canonical_weights`; ValueError if ``W`` has an eigenvalue above 1 (checked only above 1500 agents; up to there
+    ``lambda_2`` shows it).
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]

@@ -10,8 +10,8 @@ paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), with the retractions of its appe
 
 On {x : x^T B x = I} there are two metrics. ``metric="natural"`` is tr(u^T B v), grad f = B^{-1} G - x sym(x^T G) (Sato & Aihara,
 "Cholesky QR-based retraction on the generalized Stiefel manifold", 2019): the set is a Stiefel manifold in it, so that the number
-of iterations does not depend on the condition of B, and B grad f comes with grad f, so that an iteration has no product with B but
-one in 64, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the direction (7) of paper 003: products with B only.
+of iterations does not depend on the condition of B. B grad f comes with grad f, so only one iteration in 64 computes a product with
+B, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the direction (7) of paper 003: products with B only.
 
 ``covariance="rolling"`` is the online variant of paper 003's experiments: the gradient of a batch, and for B the mean of the
 samples seen, all of them from the second pass on.

@@ -78,8 +78,8 @@ def draws(problem: Sampled, streams: Streams, k: int, batch_size: int, number: i
 def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
     """The batch ``(1, b)`` of iteration ``k`` in passes over all samples, with b = ``batch_size`` or the rest of a pass.
 
-    The order of a pass is position -> (a position + c) mod n_samples, where c is drawn for each pass, and a is the first number
-    from the golden section of n_samples on that has no divisor in common with it: so every batch is spread evenly over the
+    The order of a pass is position -> (a position + c) mod n_samples. The offset c is drawn for each pass. The factor a is the
+    first number from the golden section of n_samples on that is coprime to n_samples. So every batch is spread evenly over the
     samples, however they are sorted.
     """
     epoch, number = divmod(k, -(-n_samples // batch_size))

@@ -41,7 +41,7 @@ def tracking_limit(spectrum: Spectrum, order: Order) -> float:
 
 
 def limit_beside(network: Network, order: Order) -> float:
-    """The `tracking_limit` for the penalty beside a given step; 2 on a time-varying network, which has no eigenvalues."""
+    """The `tracking_limit` for the penalty beside a given step; 2 on a time-varying network."""
     try:
         return tracking_limit(network.spectrum, order)
     except ValueError:
@@ -95,8 +95,8 @@ def given_or(setting: float | str, automatic: Array) -> Array:
 def curved_step(steep: Steepness, c: float, gap: float) -> Array:
     """The steps ``c / max(L, G)`` ``(n_local,)``, at most ``2 gap / G``, for methods whose points stay on a manifold.
 
-    Until the trackers agree, the consensus error is of the order of ``step G / gap``. On a curved set agents that are too far apart
-    do not reach consensus again; a linear space has no such limit.
+    Until the trackers agree, the consensus error is of the order of ``step G / gap``. On a curved set, unlike in a
+    linear space, agents that are too far apart do not reach consensus again.
     """
     return c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
 

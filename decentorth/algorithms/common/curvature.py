@@ -200,8 +200,8 @@ def steepness(problem: Problem[object], network: Network, streams: Streams, x0: 
 def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName = "euclidean") -> Array:
     """A bound ``(n_local,)`` on the curvature that a gradient G can add at any feasible point.
 
-    It is ||sym(x^T G)||_2 at the point nearest to G, on St ||G||_2; at x0 where the set has no projection, or G none, as on
-    {x : x^T B x = I} if its rank is below r; ||G||_2 where the set has no multipliers; and NaN for a G that is not finite.
+    It is ||sym(x^T G)||_2 at the point nearest to G, which is ||G||_2 on St. Without a nearest point, as on {x : x^T B x = I} if
+    the rank of G is below r, x0 takes its place. On a set without multipliers it is ||G||_2. It is NaN for a G that is not finite.
     """
     usable = np.where(np.isfinite(gradient).all((-2, -1), keepdims=True), gradient, 0.0)
     multiplier = _finite_multiplier(constraint, x0, usable, metric)

@@ -19,8 +19,10 @@ Chebyshev = Annotated[bool, "Mix by the polynomial of W that averages best in `r
 
 
 def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
-    """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and round; fresh arrays. Those in
-    ``push`` are mixed by B on a directed network, which has no P_rounds."""
+    """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and round; fresh arrays.
+
+    A directed network mixes the arrays in ``push`` by B, always without P_rounds.
+    """
     if not chebyshev:
         return network.mix(*xs, rounds=rounds, push=push)
     xs += push

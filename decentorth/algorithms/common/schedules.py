@@ -239,7 +239,7 @@ class Piecewise(Constant):
 
 
 def _read_knots(given: Knots | str) -> Knots:
-    """Knots in their one form; a ValueError or TypeError for what is no list of ascending iterations with positive multiples."""
+    """Knots in their one form; a ValueError or TypeError unless iterations ascend and multiples are positive."""
     pairs: Any = [part.split(":") for part in given.split("/")] if isinstance(given, str) else given
     try:
         knots = tuple((int(k), float(multiple)) for k, multiple in pairs)

@@ -8,7 +8,7 @@ that it sends in iteration k. In two halves of the first w iterations each agent
 
     I = sum ||m_k - m_{k-1}||^2 + ||z_k - z_{k-1}||^2 / gap^2        Q = sum ||m_k||^2
 
-I is the irregular part of the moves: those that turn in time or differ among the agents. In the
+I is the irregular part of the moves: it turns in time or differs among the agents. In the
 last D iterations the largest I1, Q1, I2 and Q2 of all agents spread, as numbers in messages that
 are sent anyway (`Network.mix_and_max`). Then all agents know the same three ratios and do the same:
 
@@ -100,7 +100,7 @@ class Progress(NamedTuple):
     """The quantities of the rule; its numbers are the same on all agents."""
 
     known: Array
-    """``(n_local, 5)``: the largest I1, Q1, I2, Q2 and ``stopped`` that an agent knows of."""
+    """``(n_local, 5)``: the largest I1, Q1, I2, Q2 and ``stopped`` that have reached an agent."""
     stopped: Array
     """``(n_local,)``: 1 for agents whose move was too long."""
     sums: Array
@@ -255,7 +255,7 @@ class Growing(Around):
                 array[agents] = kept[agents]
 
     def _decide(self, p: Progress, state: JudgedState, most: float) -> tuple[JudgedState, int, Progress]:
-        """The state from which the run goes on, its m, and the progress with the next m."""
+        """The state from which the run continues, its m, and the progress with the next m."""
         i1, q1, i2, q2, stopped = p.known[0].tolist()
         turning, m = i2 > TURNING * q2, p.exponent
         if stopped or (turning and i2 > i1 and not p.cut):

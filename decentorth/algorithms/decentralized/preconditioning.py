@@ -1,7 +1,7 @@
 """Preconditioners that agents agree on for a matrix B = (1/n) sum_i B_i of which each knows its own B_i.
 
-Methods that move along P times a field need P to be symmetric and positive definite, and the closer P B is to a multiple of I, the
-fewer iterations they take. The quantities averaged over the network, once before the start, determine what an agent learns of B:
+Methods that move along P times a field need P to be symmetric and positive definite, and the nearer P B comes to a multiple of I,
+the fewer iterations they take. The quantities averaged over the network, once before the start, are:
 
     none         nothing                            P = I
     diagonal     d numbers, the diagonal of B       P = R^2,  R = diag(B)^{-1/2}

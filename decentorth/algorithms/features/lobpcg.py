@@ -126,7 +126,7 @@ def random_rows(problem: SplitProblem, streams: Streams) -> Array:
 
 
 def summed(network: Network, rows: int | None, image: Array, gram: Array) -> tuple[Array, Array]:
-    """The sums over all agents of ``image``, ``(n_local, k, r)``, so many ``rows`` at a time, and of ``gram``, with the first."""
+    """The sums over all agents of ``image``, ``(n_local, k, r)``, in blocks of ``rows``, and of ``gram``, with the first block."""
     k = image.shape[1]
     most = k if rows is None else rows
     first, total = network.total(image[:, :most], gram)

@@ -29,7 +29,7 @@ from . import jobcd
 
 class HyperbolicJacobiState(NamedTuple):
     """The point x ``(1, n, n)``; value (f before the last sweep) and fallen (its decrease), ``(1,)``; ray ``(1, 3)``: the columns
-    and the direction of a pair along which f has no minimum, else NaN."""
+    and the direction of a pair along which f is unbounded below, else NaN."""
 
     x: Array
     value: Array

@@ -68,7 +68,7 @@ SLACK = 1e-13
 
 
 class Rays(Protocol):
-    """A state with the ray along which f has no minimum, ``(1, 3)``, NaN until one is found."""
+    """A state with the ray along which f is unbounded below, ``(1, 3)``, NaN until one is found."""
 
     @property
     def x(self) -> Array: ...
@@ -85,9 +85,9 @@ class JOBCDState(NamedTuple):
 
     The arrays are x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value
     (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last recomputed, relative to its largest
-    entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows;
-    estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; largest ``(1,)``, the largest varsigma so far
-    of such a method; and the numbers of corrections of x and of gradients of single samples.
+    entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f is unbounded below, else NaN; Adam's moments of free
+    rows; estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; largest ``(1,)``, the largest varsigma
+    so far of such a method; and the numbers of corrections of x and of gradients of single samples.
     """
 
     x: Array
@@ -118,7 +118,7 @@ class PairMethod(SingleAgentMethod):
         return self
 
     def ending(self, problem: Problem[object], state: Rays) -> Stop | None:
-        """Stop once a pair of rows is found along which the objective has no minimum."""
+        """Stop once a pair of rows is found along which the objective is unbounded below."""
         return unbounded(problem, state)
 
 

@@ -13,10 +13,10 @@ whole space,
 
 For f(x) = tr(x^T H x)/2 the second term is G sym(J E), and an iteration has 5 products of n x n matrices, otherwise 7.
 
-Differences from the paper: it has no formula (1) but differentiates h by PyTorch, and takes Adagrad's steps
-(``optimizer="adagrad"``, a step for each entry, rates 5e-4 to 5e-3), which stall far from a minimiser: the default is
-Barzilai-Borwein steps. Its beta grows, from 1e2 to 1e5 on, "similarly" to that of ADMM (``schedule="published"``: the same
-doublings). By default beta is constant, 3 L_f: 1.5 L_f to 5 L_f converge, with 0.5 L_f x may diverge.
+Differences from the paper: it differentiates h by PyTorch in place of (1). It takes Adagrad's steps (``optimizer="adagrad"``, a
+step for each entry, rates 5e-4 to 5e-3). These stall far from a minimiser, so the default is Barzilai-Borwein steps. Its beta
+grows, from 1e2 to 1e5 on, "similarly" to that of ADMM (``schedule="published"``: the same doublings). By default beta
+is constant, 3 L_f: 1.5 L_f to 5 L_f converge, with 0.5 L_f x may diverge.
 x becomes feasible as it converges, not before.
 """
 

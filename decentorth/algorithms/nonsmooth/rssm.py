@@ -162,7 +162,7 @@ def _by_columns(problem: object) -> TypeGuard[ColumnOracle]:
 
 
 def _cache(problem: object, x: Array) -> Array:
-    """The cache for cheap gradients of column blocks; empty if the problem has no column oracle."""
+    """The cache for cheap gradients of column blocks; empty if the problem lacks a column oracle."""
     return problem.cache(x) if _by_columns(problem) else np.zeros((len(x), 0))
 
 

@@ -130,7 +130,7 @@ class Command(Form[Configuration]):
         Raises
         ------
         ValueError
-            It has no checkpoint that can be read, or was not made by this command.
+            Its checkpoint is missing or cannot be read, or another command made it.
         """
         folder = early_flag(tokens, "resume")
         if folder is None:

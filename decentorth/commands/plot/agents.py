@@ -34,7 +34,7 @@ def run_graph(folder: str, configuration: Mapping[str, object]) -> tuple[nx.Grap
     if isinstance(W, topologies.DirectedWeights):
         return weights_graph(W.A), None
     if isinstance(W, topologies.WeightSequence):
-        raise InputError(f"the network of {folder} changes over time: it has no single graph to draw")
+        raise InputError(f"the network of {folder} changes over time, so there is no single graph to draw")
     if case.weights_file is None:
         return topologies.graph_from_name(case.topology, case.agents, case.seed), W
     return weights_graph(W), W

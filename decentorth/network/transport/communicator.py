@@ -67,7 +67,7 @@ class SerialCommunicator:
     size = 1
 
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
-        raise ValueError("a single process has no other rank to exchange with")
+        raise ValueError("a single process cannot exchange with other ranks")
 
     def send(self, array: Array, target: int) -> None:
         raise ValueError(f"a single process cannot send to rank {target}")

@@ -189,7 +189,7 @@ class UnreliableNetwork(Network):
 
     @cached_property
     def flooding_rounds(self) -> int:
-        """As on a reliable network; ValueError if neighbours change, as a lost message has no receiver when it is sent again."""
+        """As on a reliable network; ValueError if neighbours change, as the receiver of a lost message may have left."""
         if self.sequence is not None:
             raise ValueError(
                 "on a time-varying network with a bad channel what is lost cannot be sent again, "

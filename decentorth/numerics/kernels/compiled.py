@@ -328,7 +328,7 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
 
     ``xt`` is x^T, in which the columns of x are contiguous; ``gram``, x^T C x for some C, tends to a diagonal matrix.
     The result is the decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0,
-    of a pair along which it has no minimum.
+    of a pair along which it is unbounded below.
     """
     g, n = gram, len(gram)
     even = n + n % 2

@@ -106,7 +106,7 @@ class DerivativeLibrary(ABC):
         if not hasattr(value, "dtype") or isinstance(value, np.ma.MaskedArray):
             return f"{type(value).__name__}: return the number itself"
         if "float" not in str(value.dtype):
-            return f"dtype {value.dtype}: {_CURES.get(str(value.dtype).rpartition('.')[-1], 'it has no gradient')}"
+            return f"dtype {value.dtype}: {_CURES.get(str(value.dtype).rpartition('.')[-1], 'it cannot be differentiated')}"
         shape = tuple(value.shape)
         return f"an array of shape {shape}: return its sum, its mean or one entry" if shape else ""
 

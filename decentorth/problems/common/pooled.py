@@ -188,7 +188,7 @@ def units(
     with one_thread():  # the bits of products depend on the number of BLAS threads
         found = added(counted)
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
-        refuse_columns(present == 0.0, "has no value at any site", names)
+        refuse_columns(present == 0.0, "is empty at every site", names)
         rough, rest = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective)), totals / present
         if near is None:
             rough = rough._replace(mean=rest)
@@ -213,7 +213,7 @@ def filled(A: Sequence[Array], samples: int, mean: Array, collective: Collective
     with one_thread():  # the bits of products depend on the number of BLAS threads
         sums = collective.column_sums(np.stack([np.ones(len(a)) @ a for a in found]))
     count, totals = np.split(sums, 2)
-    refuse_columns(samples + count == 0.0, "has no value at any site", ())
+    refuse_columns(samples + count == 0.0, "is empty at every site", ())
     means = (samples * mean + totals) / (samples + count)
     return [np.where(np.isnan(a), means, a) for a in A]
 

@@ -117,9 +117,9 @@ class HEVP(SquaresProblem[JOrthogonal]):
         return np.eye(self.shape[0])
 
     def error(self, xhat: Array) -> float:
-        """f(xhat) / sum |eig(J C)| - 1; the form as printed has no minimum."""
+        """f(xhat) / sum |eig(J C)| - 1; the form as printed is unbounded below."""
         if self.optimum is None:
-            raise ValueError("the problem as printed has no minimum: choose the form well-posed")
+            raise ValueError("the problem as printed is unbounded below: choose the form well-posed")
         image = self._root @ xhat
         return float(sums((image * image)[None])[0]) / self.optimum - 1.0
 

@@ -15,7 +15,7 @@ queries, one for its tails, one for its heads, and a corrupted triple costs O(n)
 
 d^2 is Lipschitz, but has a kink at distance zero, where its derivative counts as 0, and one where <R e_h, e_t>_q = 0.
 
-Two options go beyond the paper. The signed score (`ultrahyperbolic`) in place of -d^2 has no kink. The softmax loss compares each
+Two options go beyond the paper. The signed score (`ultrahyperbolic`) in place of -d^2 is smooth. The softmax loss compares each
 triple with all entities,
 
     f = (1/N) sum_(h,r,t) [ log sum_e exp z(h, r, e) - z(h, r, t) + log sum_e exp z(e, r, t) - z(h, r, t) ],   s = sigma(z),

@@ -28,8 +28,8 @@ class UltraESettings(SignedSettings, UltraEOptions):
         planted, a graph from a known model; a folder with train.txt and maybe valid.txt and test.txt (or .tsv); or one file. Lines
         are head, relation and tail, separated by tabs; OpenKE's layout is recognised.
     entities
-        Of a planted graph, by default 60. Of files only the triples between the so many entities that occur most often; by default
-        all.
+        The number of entities of a planted graph, by default 60. From files, only triples between this number of most frequent
+        entities are read; by default all.
     relations
         Of a planted graph.
     triples

@@ -267,7 +267,7 @@ def _remove(path: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Flush the names in a folder to the disk; Windows has no such call."""
+    """Flush the names in a folder to the disk; Windows lacks such a call."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -60,7 +60,7 @@ def test_the_optimum_is_the_sum_of_absolute_eigenvalues() -> None:
 def test_the_printed_form_has_no_answer() -> None:
     problem = made("as-printed")
     assert (problem.optimum, problem.error_name) == (None, "")
-    with pytest.raises(ValueError, match="has no minimum: choose the form well-posed"):
+    with pytest.raises(ValueError, match="is unbounded below: choose the form well-posed"):
         problem.error(np.eye(5))
 
 

@@ -174,7 +174,7 @@ def test_mistakes_are_explained(specification: str, n_agents: int | None, messag
 
 
 def test_windows_and_iterations_are_checked() -> None:
-    with pytest.raises(ValueError, match="no period: give a window"):
+    with pytest.raises(ValueError, match="not periodic: give a window"):
         joint_contraction(topologies.RandomMatching(4))
     with pytest.raises(ValueError, match="window must be at least 1, got 0"):
         joint_contraction(topologies.RandomMatching(4), window=0)
