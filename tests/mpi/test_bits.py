@@ -138,7 +138,7 @@ def per_iteration(case: Case) -> list[int]:
         pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
         for name, case in CASES.items()
         if case.stopping is None and case.safety_region is None and case.channel is None and isinstance(case.algorithm, TRACKING)
-        if not name.startswith("growing")  # whose verdicts are counted in test_growing_steps
+        if not name.startswith(("growing", "ica"))  # whose verdicts and sums of columns have tests of their own
     ],
 )
 def test_counts_are_those_of_the_graph(name: str) -> None:

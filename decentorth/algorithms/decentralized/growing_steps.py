@@ -8,7 +8,7 @@ that it sends in iteration k. In two halves of the first w iterations each agent
 
     I = sum ||m_k - m_{k-1}||^2 + ||z_k - z_{k-1}||^2 / gap^2        Q = sum ||m_k||^2
 
-I is the irregular part of the moves, which turn in time or differ among the agents. In the
+I is the irregular part of the moves: it turns in time or differs among the agents. In the
 last D iterations the largest I1, Q1, I2 and Q2 of all agents spread, as numbers in messages that
 are sent anyway (`Network.mix_and_max`). Then all agents know the same three ratios and do the same:
 
