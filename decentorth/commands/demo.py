@@ -35,7 +35,7 @@ FLAGS = (
 """The run: a point on the sphere for each agent, whose data have a principal direction of their own."""
 
 TITLE = "Ten agents on a ring"
-ABOUT = """<p>Ten agents look for the principal direction of data that no agent has whole. All start at the same
+ABOUT = """<p>Ten agents compute the principal direction of data that are divided among them. All start at the same
 point of the sphere. Each follows its own data and sends its point and its gradient estimate to two
 neighbours. Drag the sphere to turn it.</p>"""
 
