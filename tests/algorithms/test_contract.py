@@ -414,7 +414,7 @@ METHODS = [
     ),
     Method(
         "ef_landing-server",
-        partial(EFLanding, form="server"),
+        partial(EFLanding, server=True),
         lambda: procrustes().problem,
         GRAPHS["star"],
         star=True,

@@ -278,7 +278,7 @@ CASES: dict[str, Case] = {
     "local-tracking": Case(pca, UNEVEN, (50, 20), random_graph, do.LocalTracking(local_steps=3, batch_size=2)),
     "local-sleep": Case(procrustes, UNEVEN, (50, 20), ring, do.LocalTracking(), **bad("sleep:p=0.3,length=2")),
     "ef-landing": Case(procrustes, UNEVEN, (50, 20), ring, do.EFLanding(consensus_step=0.2), **bad("topk:share=0.1")),
-    "ef-server": Case(pca, UNEVEN, (50, 20), random_graph, do.EFLanding(form="server"), **bad("topk:share=0.1", "quantize:bits=8")),
+    "ef-server": Case(pca, UNEVEN, (50, 20), random_graph, do.EFLanding(server=True), **bad("topk:share=0.1", "quantize:bits=8")),
     "ddrs": Case(procrustes, UNEVEN, (50, 20), ring, do.DDRS()),
     "saga": Case(procrustes, UNEVEN, (50, 20), ring, do.SagaDRFGT(batch_size=3)),
     "dprsrm": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRSRM(batch_size=3)),

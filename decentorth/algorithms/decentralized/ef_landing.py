@@ -15,7 +15,7 @@ between neighbours, where m_i and n_i are its public copies of x_i and y_i. The 
 step gamma of Koloskova, Stich, Jaggi 2019 (CHOCO): the fewer entries are sent, the smaller it must be. The mean of the
 y_i stays that of the v_i, so a constant step is exact. `drfgt` tracks Lambda_i in the place of G_i.
 
-``form="server"`` has the paper's setting: all agents have the same x, and y is the mean of what was coded of the v_i.
+``server=True`` has the paper's setting: all agents have the same x, and y is the mean of what was coded of the v_i.
 It is added up along a spanning tree of the graph. On a star graph the hub is the server: each leaf sends it a coded
 difference, and gets the mean back whole.
 
@@ -29,7 +29,7 @@ Automatic steps are the constant ones of `drfgt` for whole messages, and those o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
 from ...protocols import Array, Landing, Network, Problem, Spectrum, Streams
 from ...settings import Share
@@ -63,21 +63,21 @@ class EFLanding(Decentralized):
     penalty: LandingPenalty = "auto"
     consensus_step: Annotated[Share, "gamma: the share of the way to the neighbours' mean."] = 1.0
     weight: Weight = 1.0
-    form: Annotated[Literal["neighbours", "server"], "Mix with neighbours, or add up over all agents."] = "neighbours"
+    server: Annotated[bool, "Add up over all agents, in place of mixing with neighbours."] = False
 
     def resolved(self, network: Network) -> Self:
         """This method; a ValueError for the server form where `total` cannot be used."""
-        if self.form == "server" and not network.sums:
+        if self.server and not network.sums:
             raise ValueError(
                 "the server form adds up over all agents, and this network changes over time, loses "
-                "or delays messages, or corrects trackers: take form neighbours, or topk, randomk "
+                "or delays messages, or corrects trackers: leave server out, or take topk, randomk "
                 "and quantize alone"
             )
         return self
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         def aim() -> Aim:
-            if self.form == "server" or network.n_agents == 1:
+            if self.server or network.n_agents == 1:
                 return Aim()
             gap, last = (self.consensus_step * (1.0 - w) for w in network.spectrum)
             spectrum = Spectrum(1.0 - gap, 1.0 - last)
@@ -87,7 +87,7 @@ class EFLanding(Decentralized):
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         v = blockwise(gradient, self.oracle(problem, streams, 0), x0)
         y = v.copy()
-        if self.form == "server":
+        if self.server:
             sums = network.total(base, penalty, v)
             base, penalty, y = [one / network.n_agents for one in sums]  # equal on all agents
         step = base * schedule(self.step_size).scale(0)
@@ -96,13 +96,13 @@ class EFLanding(Decentralized):
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         x, y, gamma = state.x, state.tracker, self.consensus_step
         move = state.step_size[:, None, None] * problem.constraint.landing(x, y, state.penalty)
-        if self.form == "neighbours":
+        if not self.server:
             mixed, shared = network.mix(x, y)
             x, y = x + gamma * (mixed - x), y + gamma * (shared - y)
         x = x - move  # (1)
         new = blockwise(gradient, self.oracle(problem, streams, state.k + 1), x)
         v = state.field + self.weight * (new - state.field)  # (2)
         y = y + v - state.field  # (3)
-        if self.form == "server":
+        if self.server:
             y = network.total(v)[0] / network.n_agents
         return advanced(self.step_size, state, x=x, tracker=y, field=v)

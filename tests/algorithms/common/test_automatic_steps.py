@@ -85,7 +85,7 @@ TRIALS: dict[str, Trial] = {
     "drfgt": Trial(DRFGT, NETWORKED),
     "drfgt-atc": Trial(partial(DRFGT, order="adapt-then-combine"), NETWORKED),
     "ef_landing": Trial(EFLanding, NETWORKED),
-    "ef_landing-server": Trial(partial(EFLanding, form="server"), NETWORKED),
+    "ef_landing-server": Trial(partial(EFLanding, server=True), NETWORKED),
     "saga_drfgt": Trial(SagaDRFGT, NETWORKED),
     "vr_drfgt": Trial(VRDRFGT, NETWORKED),
     "destiny": Trial(DESTINY, NETWORKED),

@@ -554,7 +554,7 @@ def test_on_a_star_the_server_form_is_that_of_a_server_and_its_nodes(name: str, 
     x0, a = point(case.problem), step_for(case, 0.1)
     kept = round(COMPRESSED[channel] * x0.size)
     expected = field.ef_landing_server(rivals.full(case.gradients), N, x0, a, 15, 0.2 / a, 0.7, kept)
-    method = do.EFLanding(step_size=a, penalty=0.2 / a, weight=0.7, form="server")
+    method = do.EFLanding(step_size=a, penalty=0.2 / a, weight=0.7, server=True)
     result = do.solve(case.problem, method, "star", x0=x0, iterations=15, channel=channel)
     assert relative(result.x, np.array([expected] * N)) < 1e-12
     assert (result.x == result.x[0]).all()
@@ -566,7 +566,7 @@ def test_on_a_star_the_server_form_is_that_of_a_server_and_its_nodes(name: str, 
 @pytest.mark.parametrize("fault", ["loss:p=0.1", "delay:rounds=1", "sleep:p=0.1"])
 def test_a_server_is_refused_where_messages_are_lost_or_late(fault: str) -> None:
     with pytest.raises(ValueError, match="the server form adds up over all agents, and this network"):
-        do.solve(unlike(), do.EFLanding(form="server"), "star", iterations=3, channel=do.Channel(fault, "topk:share=0.3"))
+        do.solve(unlike(), do.EFLanding(server=True), "star", iterations=3, channel=do.Channel(fault, "topk:share=0.3"))
 
 
 THERE = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
