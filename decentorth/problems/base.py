@@ -373,7 +373,7 @@ class Loadable:
         """
 
         problem: Any = cls
-        cls._check_settings("from_loader(loader, n_agents, ...)", settings, more)
+        cls._check_settings("from_loader(loader, n_agents, ...)", "n_agents", settings, more)
 
         def build(agents: slice, collective: Collective) -> Any:
             where = {"n_agents": n_agents, "first_agent": agents.start}
@@ -427,7 +427,7 @@ class Loadable:
         if misplaced := sorted({"exclude", "drop_missing", "label"} & more.keys()):
             listed = ", ".join(f"{name}={more[name]!r}" for name in misplaced)
             raise TypeError(f"{', '.join(misplaced)}: give columns=Columns({listed}), of decentorth.data")
-        cls._check_settings("from_sites(sites, ...)", settings, more)
+        cls._check_settings("from_sites(sites, ...)", "sites", settings, more)
         given, names = sites_of(sites)
         every = [name for name, _ in given]
 
@@ -462,12 +462,12 @@ class Loadable:
         return Deferred(len(given), build, outline, held.open, sites=names)
 
     @classmethod
-    def _check_settings(cls, call: str, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
-        """Raise a TypeError that names ``call`` unless the class has these settings."""
+    def _check_settings(cls, call: str, last: str, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
+        """Raise a TypeError unless the class takes these settings, which follow the argument ``last`` of ``call``."""
         try:
             inspect.signature(cls).bind(*[None] * cls._arrays, *settings, **{"n_agents": 1, "first_agent": 0, **more})
         except TypeError as error:
-            name, last = cls.__name__, call.partition("(")[2].split(",")[-2].strip()
+            name = cls.__name__
             raise TypeError(f"{name}.{call} takes the settings of {name} after {last}: {error}") from None
 
     @classmethod

@@ -553,8 +553,8 @@ def main(arguments=None):
     parser.add_argument(
         "--first-view",
         type=int,
-        help="so many columns are the first view: correlations of your data "
-        "too",
+        help="number of columns of the first view; also computes the "
+        "correlations of your data",
     )
     parser.add_argument(
         "--center-sites",

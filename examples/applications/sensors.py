@@ -482,7 +482,7 @@ def main(arguments=None):
         "--first-group",
         type=int,
         default=6,
-        help="so many sensors are the first group",
+        help="number of sensors in the first group",
     )
     parser.add_argument("--figure", help="a file for the figure")
     given = parser.parse_args(arguments)

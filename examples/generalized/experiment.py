@@ -160,8 +160,8 @@ def parallel(
     jobs: int | None = None,
     together: int = 1,
 ) -> list[Any]:
-    """The function of each, in so many processes, by default as many as there
-    are cores; ``together`` tasks in turn in each.
+    """The function of each task, in ``jobs`` processes, by default one for each
+    core. Each process takes ``together`` tasks in turn.
     """
     return list(
         processes(jobs or os.cpu_count() or 1).map(

@@ -234,8 +234,8 @@ def follow(task: Task) -> tuple[list[Row], str]:
 def mapped(
     function: Callable[[Any], Any], tasks: Iterable[Any], jobs: int
 ) -> Iterator[Any]:
-    """The function of each, in turn, made by so many processes; times of the
-    processor stay those of one.
+    """The function of each task, in their order, in ``jobs`` processes.
+    Processor times stay those of one process.
     """
     if jobs == 1:
         yield from map(function, tasks)

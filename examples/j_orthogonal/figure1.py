@@ -36,7 +36,7 @@ from decentorth.records.figures import logarithmic, look, panels, style
 from decentorth.records.publication import legend_below, publish
 
 FURTHEST, CLOSEST = 1e6, 1e-12
-"""Curves end at so many times the objective of the start, and at this gap."""
+"""Curves end at this multiple of the first objective, and at this gap."""
 
 
 def planned(settings: Any, options: Any) -> list[Task]:

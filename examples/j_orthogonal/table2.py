@@ -19,7 +19,7 @@ and the processor time to fixed objective values. ::
         --positive 100 --ridge 0.01 --form well-posed
 
 As printed, min -tr(x^T D^T D x) is unbounded below: the least objective in a
-given time only tells how fast a method goes. Shown is half of it, as in the
+given time measures only how fast a method is. Shown is half of it, as in the
 paper, at points with feasibility below 1e-6, and the time and iterations to 2,
 10 and 1000 times the start's. The well-posed form, min tr(x^T D^T D x), has a
 known minimum: shown is the relative gap to it. Over several seeds these are

@@ -77,7 +77,7 @@ result
 #
 # Each column of x should be a column of the rotation, up to its sign. The
 # table has the absolute products of the two: one number near 1 in each row and
-# column, and numbers near 0 elsewhere.
+# column, and otherwise numbers near 0.
 
 x = result.x.mean(axis=0)
 print(np.abs(rotation.T @ x).round(2))
