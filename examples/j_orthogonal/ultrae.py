@@ -28,9 +28,9 @@ triples with 5 relations, where the paper has 778 with 5.
 
 An epoch is a gradient of every training triple: an iteration of J-JOBCD and
 CSDM; VR-J-JOBCD makes iterations until it has taken that number of gradients of
-single triples. Values, by which steps are found, are not counted; the
-seconds have them. MRR and hits are filtered, of heads and tails of the test triples. The
-paper's range of CSDM's rates ends at 5e-3; larger ones are tried, too.
+single triples. Values, by which steps are found, are not counted; the seconds
+have them. MRR and hits are filtered, of heads and tails of the test triples.
+The paper's range of CSDM's rates ends at 5e-3; larger ones are tried, too.
 """
 
 from __future__ import annotations
