@@ -25,6 +25,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from topologies.memory import require
+from topologies.words import suggestion
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -62,8 +63,22 @@ def plain_words(error: object) -> str:
     return known[0] if known else text or type(error).__name__
 
 
+def require_existing(path: Path, kind: str = "file") -> None:
+    """Raise FileNotFoundError, with the nearest name in its folder, for a path that does not exist."""
+    if path.exists():
+        return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"no such {kind}: {path} (there is no folder {path.parent} seen from {Path.cwd()})")
+    near = suggestion(path.name, (other.name for other in path.parent.iterdir()))
+    raise FileNotFoundError(f"no such {kind}: {path}, in the folder {path.parent.resolve()}{near}")
+
+
 def regular_size(path: Path) -> int:
-    """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end."""
+    """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end.
+
+    FileNotFoundError, with the nearest name in the folder, if there is no such file.
+    """
+    require_existing(path)
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         repair = "write its content into a file first"

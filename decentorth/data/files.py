@@ -43,7 +43,6 @@ from decentorth.data.text import TextReader, has_delimiter
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import regular_size
 from topologies.memory import require
-from topologies.words import suggestion
 
 _TEXT = (".csv", ".tsv", ".txt")
 _ARRAYS: dict[str, Callable[[Path], Content]] = {
@@ -71,12 +70,7 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
         path, key = Path(parts[1]).expanduser(), parts[2]
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a matrix is one file, with one of the extensions {', '.join(EXTENSIONS)}")
-    if not path.exists():
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"no such file: {path} (there is no folder {path.parent} seen from {Path.cwd()})")
-        near = suggestion(path.name, (other.name for other in path.parent.iterdir()))
-        raise FileNotFoundError(f"no such file: {path}, in the folder {path.parent.resolve()}{near}")
-    known, size = extension(path), regular_size(path)
+    size, known = regular_size(path), extension(path)
     if known in ("", ".txt") and formats.looks_like_svmlight(path):
         known = ".svmlight"
     if not known:

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,20 +114,21 @@ class Table(Reader):
     def numbers(self, names: Sequence[str], wanted: Index | None = None) -> Array:
         """``(k, len(names))``: the wanted rows of some columns as numbers, NaN where a cell is missing."""
         rows = self._cells([self.number(name) for name in names], wanted)
-        found = (self._number(cell, row, name) for row, cells in rows for cell, name in zip(cells, names, strict=True))
+        found = chain.from_iterable(self._row(row, cells, names) for row, cells in rows)
         return np.fromiter(found, np.float64).reshape(-1, len(names))
 
-    def _number(self, cell: Any, row: int, name: str) -> float:
-        if _is_missing(cell):
-            return math.nan
-        if not isinstance(cell, str) or is_number(cell.strip()):
-            with suppress(TypeError):  # of dates and lists
-                return float(cell)
-        raise ValueError(
-            f"{self.path}: {self.place_of(row, name)}: {shown(str(cell).strip())} is not a number; "
-            f"leave the column out, exclude={(*self.columns.exclude, name)!r}, "
-            f"or take it as that of the labels, label={name!r}"
-        )
+    def _row(self, row: int, cells: Sequence[Any], names: Sequence[str]) -> list[float]:
+        """The cells of a row as numbers; the ValueError names all columns whose cell is none."""
+        numbers = [number for number in map(_number, cells) if number is not None]
+        if len(numbers) < len(cells):
+            texts = [place for place, cell in enumerate(cells) if _number(cell) is None]
+            first, out = texts[0], tuple(names[place] for place in texts)
+            raise ValueError(
+                f"{self.path}: {self.place_of(row, names[first])}: {shown(str(cells[first]).strip())} is not a number; "
+                f"leave such columns out, exclude={(*self.columns.exclude, *out)!r}, "
+                f"or take this one as that of the labels, label={names[first]!r}"
+            )
+        return numbers
 
     def words(self, name: str, wanted: Index | None = None, repair: str = LEAVE_OUT) -> Labels:
         """``(k,)``: the wanted cells of a column as labels, integers if all are; none may be missing."""
@@ -206,6 +207,16 @@ def _text(cell: Any) -> str:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "surrogateescape")
     return str(cell).strip()
+
+
+def _number(cell: Any) -> float | None:
+    """The number in a cell, NaN where it is missing; None for other cells."""
+    if _is_missing(cell):
+        return math.nan
+    if not isinstance(cell, str) or is_number(cell.strip()):
+        with suppress(TypeError):  # of dates and lists
+            return float(cell)
+    return None
 
 
 def _is_missing(cell: Any) -> bool:

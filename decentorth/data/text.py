@@ -158,12 +158,11 @@ class TextReader(Reader):
             fields = text.split(mark)
             if len(fields) != columns:
                 raise ValueError(f"{self.path}: line {number} has {len(fields)} columns, but line {first} has {columns}")
-            column = next((at for at, field in enumerate(fields) if not is_number(field)), None)
-            if column is not None:
-                raise ValueError(
-                    f"{self.path}: line {number}, column {column + 1} (counted from 1): {shown(fields[column])} is not a number; "
-                    f"leave the column out, exclude={names[column : column + 1]!r}; a line of names holds no numbers"
-                )
+            if words := [column for column, field in enumerate(fields) if not is_number(field)]:
+                place = f"line {number}, column {words[0] + 1} (counted from 1)"
+                cure = f"leave such columns out, exclude={tuple(names[column] for column in words if names)!r}"
+                wrong = f"{shown(fields[words[0]])} is not a number; {cure}; a line of names holds no numbers"
+                raise ValueError(f"{self.path}: {place}: {wrong}")
 
     def labels(self) -> Labels:
         """The labels, one per line: all integers, or else strings; a header above integers is skipped."""

@@ -22,8 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from decentorth.protocols import Index
-from topologies.matrix_files import regular_size
-from topologies.words import suggestion
+from topologies.matrix_files import regular_size, require_existing
 
 PARTS = ("train", "valid", "test")
 _SHOWN = 60
@@ -62,9 +61,7 @@ def load_triples(path: str | os.PathLike[str]) -> Triples:
     that is not a triple, or says that there are two files for one part, a part without triples, or parts of different layouts.
     """
     place = Path(path).expanduser()
-    if not place.exists():
-        near = suggestion(place.name, (other.name for other in place.parent.iterdir())) if place.parent.is_dir() else ""
-        raise FileNotFoundError(f"no such file or folder: {place}, seen from {Path.cwd()}{near}")
+    require_existing(place, "file or folder")
     files = _parts(place) if place.is_dir() else {"train": place}
     entities: dict[str, int] = {}
     relations: dict[str, int] = {}

@@ -307,6 +307,9 @@ class Deferred(NamedTuple):
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
 
+    def __repr__(self) -> str:
+        return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
+
     def stand_in(self, more: int = 0) -> Deferred:
         """The problem with `FEW` and ``more`` random rows for each agent, at most as many as it has; itself without an outline.
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.flags import InputError, unknown
+from topologies.flags import InputError
+from topologies.words import suggestion
 
 from ..running.history import Columns
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Against = Literal["iterations", "rounds", "bytes", "seconds"]
+Against = Literal["iterations", "rounds", "bytes", "gradients", "seconds"]
 Scale = Literal["linear", "log"]
 Width = Literal["column", "page"]
 
@@ -40,6 +41,7 @@ LABELS = {
     "iterations": "iteration $k$",
     "rounds": "rounds of messages",
     "bytes": "bytes sent, all agents",
+    "gradients": "gradients of each agent",
     "seconds": "seconds",
 }
 
@@ -121,7 +123,7 @@ def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None
     """Raise unless all names are known; ``what`` is the message before the name."""
     for name in given:
         if name not in known:
-            raise unknown(f"{what} {name!r} (there are {', '.join(known)})", name, known, "")
+            raise InputError(f"{what} {name!r} (there are {', '.join(known)}){suggestion(name, known)}")
 
 
 def label(name: str) -> str:

@@ -28,7 +28,7 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    "files": Layer(("topologies.matrix_files",), "memory", "numpy scipy"),
+    "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
     "text": Layer(("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""),
     "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich"),

@@ -27,7 +27,7 @@ KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_m
 
 def history(scale: float, rows: int = 30, keys: tuple[str, ...] = KEYS) -> dict[str, NDArray[Any]]:
     k = np.arange(rows)
-    columns: dict[str, NDArray[Any]] = {"iteration": k, "rounds": 2 * k, "bytes": 16_000 * k, "seconds": 0.25 * k}
+    columns: dict[str, NDArray[Any]] = {"iteration": k, "rounds": 2 * k, "bytes": 16_000 * k, "gradients": k, "seconds": 0.25 * k}
     return columns | {name: scale * (place + 1) / (1.0 + k) for place, name in enumerate(keys)}
 
 
@@ -41,7 +41,8 @@ def curves(axes: Axes) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
 
 
 @pytest.mark.parametrize(
-    ("against", "column"), [("iterations", "iteration"), ("rounds", "rounds"), ("bytes", "bytes"), ("seconds", "seconds")]
+    ("against", "column"),
+    [("iterations", "iteration"), ("rounds", "rounds"), ("bytes", "bytes"), ("gradients", "gradients"), ("seconds", "seconds")],
 )
 @pytest.mark.parametrize("x_scale", ["linear", "log"])
 @pytest.mark.parametrize("y_scale", ["linear", "log"])
@@ -203,7 +204,7 @@ def test_panels_follow_the_metrics_that_are_there() -> None:
     assert [list(curves(axes)) for axes in plot_histories({"a": history(1.0, keys=("objective",))}).axes] == [["objective"]]
     chosen = plot_histories({"a": history(1.0)}, metrics=["distance_to_manifold", "gradient_norm"])
     assert [list(curves(axes)) for axes in chosen.axes] == [["distance_to_manifold"], ["gradient_norm"]]
-    with pytest.raises(InputError, match=r"no run has the metric 'gradientnorm' .*did you mean gradient_norm\?"):
+    with pytest.raises(InputError, match=r"no run has the metric 'gradientnorm' .*did you mean 'gradient_norm'\?"):
         plot_histories({"a": history(1.0)}, metrics=["gradientnorm"])
     with pytest.raises(InputError, match="nothing to plot"):
         plot_histories({})

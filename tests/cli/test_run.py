@@ -262,7 +262,7 @@ BAD = [
     ("--weights-file ring.npy --agents 10", "ring.npy is for 4 agents: leave --agents out (now 10)"),
     ("--weights-file apart.npy --agents 4", "connected"),
     ("--weights-file ring.txt --agents 4", "weights_file cannot be used: ring.txt must end in .npy, .npz, .mtx or .mtx.gz"),
-    ("--weights-file none.npz --agents 4", "cannot read weights_file none.npz: No such file or directory"),
+    ("--weights-file none.npz --agents 4", "cannot read weights_file none.npz: no such file: none.npz, in the folder"),
     ("--weights-file nan.npy --agents 40", "nan.npy must be square, one row and one column for each agent, but has shape (40, 5)"),
     ("--topology file:nothing.mtx", "its matrix is empty: shape (0, 0)"),
     (

@@ -254,7 +254,7 @@ def test_tables_have_the_columns_that_are_asked_for(found: Comparison) -> None:
     head, _, first, *_ = [line for line in text.splitlines() if line.startswith("|")]
     assert [part.strip() for part in head.strip("|").split("|")] == ["method", "step", "megabytes"]
     assert first.startswith(f"| {CTA}")
-    with pytest.raises(InputError, match=r"unknown column 'byte'.*; did you mean bytes"):
+    with pytest.raises(InputError, match=r"unknown column 'byte'.*; did you mean 'bytes'"):
         found.table(columns=["byte"])
     with pytest.raises(InputError, match=r"unknown tolerance '2.0' \(there are 3.0, 1.0, 1e-40\)"):
         found.table(tolerances=[2.0])

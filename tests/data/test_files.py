@@ -454,7 +454,7 @@ REFUSED: dict[str, tuple[Callable[[Path, Array], str], str]] = {
     "short row": (write("a.csv", "a,b,c\n1,2,3\n\n1,2\n"), "line 4 has 2 columns, but line 2 has 3"),
     "text in a cell": (
         write("a.csv", "a,b\n1,2\n3,x\n"),
-        r"line 3, column 2 \(counted from 1\): 'x' is not a number; leave the column out, exclude=\('b',\)",
+        r"line 3, column 2 \(counted from 1\): 'x' is not a number; leave such columns out, exclude=\('b',\)",
     ),
     "names among numbers": (write("a.csv", "1,b\n1,2\n"), r"line 1, column 2 .*'b' is not a number.* a line of names"),
     "UTF-16": (write("a.csv", "1,2\n3,4\n".encode("utf-16")), "zero bytes"),

@@ -148,7 +148,8 @@ def test_dropping_is_proposed_only_where_it_helps(tmp_path: Path) -> None:
     [
         (Columns(("rian",)), r"no column 'rian'; did you mean 'rain'\? its columns are station, wind, name, rain"),
         (Columns(("rain", "wind", "rain")), "column 'rain' is named more than once in columns: leave one"),
-        (Columns((), "station"), r"column 'name'.*leave the column out, exclude=\('name',\)"),
+        (Columns((), "station"), r"column 'name'.*leave such columns out, exclude=\('name',\)"),
+        (Columns(drop_missing=True), r"leave such columns out, exclude=\('station', 'name'\), or take this one.* label='station'"),
         (Columns(("rain",), "wnd"), r"no column 'wnd'; did you mean 'wind'\?"),
     ],
 )

@@ -182,9 +182,14 @@ def test_a_figure_that_cannot_be_written_is_refused_without_a_table(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["file:no/such.txt"]) == 2
-    assert capsys.readouterr() == ("", "decentorth graph: cannot use no/such.txt: No such file or directory\n")
+def test_a_file_that_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "roads.txt").touch()
+    for file, rest in (
+        ("no/such.txt", r" \(there is no folder no seen from .*\)"),
+        (f"{tmp_path}/raods.txt", ".*; did you mean 'roads.txt'\\?"),
+    ):
+        assert command([f"file:{file}"]) == 2
+        assert re.fullmatch(f"decentorth graph: no such file: {file}{rest}\n", capsys.readouterr().err)
 
 
 def test_missing_matplotlib_is_named_before_anything_is_computed(

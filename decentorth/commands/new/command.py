@@ -63,7 +63,7 @@ def _written(words: Sequence[str]) -> str:
         f"wrote     {places[0]} and {places[1]}",
         f"run       decentorth run {flags}",
         f"settings  decentorth run {flags} --help",
-        f"test      python -m pytest {places[1]}",
+        f"test      pip install pytest; python -m pytest {places[1]}",
     ]
     if kind == "algorithm":
         lines.append(f"compare   decentorth compare --plugin {name}.py --algorithms {name},drfgt")

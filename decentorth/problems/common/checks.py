@@ -60,6 +60,8 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
                 f"{name} of agent {agent} has masked entries, which would count as numbers: fill them, or leave out their rows"
             )
         raw = np.asarray(value)
+        if raw.ndim == 0 and raw.dtype.kind == "U":
+            raise TypeError(f"{name} of agent {agent} is the text {value!r:.80}: read that file, and give its matrix")
         if raw.dtype.kind not in "fiub":
             raise TypeError(f"{name} of agent {agent} must hold real numbers, got {_kinds(value, raw)}")
         array = np.ascontiguousarray(raw, dtype=np.float64)
