@@ -86,7 +86,7 @@ def test_an_answer_that_samples_have_lost_too_is_not_reported(caplog: pytest.Log
     assert caplog.messages == ["components 3 and 4 are too small to distinguish: no error is reported"]
 
 
-def test_all_components_and_one() -> None:
+def test_the_answer_of_all_components_and_of_one() -> None:
     for r in (1, D):
         problem = PCA(samples(UNEVEN, D, 0), r, weights="agents")
         problem.prepare(collective(len(UNEVEN)))
@@ -108,41 +108,25 @@ def test_a_large_dimension_has_no_known_answer(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("r", [1, 2, 4, 6])
 def test_subspace_distance_is_the_formula_of_the_principal_angles(r: int) -> None:
-    """sqrt(sum_k 4 sin(t_k / 2)^2), with the angles from scipy; and no rotation of a basis comes nearer."""
+    """sqrt(sum_k 4 sin(t_k / 2)^2), with the angles from scipy; the distance from the nearest basis."""
     for seed in range(5):
         x, basis = orthonormal(seed, 9, r), orthonormal(seed + 50, 9, r)
         angles = scipy.linalg.subspace_angles(x, basis)
         assert subspace_distance(x, basis) == pytest.approx(np.sqrt(np.sum(4 * np.sin(angles / 2) ** 2)), rel=1e-12)
         nearest = naive.norm(x - basis @ scipy.linalg.orthogonal_procrustes(basis, x)[0])
         assert subspace_distance(x, basis) == pytest.approx(nearest, rel=1e-12)
-        for rotation in range(10):
-            assert subspace_distance(x, basis) <= naive.norm(x - basis @ orthonormal(rotation, r, r))
 
 
-@pytest.mark.parametrize("size", [10.0**-k for k in range(1, 15)])
+@pytest.mark.parametrize("size", [10.0**-k for k in range(1, 15, 2)])
 def test_tiny_subspace_distances_are_exact(size: float) -> None:
-    """A basis turned by known angles: the cosines alone would be wrong below 1e-8."""
+    """A basis turned by known angles, whatever the other basis: the cosines alone would be wrong below 1e-8."""
     frame = orthonormal(3, D, 2 * R)
     angles = size * np.array([1.0, 0.5, 0.25])
     basis = frame[:, :R]
-    turned = basis * np.cos(angles) + frame[:, R:] * np.sin(angles)
-    x = turned @ orthonormal(4, R, R)
+    x = (basis * np.cos(angles) + frame[:, R:] * np.sin(angles)) @ orthonormal(4, R, R)
     expected = np.sqrt(np.sum(4 * np.sin(angles / 2) ** 2))
-    assert subspace_distance(x, basis) == pytest.approx(expected, rel=1e-10, abs=2e-15)
-    scipys = scipy.linalg.subspace_angles(x, basis)
-    assert subspace_distance(x, basis) == pytest.approx(np.sqrt(np.sum(4 * np.sin(scipys / 2) ** 2)), rel=1e-10, abs=4e-15)
-
-
-@pytest.mark.parametrize("size", [0.0, 1e-12, 1e-3, 1.0])
-def test_subspace_distance_does_not_depend_on_the_bases(size: float) -> None:
-    basis = orthonormal(5)
-    x = naive.polar(basis + size * np.random.default_rng(6).standard_normal((D, R)))
-    expected = subspace_distance(x, basis)
-    for seed in range(5):
-        left, right, turn = orthonormal(seed, R, R), orthonormal(seed + 9, R, R), orthonormal(seed, D, D)
-        assert subspace_distance(x @ left, basis @ right) == pytest.approx(expected, rel=1e-10, abs=1e-14)
-        assert subspace_distance(turn @ x, turn @ basis) == pytest.approx(expected, rel=1e-10, abs=1e-14)
-    assert subspace_distance(basis, x) == pytest.approx(expected, rel=1e-10, abs=1e-14)
+    for one, other in ((x, basis), (basis, x)):
+        assert subspace_distance(one, other) == pytest.approx(expected, rel=1e-10, abs=2e-15)
 
 
 def built(n_agents: int, seed: int = 0, **settings: Any) -> PCA:
