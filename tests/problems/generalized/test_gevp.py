@@ -17,7 +17,7 @@ from decentorth import RGD, GeneralizedLanding, solve
 from decentorth.api import set_up
 from decentorth.problems import GEVP, GEVPSettings, pencil, subspace_distance
 from decentorth.protocols import Array, Eigenproblem, KnownOptimum, KnownValue, Quadratic, Smooth
-from decentorth.stopping import Consensus, GradientNorm
+from decentorth.stopping import Consensus, Error, GradientNorm
 from tests.support import building
 
 N, P = 12, 3
@@ -121,6 +121,17 @@ def test_relative_gap_is_a_column_of_the_history() -> None:
     np.testing.assert_allclose(result.history["relative_gap"], gap, atol=1e-13)
     assert gap[0] > 0.1
     assert abs(gap[-1]) < 1e-13
+
+
+@pytest.mark.slow
+def test_natural_landing_takes_about_as_many_iterations_as_rgd() -> None:
+    """With Barzilai-Borwein steps and condition 1000; psi-br, whose pull to the set depends on the condition, takes many more."""
+    problem = GEVPSettings(dimension=60, rank=6, condition=1000.0).problem(1, 0)
+    natural, other = (GeneralizedLanding(step_size="bb", direction=one) for one in ("natural", "psi-br"))
+    methods: tuple[Any, ...] = (RGD(step_size="bb"), natural, other)
+    given: Any = {"iterations": 500, "record_every": 5, "stopping": Error(1e-5), "seed": 1}
+    taken = [solve(problem, method, **given).row.iteration for method in methods]
+    assert taken[1] < 1.5 * taken[0] < 0.5 * taken[2]
 
 
 def test_shares_have_the_mean_A_and_differ() -> None:
