@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn.decomposition
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import topologies as tp
 from decentorth import RSM, RSSM
@@ -92,33 +87,9 @@ def test_agents_find_what_one_place_finds() -> None:
     assert np.abs(projection(together.components_) - subspace).max() < 1e-4
     alone = RobustSubspace(4, center=False, random_state=0, tol=1e-7).fit(X)
     np.testing.assert_allclose(together.components_, alone.components_, atol=1e-4)
-
-    noisy = X + 0.05 * np.random.default_rng(2).standard_normal(X.shape)
-    found = RobustSubspace(4, random_state=0).fit_agents([noisy[part] for part in np.split(order, [60, 140, 200, 203])], RING)
-    medians = [np.median(noisy[part], axis=0) for part in np.split(order, [60, 140, 200, 203])]
+    found = RobustSubspace(4, random_state=0).fit_agents(parts, RING)
+    medians = [np.median(part, axis=0) for part in parts]
     np.testing.assert_allclose(found.location_, np.average(medians, axis=0, weights=[60, 80, 60, 3, 147]), rtol=1e-12)
-
-    def mean_distance(estimator: RobustSubspace) -> float:
-        seen = noisy - found.location_
-        sphere = seen / np.linalg.norm(seen, axis=1)[:, None]
-        return float(np.linalg.norm(sphere - sphere @ projection(estimator.components_), axis=1).mean())
-
-    centred = RobustSubspace(4, center=False, random_state=0).fit(noisy - found.location_)
-    assert mean_distance(found) == pytest.approx(mean_distance(centred), rel=1e-3)
-    pca = sklearn.decomposition.PCA(4).fit(noisy)
-    assert mean_distance(found) < 0.9 * mean_distance(pca)
-
-
-@pytest.mark.slow
-def test_pipelines_frames_clones_and_pickles() -> None:
-    X, _, _ = planted()
-    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(12)])
-    pipe = make_pipeline(StandardScaler(), RobustSubspace(3, random_state=0)).set_output(transform="pandas").fit(frame)
-    assert list(pipe.transform(frame).columns) == ["robustsubspace0", "robustsubspace1", "robustsubspace2"]
-    found = pipe[-1]
-    again = clone(found).fit(pipe[:-1].transform(frame))
-    np.testing.assert_array_equal(again.components_, found.components_)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).components_, found.components_)
 
 
 def test_too_few_iterations_are_told() -> None:
