@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from decentorth import DPRGD, solve
@@ -206,88 +204,6 @@ def test_products_are_minus_the_gradients_of_pca() -> None:
     assert not np.shares_memory(problem.product(x), problem.product(x))
 
 
-def ones(*shape: int) -> Array:
-    return np.ones(shape)
-
-
-def spoiled(value: float) -> Array:
-    a = ones(3, 4)
-    a[1, 2] = a[2, 0] = value
-    return a
-
-
-BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "nan": (
-        lambda: PCA([ones(3, 4), spoiled(np.nan)], 2),
-        ValueError,
-        "A of agent 1 must be finite; entry [1, 2] is nan (2 such entries)",
-    ),
-    "squares that are infinite": (
-        lambda: PCA([ones(3, 4), 1e160 * ones(3, 4)], 2),
-        ValueError,
-        "A of agent 1 must be at most 1e+150 in size, as squares are computed: divide all by one number; entry [0, 0] is 1e+160",
-    ),
-    "infinite target, later agents": (
-        lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3), np.array([[1, 1, 1], [1, -np.inf, 1]])], n_agents=9, first_agent=6),
-        ValueError,
-        "B of agent 7 must be finite; entry [1, 1] is -inf (1 such entries)",
-    ),
-    "complex": (
-        lambda: PCA(cast(Any, [ones(3, 4) * 1j]), 2),
-        TypeError,
-        "A of agent 0 must hold real numbers, got dtype complex128",
-    ),
-    "masked": (lambda: PCA([ones(3, 4), np.ma.masked_equal(ones(3, 4), 1.0)], 2), TypeError, "A of agent 1 has masked entries"),
-    "other columns": (
-        lambda: PCA(cast(Any, [pd.DataFrame(ones(3, 2), columns=list(names)) for names in ("ab", "ba")]), 1),
-        ValueError,
-        "A of agent 1 has the columns of agent 0 in another order: give frame[frames[0].columns] for each frame",
-    ),
-    "one matrix": (
-        lambda: PCA(ones(3, 4), 2),
-        ValueError,
-        "A must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got one matrix of shape "
-        "(3, 4): np.array_split(np.asarray(A), n) gives each of n agents its rows",
-    ),
-    "a name": (
-        lambda: PCA(cast(Any, "a.npy"), 2),
-        TypeError,
-        "A must be a list with one matrix for each agent, or a stack of them, got 'a.npy'",
-    ),
-    "rank 2.0": (lambda: PCA([ones(3, 4)], cast(Any, 2.0)), TypeError, "rank r must be a whole number, got 2.0"),
-    "no agents": (lambda: PCA([], 2), ValueError, "A must hold at least one agent's matrix, got none"),
-    "differing d": (
-        lambda: PCA([ones(3, 4), ones(3, 4), ones(3, 5)], 2),
-        ValueError,
-        "all agents must share the dimension d: A of agent 0 has 4 columns, that of agent 2 has 5",
-    ),
-    "r > d": (lambda: PCA([ones(9, 4)], 5), ValueError, "1 <= r <= d orthonormal columns, got d = 4 and r = 5"),
-    "numbers of agents": (
-        lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3)]),
-        ValueError,
-        "A and B must have one matrix per agent each, got 2 and 1",
-    ),
-    "transposed target": (
-        lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3), ones(3, 2)]),
-        ValueError,
-        "B of agent 1 must have shape (r, m_i) = (2, 3) to go with A of shape (3, 4), got (3, 2)",
-    ),
-    "rows": (
-        lambda: ProcrustesSettings(rows=3, dimension=40).problem(10, 0),
-        ValueError,
-        "10 agents with 3 rows each have 30 rows in all, fewer than dimension 40: the pooled matrix would be singular",
-    ),
-    "data alone": (lambda: ProcrustesSettings(data="a.npy"), ValueError, "data and targets go together"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
-    build, kind, words = BAD[name]
-    with pytest.raises(kind, match=re.escape(words)):
-        build()
-
-
 def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Procrustes:
     problem: Procrustes = ProcrustesSettings(**settings).problem(n_agents, seed).build(slice(0, n_agents), collective(n_agents))
     return problem
@@ -322,26 +238,6 @@ def test_published_data_has_the_published_spectrum() -> None:
 def test_settings_of_the_published_data() -> None:
     gram = pooled_gram(published(n_agents=4, dimension=8, rank=2, rows=3, decay=0.5, largest_eigenvalue=7.0))
     np.testing.assert_allclose(np.linalg.eigvalsh(gram)[::-1], 7.0 * 0.5 ** np.arange(8), rtol=1e-9)
-
-
-def test_messages_about_frames_name_labels_and_the_cure() -> None:
-    """Columns and rows have their labels, and what to type is in the message."""
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=["a", "b", "c"], index=["p", "q", "r", "s"])
-    hole = frame.copy()
-    hole.loc["r", "b"] = np.nan
-    cases = [
-        ([frame, frame.assign(name="x", kind="y")], "text or other values in columns name, kind: leave them out, as frame.drop"),
-        ([frame, hole], "A of agent 1 must be finite; column b in row r is nan (1 such entries): frame.dropna() leaves out"),
-        ([frame, frame.rename(columns={"c": "z"})], "(only agent 1 has z; only agent 0 has c)"),
-        ({"north": frame, "south": frame}, "got a mapping of north, south: give list(values.values())"),
-        ((part for part in [frame]), "got generator: give list(...) of it"),
-    ]
-    for given, words in cases:
-        with pytest.raises((ValueError, TypeError), match=re.escape(words)):
-            PCA(given, 1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="PCA after n_agents: missing a required argument: 'rank'"):
-        PCA.from_loader(lambda agent: frame, 3)
 
 
 def test_iterations_draw_their_own_batches() -> None:

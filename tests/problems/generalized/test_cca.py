@@ -218,24 +218,6 @@ def test_lipschitz_constants_of_agents_that_keep_their_samples() -> None:
         assert norm * (1 - 1e-12) <= cca.lipschitz[0] <= norm * (1 + above)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"B": views()[1][:3]}, "A and B must hold a matrix for each agent, got 7 and 3"),
-        ({"B": [b[:1] for b in views()[1]]}, "those of agent 0 have 40 and 1 rows"),
-        ({"ridge": -0.1}, "ridge must be finite and not negative, got -0.1"),
-        ({"n_agents": 9}, "7 of 9 agents are given, and the covariances of all are needed: .* CCA.from_loader"),
-        ({"rank": 6}, "St_B\\(p, n\\) needs 1 <= p <= n .* n = 5 and p = 6"),
-        ({"A": [np.zeros_like(a) for a in views()[0]]}, "all columns of A are 0: give samples that differ"),
-    ],
-)
-def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
-    first, second = views()
-    given = {"A": first, "B": second, "rank": P, **change}
-    with pytest.raises(ValueError, match=message):
-        CCA(given.pop("A"), given.pop("B"), given.pop("rank"), **given)
-
-
 def halves() -> tuple[Array, Array]:
     """The digits' left and right halves."""
     images = digits()[0].reshape(-1, 8, 8)
@@ -312,19 +294,6 @@ def test_generated_views_have_the_correlations_asked_for(heterogeneity: float) -
     if not heterogeneity:
         for part in cca.constraint.parts:
             assert np.linalg.cond(part.operator.stack[0]) == pytest.approx(50.0, rel=0.1)
-
-
-SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"width": 8, "data_y": "y.npy"}, "data_y goes with a file in data"),
-    ({"data": "synthetic", "dimension": 4}, "rank must be at most dimension and dimension_y, 4 and 10, got 5"),
-    ({"data": "synthetic", "correlation": 1.5}, r"correlation must be above 0 and at most 1, got 1.5"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), SETTINGS)
-def test_settings_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        CCASettings(**change)
 
 
 def test_a_constant_view_is_refused(tmp_path: Path) -> None:

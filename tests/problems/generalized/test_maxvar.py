@@ -63,9 +63,3 @@ def test_sites_bring_their_columns_in_any_order(tmp_path: Path) -> None:
     C, D = pencil(X[:, [3, 0, 1]], (1, 2), 0.5)
     np.testing.assert_allclose(-problem.hessian().mean(0), C, rtol=1e-12)
     np.testing.assert_allclose(problem.constraint.product(np.eye(3)[None])[0], D, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("views", "given"), [((3, 3), "3, 3"), ((), "none"), ((8, -1), "8, -1")])
-def test_views_that_are_not_those_of_the_columns_are_refused(views: tuple[int, ...], given: str) -> None:
-    with pytest.raises(ValueError, match=f"views must be the number of columns of each view, 7 in all, got {given}"):
-        MAXVAR(np.ones((2, 5, 7)), views, 1)

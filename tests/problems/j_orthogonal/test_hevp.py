@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,6 @@ def test_the_optimum_is_the_sum_of_absolute_eigenvalues() -> None:
 def test_the_printed_form_has_no_answer() -> None:
     problem = made("as-printed")
     assert (problem.optimum, problem.error_name) == (None, "")
-    with pytest.raises(ValueError, match="is unbounded below: choose the form well-posed"):
-        problem.error(np.eye(5))
 
 
 def test_generated_and_published_data() -> None:
@@ -121,18 +118,3 @@ def test_a_ridge_makes_it_definite(tmp_path: Path) -> None:
     problem = built(data=str(tmp_path / "low.npy"), ridge=0.5)
     np.testing.assert_allclose(problem.trace_form()[0], 2.0 * (3.0 * np.ones((4, 4)) + 0.5 * np.eye(4)), rtol=1e-12)
     np.testing.assert_allclose(built(data=str(tmp_path / "low.npy"), form="as-printed").trace_form()[0], -6.0 * np.ones((4, 4)))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: built(samples=5), "samples must be at least the dimension 100, got 5"),
-        (lambda: built(positive=101), "positive must lie between 0 and 100, got 101"),
-        (lambda: HEVPSettings().problem(2, 0), "for one agent"),
-        (lambda: HEVP(np.ones((9, 5)), [1, 1, -1, -1]), "D has 5 columns, so J needs 5 signs, got 4"),
-        (lambda: HEVP(np.eye(2), [1, -1], "printed"), "form must be well-posed or as-printed, got 'printed'"),  # type: ignore[arg-type]
-    ],
-)
-def test_what_cannot_be_is_refused(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()

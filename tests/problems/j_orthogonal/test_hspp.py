@@ -224,30 +224,3 @@ def test_what_it_can_do() -> None:
     assert isinstance(problem, (Sampled, KnownValue))
     assert not isinstance(problem, Smooth)
     assert problem.optimal_value is None
-
-
-def test_problems_are_checked() -> None:
-    D, T = np.ones((3, 2)), 1.0 - np.eye(3)
-    uneven = T.copy()
-    uneven[0, 1] = 2.0
-    for arguments, message in (
-        ((D, T, [1, 1]), "needs a sign -1"),
-        ((D, T, [1, -1, -1]), "D has 2 columns, so J needs 2 signs, got 3"),
-        ((D, T[:2], [1, -1]), "D has 3 rows, so T must be 3 x 3, got 2 x 3"),
-        ((D, np.ones((3, 3)), [1, -1]), r"zero on its diagonal, but entry \[0, 0\] is 1"),
-        ((D, uneven, [1, -1]), r"symmetric, not negative, but entry \[0, 1\] is 2 \(entry \[1, 0\] is 1\)"),
-        ((D * [[1], [0], [1]], T, [1, -1]), "row 1 is"),
-        ((D[:1], np.zeros((1, 1)), [1, -1]), "at least two points"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            HSPP(*arguments)
-    settings: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"data": "gaussian", "distances": "tree"}, "distances of a tree need its data"),
-        ({"positive": 20}, "positive must lie between 0 and 19, got 20"),
-        ({"smoothing": -1.0}, "smoothing must be finite and not negative"),
-    )
-    for given, message in settings:
-        with pytest.raises(ValueError, match=message):
-            built(**given)
-    with pytest.raises(ValueError, match="for one agent"):
-        HSPPSettings().problem(2, 0)

@@ -317,34 +317,6 @@ def test_data_by_path(tmp_path: Path) -> None:
     assert fewer.graph.n_entities == 5
 
 
-def test_what_cannot_be_is_refused() -> None:
-    g = graph()
-    with pytest.raises(ValueError, match=r"train triple 2 has tail 9, but there are 9"):
-        UltraE(g._replace(train=np.array([[0, 0, 1], [1, 1, 2], [0, 0, 9]])), SIGNS)
-    with pytest.raises(TypeError, match="test triples must be whole numbers, got dtype float64"):
-        UltraE(g._replace(test=g.test + 0.5), SIGNS)  # type: ignore[arg-type]  # as a user may have them
-    with pytest.raises(ValueError, match=r"must have three columns .* got shape \(21, 2\)"):
-        UltraE(g._replace(train=g.train[:, :2]), SIGNS)
-    full = np.array([[0, 0, e] for e in range(3)])
-    with pytest.raises(ValueError, match=r"the triple \(head 0, relation 0, tail 0\) cannot be corrupted: with every other tail"):
-        UltraE(KnowledgeGraph(full, full[:0], full[:0], 3, 1), SIGNS)
-    with pytest.raises(ValueError, match="needs a sign -1"):
-        UltraE(g, np.ones(3))
-    with pytest.raises(ValueError, match="each agent needs a training triple"):
-        made(n_agents=100)
-    for more, words in (
-        ({"corrupt": "relation"}, "corrupt must be one of both, tail or head"),
-        ({"score": "plain"}, "score must be .*printed or signed, got 'plain'"),
-        ({"delta": np.inf}, "delta must be finite"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            made(**more)
-    with pytest.raises(ValueError, match=r"UltraE is a problem for one agent: n_agents must be 1, got 4"):
-        UltraESettings().problem(4, 0)
-    with pytest.raises(ValueError, match="positive must lie between 0 and 3, got 4"):
-        built(dimension=4, positive=4)
-
-
 SMALL: dict[str, Any] = {"entities": 20, "relations": 3, "triples": 120, "dimension": 6, "negatives": 8}
 METHODS: dict[str, Any] = {
     "j_jobcd": JJOBCD(),

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +20,6 @@ from decentorth.problems import (
     NonsmoothFunctionProblem,
     ODLSettings,
     OrthogonalDictionaryLearning,
-    RobustPCA,
     RobustPCASettings,
     RobustSubspaceRecovery,
     RSRSettings,
@@ -489,49 +488,3 @@ def test_samples_of_a_file_are_divided_and_normalized(tmp_path: Path) -> None:
         else:
             for rows in pooled:
                 np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(a, axis=0))
-
-
-BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "start": (lambda: RobustSubspaceRecovery(samples(), RANK).start(0), "prepare()"),
-    "mu": (lambda: SparsePCA(samples(), 2, -1.0), "mu must be finite and not negative, got -1.0"),
-    "term": (lambda: WithTerm(PCA(samples(), 2), 0.1, term=cast(Any, "l2")), "term must be"),
-    "delta": (lambda: RobustPCA(samples(), 2, 0.0), "delta must be"),
-    "views": (lambda: SparseCCA(samples(), samples()[:-1], 2, 0.1), "equally many samples"),
-    "rank": (
-        lambda: RobustSubspaceRecovery([np.ones((3, 2))], 2),
-        "rank, the dimension of the subspace, must be from 1 to 1 for samples of length 2, got 2",
-    ),
-    "subspace": (
-        lambda: RobustSubspaceRecovery([np.ones((3, 2))], 1, subspace=np.ones((3, 1))),
-        "subspace must have 2 rows, as A has 2 columns, got shape (3, 1)",
-    ),
-    "dictionary": (
-        lambda: OrthogonalDictionaryLearning([np.ones((3, 2))], dictionary=np.ones((2, 3))),
-        "dictionary must have shape (2, 2), as A has 2 columns, got (2, 3)",
-    ),
-    "unknown subspace": (
-        lambda: RobustSubspaceRecovery(samples(), RANK).error(np.eye(D)),
-        "the subspace is known for generated data only",
-    ),
-    "unknown dictionary": (
-        lambda: OrthogonalDictionaryLearning(samples()).error(np.eye(D)),
-        "the dictionary is known for generated data only",
-    ),
-    "rank of all": (
-        lambda: RSRSettings(rank=100),
-        "rank must be below dimension, got 100 and 100: every sample would be an inlier",
-    ),
-    "orthonormal": (
-        lambda: RSRSettings(outliers=50, points="orthonormal"),
-        "orthonormal outliers must be at least dimension = 100, got 50",
-    ),
-    "density": (lambda: ODLSettings(density=0.0), "density must be above 0 and at most 1, got 0.0"),
-    "samples": (lambda: ODLSettings(samples=3).problem(4, 0), "4 agents need at least as many samples, got 3: use fewer agents"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
-    build, words = BAD[name]
-    with pytest.raises(ValueError, match=re.escape(words)):
-        build()

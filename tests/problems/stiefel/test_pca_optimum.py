@@ -93,11 +93,6 @@ def test_the_answer_of_all_components_and_of_one() -> None:
         assert problem.error(np.linalg.eigh(pooled(samples(UNEVEN, D, 0)))[1][:, D - r :]) < 1e-13
 
 
-def test_the_error_is_not_known_before_the_answer() -> None:
-    with pytest.raises(ValueError, match=r"the optimum is not known yet: prepare\(\) computes it from all agents"):
-        pca().problem.error(orthonormal(0))
-
-
 def test_a_large_dimension_has_no_known_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decentorth.problems.stiefel.pca._LARGEST_OPTIMUM", D - 1)
     problem = pca().problem
@@ -158,13 +153,6 @@ def test_digits_are_the_data_of_scikit_learn() -> None:
     assert one.shape == (64, 5)
 
 
-def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
-        PCASettings(rank=0)
-    with pytest.raises(ValueError, match="dirichlet_alpha must be positive and finite, got 0"):
-        PCASettings(dirichlet_alpha=0.0)
-
-
 def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place() -> None:
     """The mean of the agents' matrices is that of the stacked rows, also where each rank knows its own agents only; equal numbers
     of samples leave the bits as they are."""
@@ -180,13 +168,3 @@ def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place
     assert (second.gradient(x[:1]) == problem.gradient(x)[1:2]).all()
     even = samples([7, 7, 7], D, 0)
     assert (PCA(even, R, weights="samples").gradient(x[:3]) == PCA(even, R, weights="agents").gradient(x[:3])).all()
-
-
-def test_the_number_of_all_samples_is_asked_for_where_it_is_not_known() -> None:
-    data = samples(UNEVEN, D, 0)
-    with pytest.raises(
-        ValueError, match=r"weights='samples' needs n_samples, the number of samples of all 5 agents, of which 1 are given here; or"
-    ):
-        PCA(data[:1], R, n_agents=5)
-    with pytest.raises(ValueError, match="weights must be 'agents' or 'samples', got 'rows'"):
-        PCA(data, R, weights="rows")  # type: ignore[arg-type]

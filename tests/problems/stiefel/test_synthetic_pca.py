@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -105,23 +104,3 @@ def test_images_and_labels_in_idx_files_are_divided_as_the_bundled_ones(partitio
 def test_by_label_needs_labels_for_idx_images(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the partition 'by-label' needs `labels`"):
         built(data=write_idx(tmp_path)["data"], partition="by-label")
-
-
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "rank": ({"dimension": 4}, "got d = 4 and r = 5"),
-    "samples": ({"samples": 0}, "samples must be at least 1, got 0"),
-    "gap": ({"gap": 1.5}, "gap must be above 0 and at most 1, got 1.5"),
-    "heterogeneity": ({"heterogeneity": -1.0}, "heterogeneity must be finite and not negative, got -1.0"),
-    "divisor": ({"divide_by": 0.0}, "divide_by must be positive and finite, got 0.0"),
-    "few rows": (
-        {"samples": 2, "dimension": 30},
-        "10 agents with 2 samples each have 20 in all, fewer than dimension 30: the pooled covariance would be singular",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_settings_that_cannot_be_are_refused(name: str) -> None:
-    settings, words = BAD[name]
-    with pytest.raises(ValueError, match=re.escape(words)):
-        PCASettings(data="synthetic", **settings).problem(10, 0)
