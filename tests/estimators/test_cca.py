@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -106,10 +105,6 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     """With it the correlations are those of the covariances that it is added to."""
     X, y = related(100)
     X = np.column_stack((X, X[:, 0] - X[:, 1], np.ones(100)))
-    with pytest.raises(ValueError, match=re.escape("X has 1 constant column (7): give ridge=1e-2, or drop them")):
-        CCA(2, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="ridge must be finite and not negative, got 'auto'"):
-        CCA(2, ridge="auto").fit(X, y)  # type: ignore[arg-type]
     found = CCA(2, ridge=0.01, random_state=0).fit(X, y)
     first, second = ((view - view.mean(axis=0)) / np.where(view.std(axis=0) > 0, view.std(axis=0, ddof=1), 1) for view in (X, y))
     c11, c22 = (view.T @ view / 100 for view in (first, second))
@@ -153,20 +148,9 @@ def test_batches_find_what_a_fit_to_all_samples_finds(begin: str, ridge: float) 
     assert found.n_samples_seen_ == 900
 
 
-def test_bad_input_is_refused_with_where_and_what() -> None:
-    X, y = related(50)
-    half = np.full((2, 2), 0.5)
-    for fit, words in (
-        (lambda: CCA(5).fit(X, y), "n_components must be between 1 and 4, the fewest of samples, features and targets, got 5"),
-        (lambda: CCA().fit_agents([(X, y), (X, y, y)], half), r"an agent holds a pair \(X_i, y_i\), got 3 arrays of agent 1"),
-        (lambda: CCA().fit_agents([(X, y), (X, y[1:])], half), "those of agent 1 have 50 and 49 rows: row k of both is the same"),
-        (lambda: CCA().fit_agents([(X, y), (X, y[:, 1:])], half), "y of agent 0 has 4 columns, that of agent 1 has 3"),
-        (lambda: CCA(2).partial_fit(X[:6], y[:6]), r"6 samples of views with 6 and 4 columns .*: give more at first, or ridge"),
-        (lambda: CCA(2).fit(X[:5], y[:5]), "5 samples of X with 6 columns determine no correlations: give more, or ridge=1e-2"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            fit()
-    assert CCA(2, ridge=0.1).partial_fit(X[:6], y[:6]).n_iter_ == [1, 1]
+def test_a_first_batch_may_have_few_samples_with_a_ridge() -> None:
+    X, y = related(6)
+    assert CCA(2, ridge=0.1).partial_fit(X, y).n_iter_ == [1, 1]
 
 
 def categories(n: int) -> tuple[Array, Array]:
@@ -201,18 +185,9 @@ def test_dependent_columns_have_the_correlations_of_the_column_spaces(scale: boo
         CCA(4, scale=scale).fit(X, y)
 
 
-def test_columns_that_nearly_depend_on_others_are_named_with_the_cure() -> None:
-    """The message speaks of columns and ridge, for data in one place and for agents."""
+def test_the_condition_of_nearly_dependent_columns_is_named_where_agents_take_long() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((90, 4)), rng.standard_normal((90, 3))
-    X[:, 3] = X[:, 0] + X[:, 1] + 1e-9 * rng.standard_normal(90)
-    words = re.escape("3 columns of X nearly depend on each other (0, 1, 3): give ridge=1e-2, or drop one of them")
-    with pytest.raises(ValueError, match=words):
-        CCA(2).fit(X, Y)
-    parts = [(X[i::3], Y[i::3]) for i in range(3)]
-    with pytest.raises(ValueError, match=words):
-        CCA(2).fit_agents(parts, "ring")
-    X[:, 3] += 1e-4 * rng.standard_normal(90)
-    parts = [(X[i::3], Y[i::3]) for i in range(3)]
+    X[:, 3] = X[:, 0] + X[:, 1] + 1e-4 * rng.standard_normal(90)
     with pytest.warns(ConvergenceWarning, match=r"nearly depend on others \(condition [1-9].*\): give ridge=1e-2"):
-        CCA(2, max_iter=50).fit_agents(parts, "ring")
+        CCA(2, max_iter=50).fit_agents([(X[i::3], Y[i::3]) for i in range(3)], "ring")

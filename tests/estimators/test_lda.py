@@ -52,15 +52,3 @@ def test_correlated_features_in_any_unit(algorithm: str, unit: float) -> None:
     parts = [(X[i::4] * unit, y[i::4]) for i in range(4)]
     found = LDA(algorithm=algorithm, tol=1e-10, random_state=0).fit_agents(parts, "ring").components_ * unit
     np.testing.assert_allclose(found * np.sign((found * expected).sum(1))[:, None], expected, atol=1e-8)
-
-
-def test_bad_input_is_refused_with_where_and_what() -> None:
-    X, y = wine()
-    with pytest.raises(ValueError, match="n_components must be between 1 and 2, one less than classes, and the number of features"):
-        LDA(3).fit(X, y)
-    with pytest.raises(ValueError, match="LDA needs samples of 2 classes or more, got 1 class: red"):
-        LDA().fit(X[:9], y[:9])
-    with pytest.raises(ValueError, match="y of site south has shape \\(8,\\), and X has 9 rows: give a class for each row"):
-        LDA().fit_agents({"north": (X[90:], y[90:]), "south": (X[:9], y[:8])}, "complete")
-    with pytest.raises(ValueError, match="B must be positive definite"):
-        LDA().fit(np.column_stack((X, X[:, 0])), y)

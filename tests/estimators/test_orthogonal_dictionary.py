@@ -59,5 +59,3 @@ def test_too_few_iterations_are_told() -> None:
     X, _ = planted()
     with pytest.warns(ConvergenceWarning, match="OrthogonalDictionary stopped after 10 iterations at a step share of"):
         OrthogonalDictionary(max_iter=10, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="tol must be above 0 and below 1, got 0"):
-        OrthogonalDictionary(tol=0.0).fit(X)

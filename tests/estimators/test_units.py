@@ -188,16 +188,3 @@ def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], m
     for batch in gaps:
         filling.partial_fit_agents(batch, "ring")
     assert filling.filled_ == (27, 27, 27)
-
-
-def test_what_cannot_be_scaled_is_refused(sites: list[Array]) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(sites[2], columns=list("abcde")).assign(ward=7.0)
-    with pytest.raises(
-        ValueError, match=r"column 'ward' is constant over all samples of all agents: leave it out, exclude=\('ward',\)"
-    ):
-        PCA(2, scale=True).fit_agents([frame, frame], "path")
-    with pytest.raises(ValueError, match="missing must be 'refuse' or 'mean', got 'median'"):
-        PCA(2, missing="median").fit(sites[2])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="X of agent 1 must be finite"):
-        PCA(2, scale=True).fit_agents(sites[2:] + sites[:1], "path")

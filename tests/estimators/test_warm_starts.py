@@ -66,15 +66,3 @@ def test_a_warm_start_of_subgradient_methods_begins_at_the_last_answer(make: Any
         last.fit_agents(second, "ring", warm_start=True)
     cosines = np.linalg.svd(before @ last.components_.T)[1]
     np.testing.assert_allclose(cosines, 1.0, atol=1e-6)
-
-
-def test_warm_starts_of_other_sizes_are_refused() -> None:
-    window, other, _ = windows()
-    found = MultiviewCCA(2, views=(3, 3), **QUICK).fit_agents(window, "ring")
-    with pytest.raises(ValueError, match="warm_start continues from 2 components: set n_components=2, or leave warm_start out"):
-        found.set_params(n_components=3).fit_agents(other, "ring", warm_start=True)
-    pairs = CCA(2, **QUICK).fit_agents(given(CCA(), window), "ring")
-    with pytest.raises(ValueError, match="warm_start continues from 3 features, got 2: leave it out"):
-        pairs.fit_agents([(a[:, :2], a[:, 3:]) for a in other], "ring", warm_start=True)
-    with pytest.raises(ValueError, match="warm_start is for agents that hold samples"):
-        CCA(1).fit_agents([(a, a) for a in other[:1]], "path", split="features", warm_start=True)
