@@ -1,4 +1,4 @@
-"""Estimators in common units: those of scikit-learn behind a StandardScaler and a SimpleImputer, in one place and over agents."""
+"""Estimators in common units, and fits that start from the last answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 import sklearn.decomposition
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -188,3 +189,59 @@ def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], m
     for batch in gaps:
         filling.partial_fit_agents(batch, "ring")
     assert filling.filled_ == (27, 27, 27)
+
+
+def windows() -> list[list[Array]]:
+    """Three windows of fresh samples of five agents, each turned a little further."""
+    rng = np.random.default_rng(0)
+    mixing, drift = rng.standard_normal((6, 6)), rng.standard_normal((6, 6))
+    turns = [scipy.linalg.expm(0.003 * window * drift) @ mixing for window in range(3)]
+    return [[rng.laplace(size=(600, 6)) @ turn + 1.0 for _ in range(5)] for turn in turns]
+
+
+def given(estimator: Any, window: list[Array]) -> list[Any]:
+    """The window as the estimator takes it."""
+    if type(estimator) is CCA:
+        return [(a[:, :3], a[:, 3:]) for a in window]
+    if type(estimator) is LDA:
+        return [(a, (a[:, 0] > 1.0) + (a[:, 1] > 2.0)) for a in window]
+    return window
+
+
+QUICK: dict[str, Any] = {"tol": 1e-6, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ICA(**QUICK),
+        lambda: CCA(2, **QUICK),
+        lambda: MultiviewCCA(2, views=(3, 3), **QUICK),
+        pytest.param(lambda: LDA(**QUICK), marks=pytest.mark.slow),
+    ],
+    ids=["ica", "cca", "multiview", "lda"],
+)
+def test_warm_starts_find_the_same_answers_in_fewer_rounds(make: Any) -> None:
+    warm, rounds = make(), np.zeros(2)
+    for number, window in enumerate(windows()):
+        samples = given(warm, window)
+        cold = make().fit_agents(samples, "ring")
+        warm.fit_agents(samples, "ring", warm_start=number > 0)
+        name = "x_weights_" if type(cold) is CCA else "components_"
+        np.testing.assert_allclose(getattr(warm, name), getattr(cold, name), atol=2e-5)
+        if number > 0:
+            rounds += warm.communication_["rounds"], cold.communication_["rounds"]
+    assert rounds[0] < 0.9 * rounds[1]
+
+
+@pytest.mark.parametrize("make", [OrthogonalDictionary, lambda **more: RobustSubspace(2, **more)])
+def test_a_warm_start_of_subgradient_methods_begins_at_the_last_answer(make: Any) -> None:
+    """Whatever the seed: the first point, which one iteration with short steps hardly changes."""
+    first, second, _ = windows()
+    last = make(tol=1e-3, random_state=0).fit_agents(first, "ring")
+    before = last.components_.copy()
+    last.set_params(algorithm="drsm", step_size="geometric:initial=1e-6,ratio=0.9", max_iter=1, random_state=7)
+    with pytest.warns(Warning, match="stopped after 1 iterations"):
+        last.fit_agents(second, "ring", warm_start=True)
+    cosines = np.linalg.svd(before @ last.components_.T)[1]
+    np.testing.assert_allclose(cosines, 1.0, atol=1e-6)

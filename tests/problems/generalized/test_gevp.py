@@ -1,4 +1,4 @@
-"""Generalized eigenvalue problems: matrices, gradients and answers against SciPy."""
+"""Generalized eigenvalue problems, discriminant analysis and correlations of several views, against SciPy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.io
 import scipy.linalg
 import scipy.sparse
 from scipy.sparse.linalg import aslinearoperator
+from sklearn.datasets import load_wine
 
 from decentorth import RGD, GeneralizedLanding, solve
 from decentorth.api import set_up
-from decentorth.problems import GEVP, GEVPSettings, pencil, subspace_distance
+from decentorth.data import digits
+from decentorth.problems import CCA, GEVP, MAXVAR, GEVPSettings, LDASettings, MAXVARSettings, pencil, scatters, subspace_distance
 from decentorth.protocols import Array, Eigenproblem, KnownOptimum, KnownValue, Quadratic, Smooth
 from decentorth.stopping import Consensus, Error, GradientNorm
 from tests.support import building
+from tests.support.marks import first_is_quick
 
 N, P = 12, 3
 
@@ -206,3 +210,121 @@ def test_a_subclass_stays_itself_when_it_is_given_stacks() -> None:
             super().__init__(list(A), B.mean(axis=0), 1)
 
     assert type(Mine(np.stack([np.eye(3)] * 2), np.stack([np.eye(3)] * 2))) is Mine
+
+
+def test_scatters_are_the_definitions_and_add_up_to_the_covariance() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 4)), np.array(["a", "b", "c"])[rng.integers(0, 3, 30)]
+    between, within = scatters(X, y)
+    expected = sum(np.cov(X[y == c].T, bias=True) * np.mean(y == c) for c in "abc")
+    np.testing.assert_allclose(within, expected, atol=1e-14)
+    np.testing.assert_allclose(between + within, np.cov(X.T, bias=True), atol=1e-14)
+    assert np.linalg.matrix_rank(between, tol=1e-10) == 2
+
+
+def test_the_ridge_is_relative_to_the_mean_eigenvalue() -> None:
+    problem = set_up(LDASettings(ridge=0.25).problem(1, 0), RGD()).problem
+    X, y = digits()
+    within = scatters(X, y)[1]
+    ridge = 0.25 * np.linalg.eigvalsh(within).mean()
+    np.testing.assert_allclose(
+        problem.constraint.product(np.eye(64)[None, :, :9])[0], (within + ridge * np.eye(64))[:, :9], atol=1e-10
+    )
+    assert problem.shape == (64, 9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["cdadt", "generalized_drfgt"])
+def test_agents_find_the_directions_of_the_pooled_scatters(method: str) -> None:
+    """Their shares of both scatters have the pooled ones as means, and the answer is SciPy's."""
+    X, y = digits()
+    between, within = scatters(X, y)
+    within += 1e-2 * np.trace(within) / 64 * np.eye(64)
+    rule = GradientNorm(1e-10) & Consensus(1e-10)
+    result = solve(LDASettings(partition="by-label").problem(5, 0), method, "ring", iterations=10_000, stopping=rule)
+    assert result.converged
+    np.testing.assert_allclose(result.problem.constraint.product(np.eye(64)[None])[0], within, atol=1e-12)
+    values, vectors = scipy.linalg.eigh(between, within)
+    root = np.linalg.cholesky(within).T
+    for x in result.x:
+        assert subspace_distance(root @ x, root @ vectors[:, :-10:-1]) < 1e-8
+        np.testing.assert_allclose(np.linalg.eigvalsh(x.T @ between @ x)[::-1], values[:-10:-1], rtol=1e-8)
+
+
+def test_sites_bring_their_labels(tmp_path: Path) -> None:
+    """Files with another order of columns and other classes at each site: the pooled scatters, whatever the division."""
+    X, y = load_wine(return_X_y=True)
+    for site, part in (("north", slice(0, 70)), ("south", slice(70, 178))):
+        frame = pd.DataFrame(X[part], columns=[f"c{i:02}" for i in range(13)]).assign(
+            kind=np.array(["red", "rose", "white"])[y[part]]
+        )
+        frame[frame.columns[:: 1 if site == "north" else -1]].to_csv(tmp_path / f"{site}.csv", index=False)
+    settings = LDASettings(data=str(tmp_path), label_column="kind")
+    problem: Any = set_up(settings.problem(2, 0), "cdadt", "complete").problem
+    between, within = scatters(X, y)
+    ridge = 1e-2 * np.trace(within) / 13
+    np.testing.assert_allclose(-problem.hessian().mean(0), between, rtol=1e-10, atol=1e-9)
+    np.testing.assert_allclose(problem.constraint.product(np.eye(13)[None])[0], within + ridge * np.eye(13), rtol=1e-10, atol=1e-9)
+    with pytest.raises(ValueError, match=r"here each site has its own: leave it out, name their column, label_column='NAME'"):
+        set_up(LDASettings(data=str(tmp_path), label_column="kind", labels="y.npy").problem(2, 0), "cdadt", "complete")
+
+
+def test_files_with_labels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 5)), rng.integers(0, 3, 40)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    settings = LDASettings(data=str(tmp_path / "X.npy"), labels=str(tmp_path / "y.npy"), ridge=0.0)
+    problem: Any = set_up(settings.problem(1, 0), RGD()).problem
+    assert problem.shape == (5, 2)
+    np.testing.assert_allclose(-problem.hessian()[0], scatters(X, y)[0], atol=1e-15)
+    with pytest.raises(ValueError, match="brings no labels: give a file with one for each sample"):
+        set_up(LDASettings(data=str(tmp_path / "X.npy")).problem(1, 0), RGD())
+    with pytest.raises(ValueError, match="has 1797 samples, but there are 40 labels"):
+        set_up(LDASettings(labels=str(tmp_path / "y.npy")).problem(1, 0), RGD())
+
+
+def pooled_pencil(X: Array, views: tuple[int, ...], ridge: float) -> tuple[Array, Array]:
+    """The covariance of all columns, and its blocks with the ridge."""
+    C = X.T @ X / len(X)
+    parts = [slice(end - d, end) for d, end in zip(views, np.cumsum(views), strict=True)]
+    blocks = [C[part, part] + ridge * np.diagonal(C)[part].mean() * np.eye(d) for part, d in zip(parts, views, strict=True)]
+    return C, scipy.linalg.block_diag(*blocks)
+
+
+@pytest.mark.parametrize("method", first_is_quick(["cdadt", "generalized_drfgt"]))
+def test_agents_find_the_eigenvectors_of_the_pooled_pencil(method: str) -> None:
+    """Of four bands of the digits, each agent seeing few digits, to 1e-8 of SciPy's."""
+    X, _ = digits()
+    C, D = pooled_pencil(X - X.mean(0), (16, 16, 16, 16), 1e-2)
+    rule = GradientNorm(1e-9) & Consensus(1e-9)
+    result = solve(MAXVARSettings(partition="by-label").problem(5, 0), method, "ring", iterations=10_000, stopping=rule)
+    assert result.converged
+    values, vectors = scipy.linalg.eigh(C, D)
+    root = np.linalg.cholesky(D).T
+    for x in result.x:
+        assert subspace_distance(root @ x, root @ vectors[:, :-4:-1]) < 1e-8
+        np.testing.assert_allclose(np.linalg.eigvalsh(x.T @ C @ x)[::-1], values[:-4:-1], rtol=1e-10)
+    assert [part.shape for part in result.unpacked().values()] == [(5, 16, 3)] * 4
+
+
+def test_two_views_have_one_plus_their_canonical_correlations() -> None:
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((5, 30, 3)), rng.standard_normal((5, 30, 4))
+    B[..., :3] += A
+    whole: Any = MAXVAR(np.concatenate((A, B), axis=2), (3, 4), 3)
+    C, D = -whole.hessian().mean(0), whole.constraint.product(np.eye(7)[None])[0]
+    np.testing.assert_allclose(scipy.linalg.eigvalsh(C, D)[:-4:-1], 1.0 + CCA(A, B, 3).optimum.correlations, rtol=1e-12)
+
+
+def test_sites_bring_their_columns_in_any_order(tmp_path: Path) -> None:
+    X, _ = digits()
+    X = X[:200, 18:24]
+    for site, part in (("north", slice(0, 70)), ("south", slice(70, 200))):
+        frame = pd.DataFrame(X[part], columns=[*"abcdef"])
+        frame[frame.columns[:: 1 if site == "north" else -1]].to_csv(tmp_path / f"{site}.csv", index=False)
+    settings = MAXVARSettings(data=str(tmp_path), columns=("d", "a", "b"), views=(1, 2), rank=1, center=False, ridge=0.5)
+    problem: Any = set_up(settings.problem(2, 0), "cdadt", "complete").problem
+    C, D = pooled_pencil(X[:, [3, 0, 1]], (1, 2), 0.5)
+    np.testing.assert_allclose(-problem.hessian().mean(0), C, rtol=1e-12)
+    np.testing.assert_allclose(problem.constraint.product(np.eye(3)[None])[0], D, rtol=1e-12)
