@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from scipy.linalg import cholesky, eigh, solve_triangular, subspace_angles
 import decentorth as do
 import topologies as tp
 from decentorth.commands.run.command import main as run
-from tests.support.mpi import HUNG, ROOT
+from tests.support.examples import run as drawing
+from tests.support.mpi import ROOT
 
 Matrix = NDArray[np.float64]
 FOLDER = ROOT / "examples" / "applications"
@@ -41,7 +40,6 @@ def _script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def table(rows: list[Any]) -> dict[str, Any]:
-    """The rows of a table by their labels."""
     return {label: tuple(values) for label, *values in rows}
 
 
@@ -205,11 +203,9 @@ def numbers(said: str) -> list[dict[str, list[float]]]:
 
 def ended(script: str, figure: Path) -> list[dict[str, list[float]]]:
     """The tables of a script that is run as its page says."""
-    words = [sys.executable, str(FOLDER / script), "--figure", str(figure)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=False)
-    assert done.returncode == 0, done.stderr
+    said = drawing("examples/applications/" + script, "--figure", str(figure))
     assert figure.stat().st_size > 10_000
-    return numbers(done.stdout)
+    return numbers(said)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.examples import run
+from tests.support.examples import drawn, run
 from tests.support.mpi import HUNG, ROOT
 
 
@@ -23,7 +23,7 @@ def at_most(iterations: int) -> list[str]:
 def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant(tmp_path: Path) -> None:
     """And on planted distances ours and CSDM come near them, where the published rivals stand still."""
     sizes = "--kinds planted --points 40 --dimension 10".split()
-    said = run("examples/j_orthogonal/hspp.py", str(tmp_path / "figure.png"), *sizes, *at_most(250))
+    said = drawn("examples/j_orthogonal/hspp.py", tmp_path, *sizes, *at_most(250))
     changes = re.search(r"^printed form: changes by (\S+) of itself", said)
     assert changes is not None
     assert float(changes[1]) < 1e-12
@@ -37,7 +37,6 @@ def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant(tmp_
     assert shares["J-JOBCD"][-1] < 0.7
     assert shares["GS-JOBCD"][-1] < 0.9
     assert min(shares[name][-1] for name in ("ADMM, published", "UMCM, published")) > 0.95
-    assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow
@@ -78,18 +77,17 @@ def test_the_signed_score_counts_every_gradient(name: str) -> None:
 @pytest.mark.slow
 def test_the_signed_score_draws_both_sizes_of_graphs(tmp_path: Path) -> None:
     """In two epochs J-JOBCD and CSDM rank better than chance, 0.04 and 0.03."""
-    said = run("examples/j_orthogonal/signed.py", str(tmp_path / "figure.png"), "--seeds", "1", "--epochs", "2")
+    said = drawn("examples/j_orthogonal/signed.py", tmp_path, "--seeds", "1", "--epochs", "2")
     rows = re.findall(r"^(\S+) +[\d.]+ +(\S+) +\S+ +(\S+)  \S+ \(\S+ to \S+\), ", said, re.M)
     assert [name for name, *_ in rows] == 2 * ["J-JOBCD", "VR-J-JOBCD", "CSDM"]
     assert all(float(end) > 1.5 * float(start) for name, start, end in rows if name != "VR-J-JOBCD")
-    assert (tmp_path / "figure.png").stat().st_size > 10_000
     assert len((tmp_path / "figure.csv").read_text().splitlines()) == 1 + len(rows) * 3
 
 
 @pytest.mark.slow
 def test_figures_9_to_12_of_paper_001_at_its_settings(tmp_path: Path) -> None:
     """On both planted sizes and on a folder of triples: losses fall, relations stay feasible, and few seeds say so."""
-    said = run("examples/j_orthogonal/ultrae.py", str(tmp_path / "figure.png"), "--epochs", "20")
+    said = drawn("examples/j_orthogonal/ultrae.py", tmp_path, "--epochs", "20")
     rows = re.findall(r"^(\S.*?) +(\d+) -> (\S+) +(\S+) \(.*\) .* (\S+)$", said, re.M)
     assert [name for name, *_ in rows[:5]] == [
         *("J-JOBCD", "VR-J-JOBCD, b' = N/4", "VR-J-JOBCD, b' = sqrt(N)", "CSDM, rate 0.005", "CSDM, rate 0.2")
@@ -134,12 +132,11 @@ def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_figure_1_of_paper_001_reaches_the_minimum(tmp_path: Path) -> None:
-    said = run("examples/j_orthogonal/figure1.py", str(tmp_path / "figure.png"), "--data", "randn10", *at_most(1000))
+    said = drawn("examples/j_orthogonal/figure1.py", tmp_path, "--data", "randn10", *at_most(1000))
     well_posed = said.partition("well-posed")[2]
     gaps = {name: float(gap) for name, gap in re.findall(r"^  (.*): (\S+) after", well_posed, re.M)}
     assert len(gaps) == 15
     assert max(gaps[name] for name in ("hyperbolic Jacobi", "GS-JOBCD", "RGD, Barzilai-Borwein")) < 1e-6
-    assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Arrays that a user's functions return: taken as they are only where nobody else holds them."""
+"""A user's own functions: what they may return, what they may not touch, their samples, and who is named where they fail."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from decentorth import DRGTA, solve
-from decentorth.problems import FunctionProblem
-from decentorth.protocols import Array, Index
+from decentorth import DRGTA, DRSGD, Landing, solve
+from decentorth.api.capabilities import check_capabilities
+from decentorth.problems import PCA, FunctionProblem
+from decentorth.protocols import Array, Index, Sampled, Smooth
 from decentorth.sets import Euclidean, Stiefel
+from tests.reference import naive
+from tests.support.problems import GRAPHS, UNEVEN, pca, samples
 
 N, D = 3, 4
 KEPT = np.random.default_rng(0).standard_normal((N, D, 1))
 HOLDER = {"kept": KEPT}
+
+
+def gaussian(n: int, *shape: int) -> Array:
+    return np.random.default_rng(1).standard_normal((n, *shape))
 
 
 class Remembering:
@@ -33,7 +40,6 @@ class Remembering:
 @pytest.mark.parametrize(
     "gradient",
     [
-        lambda agents, x: KEPT,
         lambda agents, x: HOLDER["kept"],
         lambda agents, x: KEPT[:],
         lambda agents, x: x,
@@ -41,16 +47,15 @@ class Remembering:
         Remembering(),
         lambda agents, x: x - KEPT,
     ],
-    ids=["kept", "in a dictionary", "a view", "the point", "in another order", "remembered", "fresh"],
+    ids=["kept", "a view", "the point", "in another order", "remembered", "fresh"],
 )
 def test_a_gradient_is_nobody_else_s_and_contiguous(gradient: Callable[[Index, Array], Array]) -> None:
     problem = FunctionProblem(lambda agents, x: np.zeros(len(x)), gradient, Euclidean(D, 1), N, stacked=True)
-    x, kept = np.random.default_rng(1).standard_normal((N, D, 1)), KEPT.copy()
-    expected = np.array(gradient(np.arange(N), x))
+    x, kept = gaussian(N, D, 1), KEPT.copy()
+    expected, before = np.array(gradient(np.arange(N), x)), x.copy()
     found = problem.gradient(x)
     assert found.flags.carray
     np.testing.assert_array_equal(found, expected)
-    before = x.copy()
     found += 1.0
     np.testing.assert_array_equal(KEPT, kept)
     np.testing.assert_array_equal(x, before)
@@ -99,3 +104,158 @@ def test_a_mask_that_hides_nothing_is_no_mask_and_other_errors_name_the_agent() 
     with pytest.raises(ZeroDivisionError) as raised:
         FunctionProblem(lambda agent, x: 1 / (agent - 2), lambda agent, x: x, Euclidean(D, 1), N).value(KEPT)
     assert raised.value.__notes__ == ["raised by value of agent 2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"gradient": 1.0}, TypeError, "gradient must be a function, got float"),
+        ({"n_agents": 0}, ValueError, "n_agents must be at least 1, got 0"),
+        ({"n_agents": 3.0}, TypeError, "n_agents must be a whole number, got 3.0"),
+        ({"constraint": (4, 2)}, TypeError, "constraint must be a set such as do.sets.Stiefel(8, 2), got "),
+        ({"constraint": Stiefel}, TypeError, "constraint must be a set such as do.sets.Stiefel(8, 2), got "),
+        ({"n_samples": 3}, ValueError, "gradient_on and n_samples go together: give both"),
+        ({"gradient_on": min, "n_samples": [3, 4]}, ValueError, "one number or one for each of the 3 agents, got shape (2,)"),
+        ({"gradient_on": min, "n_samples": [1, 1, 0]}, ValueError, "n_samples must be at least 1, got 0 for agent 2"),
+    ],
+)
+def test_what_cannot_be_a_problem_is_refused(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    given: dict[str, Any] = {"value": min, "gradient": min, "constraint": Stiefel(4, 2), "n_agents": 3}
+    with pytest.raises(error, match=re.escape(words)):
+        FunctionProblem(**given | change)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (None, TypeError, "must be of real numbers, got None: does the function end with `return`?"),
+        ("1.0", TypeError, "must be of real numbers, got '1.0': does the function end with `return`?"),
+        (np.ones((1, 1)), ValueError, "must be one number, got an array of shape (1, 1)"),
+    ],
+    ids=["None", "text", "a matrix"],
+)
+def test_an_objective_that_is_not_one_number_is_refused(answer: Any, kind: type[Exception], words: str) -> None:
+    problem = FunctionProblem(lambda agent, x: answer, lambda agent, x: x, Stiefel(4, 2), 3)
+    with pytest.raises(kind, match=f"^value of agent 0 {re.escape(words)}$"):
+        problem.value(gaussian(3, 4, 2))
+
+
+@pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 1"), (True, "")])
+def test_complex_answers_and_wrong_shapes_of_a_users_functions_are_refused(stacked: bool, whose: str) -> None:
+    """Imaginary parts would be lost."""
+
+    def turned(agents: Any, x: Array) -> Array:
+        found: Array = x * (1j if np.any(agents == 1) else 1.0)
+        return found
+
+    where: Any = (Stiefel(4, 2), 3)
+    problem = FunctionProblem(lambda agents, x: turned(agents, x).sum((-2, -1)), turned, *where, stacked=stacked)
+    for name, function in (("value", problem.value), ("gradient", problem.gradient)):
+        with pytest.raises(TypeError, match=rf"^{name}{whose} must be of real numbers, got dtype complex128"):
+            function(gaussian(3, 4, 2))
+    cut = FunctionProblem(lambda agents, x: x, lambda agents, x: x[..., :1], *where, stacked=stacked)
+    wrong = "(3, 4, 2), got (3, 4, 1)" if stacked else "(4, 2), got (4, 1)"
+    with pytest.raises(ValueError, match=re.escape(f"must have shape {wrong}")):
+        cut.gradient(gaussian(3, 4, 2))
+    with pytest.raises(ValueError, match=r"must have shape .* got|must be one number"):
+        cut.value(gaussian(3, 4, 2))
+
+
+@pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 2"), (True, "")])
+def test_a_users_function_cannot_change_the_agents_points(stacked: bool, whose: str) -> None:
+    def spoiling(name: str) -> Any:
+        def function(agents: Any, x: Array, *batch: Array) -> Any:
+            if np.any(agents == 2):
+                np.multiply(x, 2.0, out=x)
+            return x.sum((-2, -1)) if name == "value" else x
+
+        return function
+
+    value, gradient, gradient_on = map(spoiling, ("value", "gradient", "gradient_on"))
+    problem = FunctionProblem(value, gradient, Stiefel(4, 2), 3, stacked=stacked, gradient_on=gradient_on, n_samples=5)
+    x, batch = gaussian(3, 4, 2), (np.zeros((3, 1), dtype=np.int64),)
+    before = x.copy()
+    for name, more in (("value", ()), ("gradient", ()), ("gradient_on", batch)):
+        with pytest.raises(ValueError, match=rf"^{name}{whose} must not write into x, .* let it work on x\.copy\(\)$"):
+            getattr(problem, name)(x, *more)
+    assert x.tobytes() == before.tobytes()
+    assert x.flags.writeable
+
+
+DATA = samples(UNEVEN, 12, 0)
+
+
+def own(stacked: bool, **more: Any) -> FunctionProblem[Stiefel]:
+    """PCA through a user's three functions."""
+
+    def value(agent: int, x: Array) -> float:
+        return naive.pca_value(DATA[agent], x)
+
+    def one(agent: int, x: Array) -> Array:
+        return naive.pca_gradient(DATA[agent], x)
+
+    def on(agent: int, x: Array, batch: Index) -> Array:
+        return naive.pca_gradient(DATA[agent][batch], x)
+
+    def over(function: Callable[..., Any]) -> Callable[..., Array]:
+        return lambda agents, *rest: np.array([function(int(i), *part) for i, *part in zip(agents, *rest, strict=True)])
+
+    functions: list[Any] = [over(f) if stacked else f for f in (value, one, on)]
+    given = {"gradient_on": functions[2], "n_samples": UNEVEN, **more}
+    return FunctionProblem(*functions[:2], Stiefel(12, 3), len(UNEVEN), stacked=stacked, **given)
+
+
+def batches(size: int) -> Index:
+    """Row numbers of each agent, with repeats."""
+    return np.random.default_rng(0).integers(0, np.array(UNEVEN)[:, None], (len(UNEVEN), size))
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_users_own_samples(stacked: bool) -> None:
+    problem, x, batch, shipped = own(stacked), gaussian(len(UNEVEN), 12, 3), batches(3), PCA(DATA, 3, weights="agents")
+    assert isinstance(problem, Sampled)
+    assert not isinstance(problem, Smooth)
+    part = problem.restrict(slice(2, 6)).restrict(slice(3, 5))
+    np.testing.assert_array_equal(part.n_samples, UNEVEN[3:5])
+    for name, more in (("value", ()), ("gradient", ()), ("gradient_on", (batch,))):
+        found = getattr(problem, name)(x, *more)
+        np.testing.assert_allclose(found, getattr(shipped, name)(x, *more), rtol=1e-12, atol=1e-13)
+        assert getattr(part, name)(x[3:5], *(one[3:5] for one in more)).tobytes() == found[3:5].tobytes()
+    method = DRSGD(step_size=0.1, batch_size=2)
+    mine, theirs = (solve(p, method, "ring", x0=problem.start(1), iterations=20) for p in (problem, shipped))
+    np.testing.assert_allclose(mine.x, theirs.x, atol=1e-12)
+
+
+def test_one_number_of_samples_is_everybodys() -> None:
+    assert own(False, n_samples=7).n_samples.tolist() == [7] * len(UNEVEN)
+    plain = own(False, gradient_on=None, n_samples=None)
+    assert not any(isinstance(problem, Sampled) for problem in (plain, plain.restrict(slice(0, 2))))
+
+
+def test_what_gradient_on_returns_is_checked() -> None:
+    for stacked, message in ((False, "gradient_on of agent 0 must have shape (12, 3)"), (True, "gradient_on must have shape (10,")):
+        problem = own(stacked, gradient_on=lambda agent, x, batch: x[..., :2])
+        with pytest.raises(ValueError, match=re.escape(message)):
+            problem.gradient_on(gaussian(len(UNEVEN), 12, 3), batches(1))
+    with pytest.raises(TypeError, match="which this problem was made without"):
+        own(False, gradient_on=None, n_samples=None).gradient_on(gaussian(len(UNEVEN), 12, 3), batches(1))
+
+
+@pytest.mark.parametrize("method", [DRSGD, Landing])
+def test_batches_of_a_problem_without_samples_are_refused_before_work(method: Callable[..., Any]) -> None:
+    """And only batches: with all samples the methods ask for none."""
+    calls: list[int] = []
+
+    def gradient(agent: int, x: Array) -> Array:
+        calls.append(agent)
+        return x
+
+    n = 1 if method is Landing else 5
+    problem = FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), n)
+    name = type(method()).__name__
+    message = f"{name} needs Sampled of its problem; FunctionProblem has none. Sampled: A problem whose f_i is a mean over samples"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        solve(problem, method(step_size=0.1, batch_size=2), GRAPHS["ring"](n) if n > 1 else None)
+    assert calls == []
+    check_capabilities(problem, method(step_size=0.1))
+    check_capabilities(pca(rows=(5,) * n).problem, method(step_size=0.1, batch_size=2))

@@ -59,15 +59,6 @@ def spread(problem: Any) -> Any:
     return set_up(Spread(problem), RGD(step_size=1.0)).problem
 
 
-def test_samples_are_numbered_through_the_blocks_and_weighted() -> None:
-    problem, x = spread(pca(UNEVEN).problem), np.random.default_rng(0).standard_normal((1, 12, 3))
-    assert problem.n_samples.tolist() == [sum(UNEVEN)]
-    everything = np.arange(sum(UNEVEN))
-    np.testing.assert_allclose(problem.gradient_on(x, everything[None]), problem.gradient(x), rtol=1e-11, atol=1e-12)
-    singles = np.mean([problem.gradient_on(x, np.array([[k]])) for k in everything], axis=0)
-    np.testing.assert_allclose(singles, problem.gradient(x), rtol=1e-11, atol=1e-12)
-
-
 # what blocks can do
 
 
@@ -129,7 +120,7 @@ class Several(FunctionProblem[Any]):
 
 
 MADE: dict[str, Callable[[], Any]] = {
-    "pca": lambda: pca().problem,
+    "pca": lambda: pca(UNEVEN).problem,
     "procrustes": lambda: procrustes().problem,
     "gevp": lambda: gevp(8, 3),
     "cca": views,
@@ -163,6 +154,11 @@ def test_whatever_all_blocks_can_do_their_mean_can_do(make: Callable[[], Any]) -
 
     same(mean.value(x), blocks.value(each))
     same(mean.gradient(x), blocks.gradient(each))
+    if isinstance(mean, protocols.Sampled):
+        assert mean.n_samples.tolist() == [sum(blocks.n_samples)]
+        singles = [mean.gradient_on(x, np.array([[k]])) for k in range(mean.n_samples[0])]
+        for batches in (singles, [mean.gradient_on(x, np.arange(mean.n_samples[0])[None])]):
+            np.testing.assert_allclose(np.mean(batches, axis=0), mean.gradient(x), rtol=1e-10, atol=1e-10)
     for name in ("hessian", "trace_form", "local_diagonal"):
         if hasattr(blocks, name):
             same(getattr(mean, name)(), getattr(blocks, name)())
@@ -321,11 +317,9 @@ def test_what_blocks_cannot_do_is_refused_by_their_name() -> None:
 # hevp and hspp in blocks
 
 
-@pytest.mark.parametrize("blocks", [1, 3, 7, 20])
+@pytest.mark.parametrize("blocks", [1, 7])
 def test_rows_of_hevp_in_blocks(blocks: int) -> None:
     """The same optimum, whose matrix is never formed."""
-    one, several = hevp_blocks(1), hevp_blocks(min(blocks, 4))
-    assert one.optimum == pytest.approx(several.optimum, rel=1e-13)
     settings = HEVPSettings(dimension=10, samples=13, condition=1e12, ridge=1e-13)
     whole, parts = built(settings.problem(1, 0)), built(settings.in_blocks(blocks, 0))
     assert parts.n_agents == blocks
@@ -337,7 +331,7 @@ def test_rows_of_hevp_in_blocks(blocks: int) -> None:
     assert parts.error(x) == pytest.approx(float(whole.value(x[None])[0]) / whole.optimum - 1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize(("points", "blocks"), [(2, 1), (9, 4), (24, 12), (25, 12), (60, 7)])
+@pytest.mark.parametrize(("points", "blocks"), [(2, 1), (9, 4), (24, 12), (25, 12)])
 def test_pairs_of_hspp_in_blocks(points: int, blocks: int) -> None:
     """About equally many in each, and every pair in one."""
     problem = built(HSPPSettings(points=points, dimension=4).in_blocks(blocks, 0))
@@ -357,17 +351,3 @@ def test_each_block_of_hspp_is_at_its_own_point() -> None:
         alone = blocks.restrict(slice(block, block + 1))
         assert blocks.value(x)[block] == alone.value(x[block : block + 1])[0]
         np.testing.assert_array_equal(blocks.gradient(x)[block], alone.gradient(x[block : block + 1])[0])
-
-
-def test_too_many_blocks_are_refused() -> None:
-    with pytest.raises(ValueError, match="the pairs of 9 points make from 1 to 4 blocks, got 5"):
-        built(HSPPSettings(points=9, dimension=4).in_blocks(5, 0))
-    with pytest.raises(ValueError, match="D has 30 rows, so there can be at most 30 blocks of them, got 31"):
-        built(HEVPSettings(dimension=10, ridge=0.1).in_blocks(31, 0))
-    with pytest.raises(ValueError, match="2 of 5 blocks are given: give all, or the collective that pools them"):
-        HEVP([np.eye(2)] * 2, [1, -1], n_agents=5)
-
-
-def test_dependent_rows_are_found_across_blocks() -> None:
-    with pytest.raises(ValueError, match="but D, 4 x 3, has dependent columns"):
-        HEVP([np.array([[1.0, 1.0, 0.0]]), np.eye(3)[:2], np.array([[2.0, 1.0, 0.0]])], [1, -1, 1])

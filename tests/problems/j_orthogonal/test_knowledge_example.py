@@ -71,7 +71,6 @@ MODELS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("DistMult", {"loss": "cross-entropy"}),
     ("UltraE", {}),
     ("UltraE", {"shared": 4, "inverse": False}),
-    ("UltraE", {"score": "printed"}),
     ("UltraE", {"score": "printed", "loss": "cross-entropy", "inverse": False}),
 )
 
@@ -111,6 +110,7 @@ def test_the_slopes_of_a_batch_are_its_derivatives(name: str, changed: dict[str,
         assert float((slopes[part] * direction).sum()) == pytest.approx((above - below) / (2.0 * step), rel=1e-5, abs=1e-8), part
 
 
+@pytest.mark.slow_cases("pairs")
 @pytest.mark.parametrize("by", ["angles", "cayley", "pairs", "fixed"])
 def test_relations_stay_feasible_while_the_loss_falls(by: str) -> None:
     made = training("UltraE", by=by)
