@@ -161,16 +161,17 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "pencils": own_pencils,
     "views": own_views,
 }
-PENCILS = {"wide": partial(own_pencils, 7, 90, 12), "sent": 3}
-SPARSE = {"wide": partial(sparse_pca, WIDE, 90, 12), "feasibility": 1e-12, "solves": ()}
-TANGENT = {"feasibility": 1e-12, "field": riemannian_gradient}
-NEAR = {"exact": False, "tracks": False}
-EIGENSPACE = {"tracks": False, "solves": ("eigenspace",)}
-PAIRWISE = {"counters": ("corrections", "samples")}
-SEARCHING = {"spends": tuple(range(1, MOST + 1)), "iterations": 300}
+PENCILS: dict[str, Any] = {"wide": partial(own_pencils, 7, 90, 12), "sent": 3}
+SPARSE: dict[str, Any] = {"wide": partial(sparse_pca, WIDE, 90, 12), "feasibility": 1e-12, "solves": ()}
+TANGENT: dict[str, Any] = {"feasibility": 1e-12, "field": riemannian_gradient}
+NEAR: dict[str, Any] = {"exact": False, "tracks": False}
+EIGENSPACE: dict[str, Any] = {"tracks": False, "solves": ("eigenspace",)}
+PAIRWISE: dict[str, Any] = {"counters": ("corrections", "samples")}
+SEARCHING: dict[str, Any] = {"spends": tuple(range(1, MOST + 1)), "iterations": 300}
 PENALISED = partial(augmented_gradient, dissolved=False)
-COMBINED, ADAPTED = {"order": "combine-then-adapt"}, {"order": "adapt-then-combine"}
-MIXED_TWICE = {"rounds": 2, "chebyshev": True}
+COMBINED: dict[str, Any] = {"order": "combine-then-adapt"}
+ADAPTED: dict[str, Any] = {"order": "adapt-then-combine"}
+MIXED_TWICE: dict[str, Any] = {"rounds": 2, "chebyshev": True}
 ROLLING: dict[str, Any] = {"batch_size": 4, "covariance": "rolling"}
 
 
@@ -197,7 +198,8 @@ METHODS = [
     on(
         "drsm-rounds",
         partial(do.DRSM, step_size="diminishing:initial=0.1", rounds=3, consensus_step=0.5),
-        *("pca", "path"),
+        "pca",
+        "path",
         **{**NEAR, "exchanges": 3, "sent": 3},
     ),
     on("drproxgt", do.DRProxGT, "sparse", "ring", field=smooth_gradient, **SPARSE),
@@ -208,7 +210,8 @@ METHODS = [
     on(
         "destiny-dissolved",
         partial(do.DESTINY, variant="dissolved", **ADAPTED),
-        *("procrustes", "erdos-renyi"),
+        "procrustes",
+        "erdos-renyi",
         exchanges=2,
         field=partial(augmented_gradient, dissolved=True),
     ),
@@ -223,7 +226,8 @@ METHODS = [
     on(
         "dprsrm-batches",
         partial(do.DPRSRM, batch_size=2, **MIXED_TWICE),
-        *("procrustes", "path"),
+        "procrustes",
+        "path",
         **{**NEAR, "exchanges": 2, "sent": 4, "spends": (1, 2)},
     ),
     on("drcgd", do.DRCGD, "pca", "path", **NEAR, **TANGENT),
@@ -237,7 +241,8 @@ METHODS = [
     on(
         "local_tracking-batches",
         partial(do.LocalTracking, local_steps=3, rounds=2, step_size="diminishing", batch_size=2),
-        *("pca", "star"),
+        "pca",
+        "star",
         **{**NEAR, "exchanges": 2, "sent": 4, "spends": (3,)},
     ),
     on("saga_drfgt", partial(do.SagaDRFGT, batch_size=3), "procrustes", "ring", **EIGENSPACE),
@@ -246,20 +251,23 @@ METHODS = [
     on(
         "drgta-rounds",
         partial(do.DRGTA, rounds=2, consensus_step=0.7, retraction="qr"),
-        *("procrustes", "erdos-renyi"),
+        "procrustes",
+        "erdos-renyi",
         **{**TANGENT, "exchanges": 2, "sent": 4},
     ),
     on(
         "gradient_tracking",
         partial(do.GradientTracking, **COMBINED),
-        *("procrustes", "star"),
+        "procrustes",
+        "star",
         exact=False,
         field=partial(soft_gradient, penalty=0.0),
     ),
     on(
         "gradient_tracking-penalty",
         partial(do.GradientTracking, penalty=20.0, **ADAPTED),
-        *("pca", "erdos-renyi"),
+        "pca",
+        "erdos-renyi",
         exchanges=2,
         exact=False,
         field=partial(soft_gradient, penalty=20.0),
@@ -271,7 +279,8 @@ METHODS = [
     on(
         "rfextra-mapping",
         partial(do.RFEXTRA, direction="mapping"),
-        *("procrustes", "erdos-renyi"),
+        "procrustes",
+        "erdos-renyi",
         sent=1,
         tracks=False,
         iterations=12000,
@@ -515,8 +524,7 @@ def alone(problem: Any) -> naive.Gradient:
     """The gradient of a problem's only agent as a function of its point."""
 
     def gradient(x: Array) -> Array:
-        found: Array = problem.gradient(np.ascontiguousarray(x[None]))[0]
-        return found
+        return problem.gradient(np.ascontiguousarray(x[None]))[0]
 
     return gradient
 

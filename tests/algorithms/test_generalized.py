@@ -117,8 +117,7 @@ def test_barzilai_borwein_steps(name: str) -> None:
 
 def column_tangent(B: Array, x: Array, field: Array) -> Array:
     normal = B @ x
-    along: Array = field - normal * ((normal * field).sum(axis=0) / (normal * normal).sum(axis=0))
-    return along
+    return field - normal * ((normal * field).sum(axis=0) / (normal * normal).sum(axis=0))
 
 
 def test_rgd_carries_the_product_with_b() -> None:
@@ -131,8 +130,7 @@ def test_rgd_carries_the_product_with_b() -> None:
     def counted(x: Array) -> Array:
         nonlocal products
         products += 1
-        image: Array = multiply(x)
-        return image
+        return multiply(x)
 
     run = set_up(problem, RGD(step_size=0.05), x0=x0)
     there.operator.product = counted

@@ -20,8 +20,7 @@ REACH = 25.0
 
 
 def solution(hyperbolic: NDArray[np.bool_], P: Array, Q: Array) -> Solution:
-    found: Solution = pair_kernels().minimise(hyperbolic, vec(P) @ BASIS.T, BASIS @ Q @ BASIS.T)
-    return found
+    return pair_kernels().minimise(hyperbolic, vec(P) @ BASIS.T, BASIS @ Q @ BASIS.T)
 
 
 def vec(v: Array) -> Array:
@@ -30,19 +29,16 @@ def vec(v: Array) -> Array:
 
 
 def objective(v: Array, P: Array, Q: Array) -> Array:
-    value: Array = 0.5 * ((Q @ vec(v)[:, :, None])[:, :, 0] * vec(v)).sum(-1) + (v * P).sum((-2, -1))
-    return value
+    return 0.5 * ((Q @ vec(v)[:, :, None])[:, :, 0] * vec(v)).sum(-1) + (v * P).sum((-2, -1))
 
 
 def branch(hyperbolic: bool, t: Array, a: Array, b: Array, q: Array, e: Array, d: Array) -> Array:
     """a c + b s + q c^2 + d c s + e s^2 at angles, or values of mu, t."""
     if hyperbolic:
         z = np.exp(t)
-        value: Array = 0.5 * ((a + b) * z + (a - b) / z) + 0.25 * ((q + e + d) * z * z + (q + e - d) / (z * z)) + 0.5 * (q - e)
-        return value
+        return 0.5 * ((a + b) * z + (a - b) / z) + 0.25 * ((q + e + d) * z * z + (q + e - d) / (z * z)) + 0.5 * (q - e)
     c, s = np.cos(t), np.sin(t)
-    value = a * c + b * s + q * c * c + d * c * s + e * s * s
-    return value
+    return a * c + b * s + q * c * c + d * c * s + e * s * s
 
 
 def scan(hyperbolic: bool, P: Array, Q: Array, points: int = 161) -> Array:
@@ -75,8 +71,7 @@ def positive(k: int, seed: int, ridge: float = 1e-2) -> Array:
 
 def in_basis(n: Array) -> Array:
     """The Q with these values <E, F>_Q, E, F in I, X, Z, R."""
-    q: Array = BASIS.T @ n @ BASIS / 4.0
-    return q
+    return BASIS.T @ n @ BASIS / 4.0
 
 
 def near_boundary(k: int, seed: int, gap: float) -> Array:
@@ -171,8 +166,7 @@ def flat(w: float, d: tuple[float, float]) -> Array:
 
 def linear(a: float, b: float, a2: float = 0.0, b2: float = 0.0) -> Array:
     """P with these a, b in both hyperbolic families."""
-    p: Array = (np.array([a, b, -a2, b2]) @ BASIS / 2.0).reshape(2, 2).T
-    return p
+    return (np.array([a, b, -a2, b2]) @ BASIS / 2.0).reshape(2, 2).T
 
 
 BOUNDARY = {

@@ -56,14 +56,12 @@ def csdm_slopes(U: Array, V: Array, mu: Array, G: Array, p: int) -> tuple[Array,
 def cayley(U: Array, A: Array) -> Array:
     """U (I - A/2) (I + A/2)^{-1}, a step along -A."""
     one = np.eye(len(U))
-    stepped: Array = U @ (one - A / 2) @ np.linalg.inv(one + A / 2)
-    return stepped
+    return U @ (one - A / 2) @ np.linalg.inv(one + A / 2)
 
 
 def adagrad(slope: Array, squares: Array, rate: float) -> Array:
     """The step of Adagrad, to be subtracted, once slope^2 is among the squares."""
-    step: Array = rate * slope / (np.sqrt(squares) + 1e-10)
-    return step
+    return rate * slope / (np.sqrt(squares) + 1e-10)
 
 
 # ADMM
@@ -103,5 +101,4 @@ def umcm_value(value: Value, gradient: Gradient, X: Array, J: Array, beta: float
 def umcm_quadratic(C: Array, X: Array, J: Array, beta: float) -> Array:
     """Its gradient for f = tr(X^T C X)."""
     S, E = X.T @ C @ X, X.T @ J @ X - J
-    slope: Array = 2 * C @ X - 2 * C @ X @ sym(J @ E) - 2 * J @ X @ sym(S @ J) + 2 * beta * J @ X @ E
-    return slope
+    return 2 * C @ X - 2 * C @ X @ sym(J @ E) - 2 * J @ X @ sym(S @ J) + 2 * beta * J @ X @ E

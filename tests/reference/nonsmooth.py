@@ -65,5 +65,4 @@ def l1_subgradient(a: Array, x: Array) -> Array:
 def row_norms_subgradient(a: Array, x: Array) -> Array:
     """``(1/m) sum_j a_j (x^T a_j)^T / ||x^T a_j||``."""
     terms = [np.outer(row, x.T @ row) / np.sqrt(np.sum((x.T @ row) ** 2)) for row in a]
-    total: Array = np.mean(terms, axis=0)
-    return total
+    return np.mean(terms, axis=0)

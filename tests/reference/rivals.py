@@ -82,8 +82,7 @@ def trajectory(
 def spectral(W: Array, polynomial: Callable[[Array], Array]) -> Array:
     """``polynomial(W) = V diag(polynomial(w)) V^T``."""
     eigenvalues, vectors = np.linalg.eigh(W)
-    matrix: Array = (vectors * polynomial(eigenvalues)) @ vectors.T
-    return matrix
+    return (vectors * polynomial(eigenvalues)) @ vectors.T
 
 
 def power(W: Array, rounds: int) -> Array:
@@ -127,14 +126,12 @@ def fast_mix(W: Array, rounds: int) -> Array:
 def qr_factor(y: Array) -> Array:
     """The orthogonal factor of ``y``, the triangular one's diagonal positive."""
     q, upper = np.linalg.qr(y)
-    factor: Array = q * np.sign(np.diag(upper))
-    return factor
+    return q * np.sign(np.diag(upper))
 
 
 def cholesky_qr_factor(y: Array) -> Array:
     """``y L^{-T}`` with ``y^T y = L L^T``."""
-    factor: Array = y @ np.linalg.inv(np.linalg.cholesky(y.T @ y)).T
-    return factor
+    return y @ np.linalg.inv(np.linalg.cholesky(y.T @ y)).T
 
 
 # Fields: what an agent would descend along by itself.
@@ -165,8 +162,7 @@ def dissolved_field(gradients: Gradients, penalty: float, variant: Variant) -> G
 
     def field(i: int, k: int, x: Array) -> Array:
         g, eye = gradients(i, k, dissolved_point(x) if variant == "dissolved" else x), np.eye(x.shape[1])
-        value: Array = g @ (3 * eye - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - eye)
-        return value
+        return g @ (3 * eye - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - eye)
 
     return field
 

@@ -53,8 +53,7 @@ class Averaging:
         outside: Array = self.x.T @ xi
         for block in self.blocks:
             outside[np.ix_(block, block)] = 0.0
-        result: Array = xi + (weight - 1.0) * (self.x @ outside)
-        return result
+        return xi + (weight - 1.0) * (self.x @ outside)
 
     def __call__(self, xi: Array) -> Array:
         """``(n, p)``: A_x(xi) (20)."""
@@ -271,5 +270,4 @@ def _tangent_basis(y: Array) -> Array:
 
 def _polar(y: Array) -> Array:
     u, _, vt = np.linalg.svd(y, full_matrices=False)
-    nearest: Array = u @ vt
-    return nearest
+    return u @ vt

@@ -25,13 +25,11 @@ def value(x: Array) -> float:
 
 
 def gradient(x: Array) -> Array:
-    slope: Array = 2 * C @ x + np.cos(x) * np.arange(N)
-    return slope
+    return 2 * C @ x + np.cos(x) * np.arange(N)
 
 
 def orthogonal(size: int) -> Array:
-    q: Array = np.linalg.qr(RNG.standard_normal((size, size)))[0]
-    return q
+    return np.linalg.qr(RNG.standard_normal((size, size)))[0]
 
 
 def factor() -> Array:

@@ -35,8 +35,7 @@ def sums(seed: int = 0) -> tuple[LogCosh, float]:
 
 
 def far(problem: Any, seed: int = 1) -> Array:
-    x: Array = problem.constraint.random(np.random.default_rng(seed))
-    return x
+    return problem.constraint.random(np.random.default_rng(seed))
 
 
 def least(problem: Any) -> float:

@@ -43,8 +43,7 @@ def problem(name: str, seed: int = 0) -> do.problems.PCA | do.problems.Procruste
 
 def mean_field(own: do.problems.PCA | do.problems.Procrustes, x: Array, penalty: float) -> Array:
     points = np.repeat(x[None], N, axis=0)
-    field: Array = Stiefel(D, R).landing(points, own.gradient(points), np.full(N, penalty)).mean(0)
-    return field
+    return Stiefel(D, R).landing(points, own.gradient(points), np.full(N, penalty)).mean(0)
 
 
 def test_published_setting_has_the_orders_of_magnitude_that_were_worked_out_before() -> None:

@@ -43,8 +43,7 @@ def gaussian(shape: tuple[int, ...], seed: int = 1) -> Array:
 
 
 def rows(problem: OwnMatrices) -> tuple[slice, ...]:
-    found: tuple[slice, ...] = problem.constraint.rows
-    return found
+    return problem.constraint.rows
 
 
 def begun(method: DoubleTracking, problem: OwnMatrices, W: Any, x0: Array) -> DoubleTrackingState:

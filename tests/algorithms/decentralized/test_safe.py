@@ -62,8 +62,7 @@ def reference(case: Case, W: Array, x0: Array, step: float, share: float, order:
 
     def combine(points: list[Array], i: int) -> Array:
         equals = [j for j in range(n) if j != i and h[i] == h[j]]
-        total: Array = (1 - sum(W[i, j] for j in equals)) * points[i] + sum(W[i, j] * points[j] for j in equals)
-        return total
+        return (1 - sum(W[i, j] for j in equals)) * points[i] + sum(W[i, j] * points[j] for j in equals)
 
     for _ in range(iterations):
         alpha = [step / 2 ** h[i] for i in range(n)]
@@ -149,8 +148,7 @@ def watch(run: Run, iterations: int) -> Watched:
 def published(agents: int = 10) -> Procrustes:
     """The experiment of paper 004, Section V."""
     whole = AgentCollective(SerialCommunicator(), np.array([0, agents]))
-    problem: Procrustes = ProcrustesSettings().problem(agents, 0).build(slice(0, agents), whole)
-    return problem
+    return ProcrustesSettings().problem(agents, 0).build(slice(0, agents), whole)
 
 
 NETWORKS = {

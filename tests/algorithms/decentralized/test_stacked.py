@@ -38,8 +38,7 @@ class Stacked(AgentProblem[JOrthogonalStack]):
         return [*matrices, (self.below, x[:, BOUND:])]
 
     def value(self, x: Array) -> Array:
-        value: Array = np.add.reduce([f.value(part) for f, part in self._parts(x)])
-        return value
+        return np.add.reduce([f.value(part) for f, part in self._parts(x)])
 
     def gradient(self, x: Array) -> Array:
         return np.concatenate([f.gradient(part) for f, part in self._parts(x)], axis=1)

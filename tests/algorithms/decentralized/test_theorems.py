@@ -181,8 +181,7 @@ class Quartics(OwnMatrices):
     """f_i(x) = -1/2 tr(x^T A_i x) + 1/4 sum x^4 over {x : x^T B x = I}, the B_i known to one agent each."""
 
     def value(self, x: Array) -> Array:
-        value: Array = super().value(x) + (x**4).sum((-2, -1)) / 4
-        return value
+        return super().value(x) + (x**4).sum((-2, -1)) / 4
 
     def gradient(self, x: Array) -> Array:
         return super().gradient(x) + x**3

@@ -153,8 +153,7 @@ def test_how_fast_destinys_field_grows_off_the_manifold(variant: rivals.Variant)
 
     def field(y: Array) -> Array:
         at = y @ (3 * np.eye(3) - y.T @ y) / 2 if variant == "dissolved" else y
-        found: Array = Stiefel(7, 3).dissolved(y[None], (root @ root.T @ at + constant)[None], np.array([beta]))[0]
-        return found
+        return Stiefel(7, 3).dissolved(y[None], (root @ root.T @ at + constant)[None], np.array([beta]))[0]
 
     assert naive.norm(field(x)) < 1e-13
     E = naive.sym(rng.standard_normal((3, 3)))

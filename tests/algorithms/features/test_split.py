@@ -37,8 +37,7 @@ def parts(whole: Array, n: int = N) -> list[Array]:
 
 def draws(m: int, d: int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
-    drawn: Array = rng.standard_normal((m, d)) * rng.permutation(np.geomspace(1.0, 0.2, d))
-    return drawn
+    return rng.standard_normal((m, d)) * rng.permutation(np.geomspace(1.0, 0.2, d))
 
 
 def pca() -> tuple[Any, Array, Array]:

@@ -24,14 +24,12 @@ def states(problem: Any, algorithm: Any, number: int, x0: Array) -> list[Any]:
 
 
 def start(problem: Any, spread: float = 0.5) -> Array:
-    point: Array = problem.constraint.random(np.random.default_rng(1), spread)
-    return point
+    return problem.constraint.random(np.random.default_rng(1), spread)
 
 
 def alone(problem: Any) -> naive.Gradient:
     def gradient(x: Array) -> Array:
-        found: Array = problem.gradient(np.ascontiguousarray(x[None]))[0]
-        return found
+        return problem.gradient(np.ascontiguousarray(x[None]))[0]
 
     return gradient
 

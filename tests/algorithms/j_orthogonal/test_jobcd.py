@@ -92,8 +92,7 @@ def test_vr_is_algorithm_2() -> None:
             return STREAMS.integers("batch", k, size, problem.n_samples)
 
         def afresh(k: int, x: Array, large: int | None = large) -> Array:
-            gradient: Array = (problem.gradient(x[None]) if large is None else problem.gradient_on(x[None], batch(k, large)))[0]
-            return gradient
+            return (problem.gradient(x[None]) if large is None else problem.gradient_on(x[None], batch(k, large)))[0]
 
         found = states(problem, VRJJOBCD(theta=1e-3, batch_size=5, large_batch=large, restart=0.4), 12, x)
         estimate, samples, started = afresh(0, x), large or 100, 0
