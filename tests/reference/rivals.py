@@ -41,6 +41,11 @@ class Trajectory(NamedTuple):
     """What the agents go by: their trackers or, in methods without, their fields."""
 
 
+def last(x: Iterates, tracker: Iterates) -> Trajectory:
+    """The last iterate alone, ``(1, n, d, r)``."""
+    return Trajectory(np.array([x]), np.array([tracker]))
+
+
 def full(gradients: Sequence[Gradient]) -> Gradients:
     """The same gradients in every iteration."""
     return lambda i, k, x: gradients[i](x)
