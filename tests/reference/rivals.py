@@ -19,7 +19,7 @@ DGD, tracking      Nedic, Ozdaglar 2009; Xu, Zhu, Soh, Xie 2015, Di Lorenzo, Scu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
@@ -152,7 +152,7 @@ def canonical_landing_field(gradients: Gradients, penalty: float) -> Gradients:
     return lambda i, k, x: landing_field(x, gradients(i, k, x), penalty)
 
 
-def soft_field(gradients: Gradients, penalty: float) -> Gradients:
+def soft_field(gradients: Gradients, penalty: float = 0.0) -> Gradients:
     """The gradient of ``f_i + penalty/4 ||x^T x - I||^2``."""
     return lambda i, k, x: gradients(i, k, x) + penalty * x @ (x.T @ x - np.eye(x.shape[1]))
 
@@ -162,7 +162,7 @@ def dissolved_point(x: Array) -> Array:
     return x @ (3 * np.eye(x.shape[1]) - x.T @ x) / 2
 
 
-def dissolved_field(gradients: Gradients, penalty: float, variant: Variant) -> Gradients:
+def dissolved_field(gradients: Gradients, penalty: float, variant: Variant = "direct") -> Gradients:
     """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G at `dissolved_point` ("dissolved") or x ("direct")."""
 
     def field(i: int, k: int, x: Array) -> Array:
@@ -215,49 +215,37 @@ def tracking(
     return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
 
 
-def dgd(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, penalty: float = 0.0) -> Trajectory:
-    """Decentralized gradient descent in Euclidean space on ``f_i + penalty/4 ||x^T x - I||^2``."""
-    return descent(soft_field(gradients, penalty), mixing, x0, step_size, iterations)
+Method = Callable[..., Trajectory]
 
 
-def gradient_tracking(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    penalty: float = 0.0,
-    order: Order = "combine-then-adapt",
-) -> Trajectory:
-    """Gradient tracking in Euclidean space on ``f_i + penalty/4 ||x^T x - I||^2``."""
-    return tracking(soft_field(gradients, penalty), mixing, x0, step_size, iterations, order)
+def descending(field: Callable[..., Gradients]) -> Method:
+    """Descent along a field that has settings."""
+
+    def method(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, **settings: Any) -> Trajectory:
+        return descent(field(gradients, **settings), mixing, x0, step_size, iterations)
+
+    return method
 
 
-def drfgt(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    penalty: float,
-    order: Order = "combine-then-adapt",
-) -> Trajectory:
-    """Tracking of the landing field: `naive.drfgt` with a step sequence and mini-batches."""
-    return tracking(canonical_landing_field(gradients, penalty), mixing, x0, step_size, iterations, order)
+def tracked(field: Callable[..., Gradients]) -> Method:
+    """Tracking of a field that has settings."""
+
+    def method(
+        gradients: Gradients,
+        mixing: Array,
+        x0: Array,
+        step_size: Steps,
+        iterations: int,
+        order: Order = "combine-then-adapt",
+        **settings: Any,
+    ) -> Trajectory:
+        return tracking(field(gradients, **settings), mixing, x0, step_size, iterations, order)
+
+    return method
 
 
-def destiny(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    penalty: float,
-    variant: Variant = "direct",
-    order: Order = "combine-then-adapt",
-) -> Trajectory:
-    """Tracking of `dissolved_field`."""
-    return tracking(dissolved_field(gradients, penalty, variant), mixing, x0, step_size, iterations, order)
+dgd, gradient_tracking = descending(soft_field), tracked(soft_field)
+drfgt, destiny = tracked(canonical_landing_field), tracked(dissolved_field)
 
 
 def drsgd(
