@@ -2,7 +2,7 @@
 
 Every method is ``method(gradients, mixing, x0, step_size, ..., iterations)`` and returns a `Trajectory`. ``gradients(i, k, x)`` is
 agent i's Euclidean gradient at ``x`` (d, r) from its samples of iteration k (`full` makes one of plain functions); ``mixing`` is
-the dense matrix of an exchange: W itself, or `power`, `chebyshev`, `fast_mix` of it; ``x0`` is common (d, r) or one start for each
+the dense matrix of an exchange: W itself, or `power` or `chebyshev` of it; ``x0`` is common (d, r) or one start for each
 agent (n, d, r); ``step_size`` is a number, a list or a function of k: the step that leads from iterate k to iterate k + 1.
 
 DRGTA, DRSGD       Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel manifold", ICML 2021
@@ -108,21 +108,6 @@ def chebyshev(W: Array, rounds: int) -> Array:
     eigenvalues = np.linalg.eigvalsh(W)[:-1]
     low, high = (float(eigenvalues[0]), float(eigenvalues[-1])) if len(W) > 1 else (0.0, 0.0)
     return spectral(W, chebyshev_polynomial(low, high if high - low > 1e-12 else low, rounds))
-
-
-def fast_mix(W: Array, rounds: int) -> Array:
-    """DeEPCA's FastMix, ``p_{k+1} = (1 + eta) w p_k - eta p_{k-1}`` from ``p_{-1} = p_0 = 1``; W must be positive semidefinite."""
-    second = float(np.linalg.eigvalsh(W)[-2]) if len(W) > 1 else 0.0
-    root = np.sqrt(1 - second**2)
-    eta = (1 - root) / (1 + root)
-
-    def polynomial(w: Array) -> Array:
-        before, now = np.ones_like(w), np.ones_like(w)
-        for _ in range(rounds):
-            before, now = now, (1 + eta) * w * now - eta * before
-        return now
-
-    return spectral(W, polynomial)
 
 
 # Feasible points beside x + v, for a tangent v at x; `naive.polar` is the nearest.
