@@ -16,7 +16,6 @@ from decentorth.algorithms.common.mixing import average, push_sum
 from decentorth.commands.run.command import main
 from decentorth.network import Network
 from decentorth.numerics.ordered_sums import plain
-from decentorth.sets import Euclidean
 from decentorth.stopping import LocalMaximum
 from tests.reference import naive
 from tests.support.building import built, prepared
@@ -81,20 +80,6 @@ def test_it_is_exact_where_tracking_with_row_stochastic_weights_stalls() -> None
 def test_automatic_steps_converge_on_every_family(name: str, method: Any) -> None:
     result = do.solve(unlike(5), method, name, iterations=4000, stopping=1e-7, record_every=100)
     assert result.converged, result.message
-
-
-@pytest.mark.slow
-def test_in_euclidean_space_it_finds_the_least_squares_answer() -> None:
-    """min (1/n) sum_i ||H_i x - c_i||^2 / 2, whose answer solves (sum_i H_i^T H_i) x = sum_i H_i^T c_i."""
-    rng = np.random.default_rng(5)
-    H, c = rng.standard_normal((10, 8, 3)), rng.standard_normal((10, 8, 2))
-    problem = do.problems.FunctionProblem(
-        lambda i, x: 0.5 * float(((H[i] @ x - c[i]) ** 2).sum()), lambda i, x: H[i].T @ (H[i] @ x - c[i]), Euclidean(3, 2), 10
-    )
-    answer = np.linalg.solve(np.einsum("nki,nkj->ij", H, H), np.einsum("nki,nkr->ir", H, c))
-    for graph in (CHORDS, tp.directed_exponential(10)):
-        result = do.solve(problem, do.PushPull(), graph, iterations=3000, rows=2)
-        assert relative(result.x, np.array([answer] * 10)) < 1e-12
 
 
 def test_push_sum_finds_the_mean_where_neither_matrix_has_it() -> None:
