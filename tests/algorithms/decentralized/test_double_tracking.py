@@ -136,7 +136,7 @@ def test_any_matrix_of_full_rank_becomes_a_feasible_start(name: str, method: Dou
         assert relative(state.x, stack(expected, 5)) < 1e-7
 
 
-INVERSES: dict[Any, Callable[[Array, Array], Array]] = {
+INVERSES: dict[Any, Callable[[Array, Array], Any]] = {
     "none": lambda block, omega: np.eye(len(block)),
     "diagonal": lambda block, omega: np.diag(1 / np.diag(block)),
     "sketch": reference.nystrom,

@@ -52,7 +52,7 @@ def batches(case: Case, iterations: int = 15) -> rivals.Gradients:
     return lambda i, k, x: batch_gradient(case.gradients[i], drawn[k][i], x)
 
 
-def saga(case: Case, *at: Any) -> rivals.Trajectory:
+def saga(case: Case, W: Array, x0: Array, a: float) -> rivals.Trajectory:
     """Batches with samples drawn twice among them."""
     counts, streams = case.problem.n_samples, CounterStreams(SEED, slice(0, N))
     drawn = [streams.integers("batch", k, 4, counts) for k in range(1, 16)]
@@ -61,7 +61,7 @@ def saga(case: Case, *at: Any) -> rivals.Trajectory:
     def one(i: int, s: int, x: Array) -> Array:
         return batch_gradient(case.gradients[i], np.array([s]), x)
 
-    return field.saga_drfgt(one, N, counts.tolist(), drawn, *at, 0.1 / at[2])
+    return field.saga_drfgt(one, N, counts.tolist(), drawn, W, x0, a, 0.1 / a)
 
 
 def vr(case: Case, W: Array, x0: Array, a: float) -> rivals.Trajectory:

@@ -25,7 +25,7 @@ from tests.support.marks import first_row_is_quick
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, pca, samples
 
-METHODS = [
+METHODS: list[Any] = [
     DRFGT(step_size="growing", order="combine-then-adapt"),
     DRFGT(step_size="growing", order="adapt-then-combine"),
     DESTINY(step_size="growing"),
@@ -257,7 +257,7 @@ def test_automatic_steps_are_constant_where_they_cannot_be_judged(method: Any, a
 def test_refusals() -> None:
     for method, settings in ((DRFGT, {"batch_size": 3}), (DESTINY, {"safe": True})):
         with pytest.raises(ValueError, match="leave out batch_size and safe"):
-            method(step_size="growing", **settings)  # type: ignore[operator]
+            method(step_size="growing", **settings)
     for inexact in (GradientTracking, DGD):
         with pytest.raises(ValueError, match="growing ones for exact methods on networks"):
             inexact(step_size="growing")
