@@ -41,9 +41,6 @@ def gap(problem: Any, B: Array, x: Array) -> float:
     return float(problem.value(problem.constraint.project(x[None]))[0] - least) / abs(least)
 
 
-# each method is its formula
-
-
 @pytest.mark.slow_cases("natural-0.3", "psi-b-0.3")
 @pytest.mark.parametrize("eps", [None, 0.3])
 @directions
@@ -177,9 +174,6 @@ def test_methods_on_the_stiefel_manifold_are_those_with_the_identity() -> None:
     assert relative(landing.x, half.x) < 1e-11
 
 
-# automatic numbers
-
-
 def test_automatic_numbers() -> None:
     """Steps from the curvature in the metric of the direction, penalties from the step; see the methods' docstrings."""
     problem, B, gradient, x0 = small()
@@ -227,9 +221,6 @@ def test_solves_that_are_not_possible_are_refused_with_what_is() -> None:
         assert np.isfinite(solve(problem, taken, iterations=5).x).all()
 
 
-# answers
-
-
 @pytest.mark.slow_cases("method2", "method6")
 @pytest.mark.parametrize(
     "method",
@@ -266,9 +257,6 @@ def test_canonical_correlations_on_a_product(method: Any) -> None:
     assert problem.value(x)[0] == pytest.approx(problem.optimum(), rel=1e-8)
     assert set(result.unpacked()) == {"x", "y"}
     assert result.row.values["feasibility"] < 1e-5
-
-
-# samples
 
 
 def test_sampled_landing_is_its_iteration() -> None:
@@ -352,9 +340,6 @@ def test_rolling_covariances(name: str) -> None:
         else:
             x = naive.polar(B, x - 0.02 * naive.natural_gradient(B, x, g))
     np.testing.assert_allclose(means[7], problem.B, rtol=1e-11, atol=1e-13)
-
-
-# what is refused
 
 
 @pytest.mark.parametrize(

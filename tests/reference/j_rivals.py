@@ -15,9 +15,6 @@ Value = Callable[[Array], float]
 Gradient = Callable[[Array], Array]
 
 
-# CSDM: x = U H(mu) V^T, U and V block-diagonal and orthogonal
-
-
 def hyperbolic(mu: Array, p: int, q: int) -> Array:
     """H(mu): rows and columns i and p + i hold [[cosh mu_i, sinh mu_i], [sinh mu_i, cosh mu_i]]."""
     h = np.eye(p + q)
@@ -64,9 +61,6 @@ def adagrad(slope: Array, squares: Array, rate: float) -> Array:
     return rate * slope / (np.sqrt(squares) + 1e-10)
 
 
-# ADMM
-
-
 def lagrangian(value: float, X: Array, Y: Array, Z: Array, W: Array, J: Array, beta: float) -> float:
     """L(X, Y; Z, W), f(X) replaced by a value."""
     first, second = X.T @ Y - J, J @ X - Y
@@ -87,9 +81,6 @@ def admm(X: Array, Y: Array, Z: Array, W: Array, gradient: Gradient, J: Array, l
     X = left @ (length * X - gradient(X) - Y @ Z.T - J @ W + beta * Y @ J + beta * J @ Y)
     Y = np.linalg.inv(beta * (X @ X.T + one)) @ (-X @ Z + W + beta * X @ J + beta * J @ X)
     return X, Y, Z + beta * (X.T @ Y - J), W + beta * (J @ X - Y)
-
-
-# UMCM
 
 
 def umcm_value(value: Value, gradient: Gradient, X: Array, J: Array, beta: float) -> float:

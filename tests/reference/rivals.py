@@ -124,9 +124,6 @@ def cholesky_qr_factor(y: Array) -> Array:
     return y @ np.linalg.inv(np.linalg.cholesky(y.T @ y)).T
 
 
-# Fields: what an agent would descend along by itself.
-
-
 def riemannian_field(gradients: Gradients) -> Gradients:
     """``P_x(G)``."""
     return lambda i, k, x: tangent_projection(x, gradients(i, k, x))
@@ -155,9 +152,6 @@ def dissolved_field(gradients: Gradients, penalty: float, variant: Variant = "di
         return g @ (3 * eye - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - eye)
 
     return field
-
-
-# Methods.
 
 
 def descent(field: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int) -> Trajectory:

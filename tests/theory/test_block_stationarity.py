@@ -44,9 +44,6 @@ def least(problem: Any) -> float:
     return 0.0
 
 
-# the measure
-
-
 @pytest.mark.parametrize("scaled", [True, False])
 def test_the_measure_is_definition_4_4(scaled: bool) -> None:
     problem = hevp(N)
@@ -74,9 +71,6 @@ def test_theorem_3_3_a_block_stationary_point_is_critical_and_not_conversely() -
     assert block_stationarity(one, A, np.ones(3), 0.1) == pytest.approx(8.0)
     np.testing.assert_array_equal(one @ A.T, (one @ A.T).T)
     assert block_stationarity(one, -A, np.ones(3), 0.1) == 0.0
-
-
-# the theorems
 
 
 def test_theorem_4_6_bounds_the_measure_of_gs_jobcd() -> None:
@@ -137,9 +131,6 @@ def test_theorem_4_9_the_path_of_gs_jobcd_has_a_finite_length() -> None:
     points = np.stack(followed(problem, GSJOBCD(pairs=40), 60, x0=far(problem)))
     lengths = np.linalg.norm(np.diff(points, axis=0), axis=(-2, -1))
     assert lengths[30:].sum() < 1e-3 * lengths[:30].sum()
-
-
-# statements that fail as printed
 
 
 @pytest.mark.slow

@@ -62,9 +62,6 @@ def singular_values(B: Array, x: Array) -> Array:
 MATRICES = [matrix(scale, condition, seed) for seed, (scale, condition) in enumerate(product((0.01, 1.0, 100.0), (1.0, 9.0)))]
 
 
-# Section 2
-
-
 @pytest.mark.parametrize("name", ["psi-b", "psi-br", "riemannian"])
 def test_definition_2_1_and_proposition_2_2(name: str) -> None:
     """Orthogonal to the normal space; zero exactly at critical points of the set; rho = 1 for the Riemannian gradient (7)."""
@@ -261,9 +258,6 @@ def test_proposition_2_3_needs_twice_beta_of_the_penalty() -> None:
     x = math.sqrt(1 + EPS)
     left, middle, right = (augmented(A, B, np.full((1, 1), one), beta) for one in (x - step, x, x + step))
     assert (left + right - 2 * middle) / step**2 == pytest.approx(2 * beta * (4 + 6 * EPS), rel=1e-6)
-
-
-# Section 3 and appendix E
 
 
 def test_psi_br_is_a_riemannian_gradient() -> None:

@@ -121,9 +121,6 @@ def test_large_penalties_shorten_automatic_steps_in_proportion(name: str) -> Non
     np.testing.assert_allclose(products[0], products[1], rtol=1e-4)
 
 
-# Units of the data.
-
-
 DATA = samples(UNEVEN[:N], 12, 0)
 TARGETS = [np.random.default_rng(1).standard_normal((3, len(rows))) for rows in DATA]
 PENCIL = pencil(9)
@@ -204,9 +201,6 @@ def test_power_means_of_numbers_whose_powers_are_no_float64() -> None:
     zero = power_means(network, np.zeros(N), 8.0, 1e-15).root(-0.125)
     assert (zero > 1e180).all()
     assert np.isfinite(zero).all()
-
-
-# Advice.
 
 
 def test_the_advice_names_the_penalty_where_it_is_the_cause(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,8 +30,6 @@ from tests.support.problems import CASES, GRAPHS, Case, point, relative, stack
 ORDERS: tuple[Order, ...] = get_args(Order)
 N = 5
 
-# As text and as objects.
-
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_subnormal=True)
 initial = st.one_of(st.just("auto"), positive, st.integers(1, 10**9))
 
@@ -159,9 +157,6 @@ def test_a_method_can_refuse_policies() -> None:
         checked(BarzilaiBorwein(cap=3.0), (Constant, Diminishing))
 
 
-# Closed forms.
-
-
 @given(st.floats(0.01, 1), st.integers(0, 10**6))
 def test_scales(power: float, k: int) -> None:
     assert Diminishing(power=power).scale(k) == pytest.approx(math.exp(-power * math.log1p(k)), rel=1e-12)
@@ -177,9 +172,6 @@ def test_barzilai_borwein_of_each_agent_by_hand() -> None:
     bb = BarzilaiBorwein(cap=2.0)
     assert bb.following(1, base, step, moved, along, changed).tolist() == [0.5, 2.0, 1e-3, 0.5, 0.9, 0.9, 2.0]
     assert bb.following(2, base, step, moved, along, changed).tolist() == [0.5, 1.0, 1e-3, 0.5, 0.9, 0.9, 0.9]
-
-
-# Methods that follow policies.
 
 
 @pytest.mark.parametrize("kind", ["diminishing", "horizon:iterations=9", "bb:cap=10", "bb:cap=10,formula=short"])

@@ -38,9 +38,6 @@ def gradient(problem: Any, x: Array) -> float:
     return naive.norm(naive.tangent_projection(mean, slopes.mean(0)))
 
 
-# Formulas.
-
-
 def whole(case: Case) -> rivals.Gradients:
     return rivals.full(case.gradients)
 

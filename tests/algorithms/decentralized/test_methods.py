@@ -72,9 +72,6 @@ def farthest(x: Array, top: Array) -> float:
     return max(naive.norm(one @ one.T - top) for one in spaces)
 
 
-# Decentralized gradient descent.
-
-
 def test_dgd_stops_where_its_linear_equation_says() -> None:
     """(I - W) x + a (H x - K) = 0 for quadratic f_i without a constraint, agents and entries together."""
     data, rng = samples((30, 40, 25, 33, 28), 4, 0, ratio=0.9), np.random.default_rng(1)
@@ -150,9 +147,6 @@ def test_agents_agree_at_the_rate_of_the_mixing(method: Any, rounds: int, chebys
     assert max(naive.infeasibility(x) for x in state.x) < 1e-13
 
 
-# EXTRA.
-
-
 @pytest.mark.slow
 def test_the_stability_limit_of_extra() -> None:
     """Agents of one curvature h and minimisers of their own, in Euclidean space: stable up to a h = (5 + 3 w)/4, w the smallest
@@ -214,9 +208,6 @@ def test_rfextra_needs_at_most_055_of_the_bytes_of_drfgt() -> None:
     assert rfextra["feasibility"][-1] < 1e-3
 
 
-# Automatic steps.
-
-
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", CASES)
 def test_agreed_steps_are_the_formula_and_the_same_everywhere(name: str, graph: str) -> None:
@@ -276,9 +267,6 @@ def test_time_varying_networks_are_told_what_to_give() -> None:
     top = eigenspace(samples((9,) * 8, 12, 0), 3)[1]
     result = solve(problem, DeEPCA(rounds=3, chebyshev=False), network, iterations=300, rows=2)
     assert farthest(result.x, top) < 1e-10
-
-
-# DeEPCA.
 
 
 @pytest.mark.slow
@@ -344,9 +332,6 @@ def test_deepca_is_for_eigenproblems() -> None:
         solve(procrustes().problem, DeEPCA(), GRAPHS["ring"](N))
 
 
-# The synthetic PCA of the DRGTA paper.
-
-
 @cache
 def synthetic() -> PCA:
     """16 agents with 1000 samples each, whose pooled singular values are s_1 0.8^(j/2)."""
@@ -386,9 +371,6 @@ def test_the_published_pca() -> None:
     assert found["DRGTA"][1] == pytest.approx(1800, rel=0.1)
     (twice,) = iterations_to((1e-8,), DRGTA(step_size=0.2))
     assert twice == pytest.approx(1100, rel=0.1)
-
-
-# No constraint.
 
 
 @pytest.mark.slow
@@ -436,9 +418,6 @@ def test_a_soft_constraint_on_pca() -> None:
     assert solve(problem, GradientTracking(step_size=0.5), GRAPHS["ring"](N), iterations=2000, rows=2).status == "diverged"
 
 
-# DESTINY's penalty.
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_how_fast_destinys_field_grows_off_the_manifold(variant: rivals.Variant) -> None:
     """At x with G = x diag(m), the direction x E, E symmetric, meets 2 beta - 3 (m_j + m_k)/2 in the entry jk.
@@ -459,9 +438,6 @@ def test_how_fast_destinys_field_grows_off_the_manifold(variant: rivals.Variant)
     difference = (field(x + 1e-5 * x @ E) - field(x - 1e-5 * x @ E)) / 2e-5
     normal = naive.sym(x.T @ difference)
     np.testing.assert_allclose(normal, (2 * beta - 1.5 * (m[:, None] + m)) * E, rtol=1e-8, atol=1e-8)
-
-
-# Automatic steps.
 
 
 def means(case: Any, x0: Array) -> tuple[float, float]:
@@ -545,9 +521,6 @@ def test_automatic_steps_bring_agents_together_whose_gradients_differ(method: An
     assert history["gradient_norm"][-1] < 1e-6 * history["gradient_norm"][0]
     assert history["consensus_error"][-1] < 1e-4
     assert history["feasibility"][-1] < 1e-7
-
-
-# Limits.
 
 
 KEPT: dict[str, Any] = {"drgta": DRGTA, "dprgt": DPRGT, "drsgd": DRSGD, "dprgd": DPRGD, "rextra": REXTRA}

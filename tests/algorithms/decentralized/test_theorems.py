@@ -98,9 +98,6 @@ def test_destiny_descends_and_so_its_least_squared_gradient_is_of_order_1_over_k
         assert min(promised[:K]) <= (merits[0] - least) / K
 
 
-# Where the minimum is degenerate nothing converges linearly.
-
-
 def quartic() -> Any:
     """f_i(x) = x_2^4 + x_3^4 + x_4^4 + <c_i, x> on the sphere in R^4, with c_i that add up to 0.
 
@@ -158,9 +155,6 @@ def test_the_squares_of_all_three_errors_fall_at_least_as_1_over_k_without_a_lin
     assert np.polyfit(k[late], times[late], 1)[0] == pytest.approx(pace, rel=0.06)
 
 
-# Limits.
-
-
 class Quartics(OwnMatrices):
     """f_i(x) = -1/2 tr(x^T A_i x) + 1/4 sum x^4 over {x : x^T B x = I}, the B_i known to one agent each."""
 
@@ -209,9 +203,6 @@ def test_a_first_order_point_is_where_cdadt_rests_whatever_the_steps_and_precond
     assert norm(advanced(method, problem, state, 20).x - points) < 1e-12
     wrong = state._replace(tracker=state.tracker + 0.1 * rng.standard_normal(points.shape))
     assert norm(advanced(method, problem, wrong).x - points) > 1e-4
-
-
-# RF-EXTRA.
 
 
 @pytest.mark.slow

@@ -37,9 +37,6 @@ def alone(problem: Any) -> naive.Gradient:
 KINDS = pytest.mark.parametrize("make", [hevp, log_cosh], ids=["quadratic", "not quadratic"])
 
 
-# against the formulas
-
-
 @pytest.mark.parametrize(
     ("make", "positive"),
     [*((log_cosh, positive) for positive in (0, 1, 3, 5, 6, 7)), (hevp, 3), (hevp, 4)],
@@ -160,9 +157,6 @@ def test_hessian_products_of_sums_of_squares() -> None:
     np.testing.assert_allclose(problem.hessian_product(x, v), problem.gradient(x + v) - problem.gradient(x), atol=1e-12)
 
 
-# exact optima
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "algorithm", "iterations", "gap"),
@@ -197,9 +191,6 @@ def test_other_functions_have_one_minimum() -> None:
         assert end["objective"] == pytest.approx(ends[0]["objective"], rel=1e-9)
 
 
-# the published settings
-
-
 @pytest.mark.slow
 def test_the_published_schedule_of_admm_freezes() -> None:
     """At a feasible point that is no better than the start."""
@@ -221,9 +212,6 @@ def test_published_umcm_stands_still_and_a_small_penalty_runs_away() -> None:
     slow = solve(problem, UMCM(optimizer="adagrad"), x0=x0, iterations=3000, rows=2)
     assert slow.row.values["error"] > 1e-2
     assert solve(problem, UMCM(penalty=0.5 * float(problem.lipschitz[0])), x0=x0, iterations=2000).status == "diverged"
-
-
-# manners
 
 
 def test_automatic_steps_and_penalties_of_umcm() -> None:

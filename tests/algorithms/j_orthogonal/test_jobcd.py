@@ -42,9 +42,6 @@ def shuffled_pairs(k: int, n: int) -> list[tuple[int, int]]:
     return [(order[i], order[i + 1]) for i in range(0, n - 1, 2)]
 
 
-# against the formulas
-
-
 @pytest.mark.parametrize("varsigma", ["exact", "pair", 5.0])
 def test_gs_is_algorithm_1(varsigma: Any) -> None:
     problem = hevp(7)
@@ -110,9 +107,6 @@ def test_vr_is_algorithm_2() -> None:
             np.testing.assert_allclose(found[k + 1].estimate[0], estimate, atol=1e-11)
             assert found[k + 1].samples == samples
         assert 0 < started < 12
-
-
-# descent
 
 
 @pytest.mark.parametrize(
@@ -183,9 +177,6 @@ def test_backtracking_ends_where_rounding_begins() -> None:
     assert problem.error(found[-1].x[0]) == pytest.approx(0.0, abs=1e-12)
 
 
-# exact optima
-
-
 def relative_gap(n: int, algorithm: Any, iterations: int, condition: float = 100.0) -> tuple[float, float]:
     problem = hevp(n, condition)
     result = solve(problem, algorithm, iterations=iterations, rows=2)
@@ -238,12 +229,6 @@ def test_the_smallest_problems(algorithm: Any, n: int) -> None:
     assert abs(result.row.values["error"]) <= 1e-9
 
 
-# finite sums
-
-
-# drift
-
-
 @pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("correction", [0, 100])
@@ -273,9 +258,6 @@ def test_the_product_stays_that_of_x() -> None:
     end = states(problem, JJOBCD(), 201)[-1]
     np.testing.assert_allclose(end.product[0], end.x[0] @ end.x[0].T, atol=1e-14)
     assert 0.0 < end.drift[0] <= 1e-13
-
-
-# no minimum
 
 
 def as_printed(n: int = 10) -> HEVP:
@@ -351,9 +333,6 @@ def test_bounded_objectives_are_not_said_to_be_unbounded() -> None:
     for algorithm in (GSJOBCD(), JJOBCD()):
         found = states(problem, algorithm, 20, far)
         assert all(np.isnan(s.ray).all() for s in found)
-
-
-# settings
 
 
 def test_exact_needs_a_trace_form() -> None:
