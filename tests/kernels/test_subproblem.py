@@ -127,8 +127,11 @@ FAMILIES: dict[str, Callable[[int], tuple[Array, Array]]] = {
 }
 
 
-def check(hyperbolic: bool, P: Array, Q: Array) -> None:
+@pytest.mark.parametrize("hyperbolic", [True, False], ids=["hyperbolic", "orthogonal"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_minimum_is_missed(family: str, hyperbolic: bool) -> None:
     """The values are attained by a V of the group, and no point of the scan is below them."""
+    P, Q = FAMILIES[family](500)
     least = scan(hyperbolic, P, Q)
     k = len(P)
     found = solution(np.full(k, hyperbolic), P, Q)
@@ -139,21 +142,6 @@ def check(hyperbolic: bool, P: Array, Q: Array) -> None:
     terms = np.abs(P).sum((-2, -1)) * np.sqrt(size) + np.abs(Q).sum((-2, -1)) * size
     assert (np.abs(objective(found.v, P, Q) - found.value) <= 1e-14 * terms).all()
     assert np.flatnonzero(found.value > least + 1e-9 * np.abs(least)).tolist() == []
-
-
-@pytest.mark.parametrize("hyperbolic", [True, False], ids=["hyperbolic", "orthogonal"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_no_minimum_is_missed(family: str, hyperbolic: bool) -> None:
-    check(hyperbolic, *FAMILIES[family](500))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hyperbolic", [True, False], ids=["hyperbolic", "orthogonal"])
-def test_no_minimum_is_missed_in_100000(hyperbolic: bool) -> None:
-    """50,000 of each kind, in pieces that stay in cache."""
-    P, Q = FAMILIES["random of all sizes"](50_000)
-    for start in range(0, len(P), 500):
-        check(hyperbolic, P[start : start + 500], Q[start : start + 500])
 
 
 def flat(w: float, d: tuple[float, float]) -> Array:

@@ -15,6 +15,7 @@ from decentorth.protocols import Array, Index
 from decentorth.sets import JOrthogonal, JOrthogonalStack
 from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import LogCosh, signs
+from tests.support.j_orthogonal import states as of_problem
 
 N, COPIES, FREE, SAMPLES, RATE = 7, 3, 2, 40, 0.05
 BOUND = COPIES * N
@@ -53,7 +54,7 @@ STREAMS = CounterStreams(0, slice(0, 1))
 
 
 def states(algorithm: Any, number: int) -> list[Any]:
-    return [s._replace(x=s.x.copy()) for s in islice(iterate(PROBLEM, algorithm, x0=START, comm="serial"), number + 1)]
+    return of_problem(PROBLEM, algorithm, number, START)
 
 
 def pairs_of(k: int) -> list[list[tuple[int, int]]]:
