@@ -497,27 +497,17 @@ def test_blocks_of_agents_do_not_change_bits(method: Method, monkeypatch: pytest
 def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path) -> None:
     """Through the files of a checkpoint, which does not disturb the run that it is made of."""
 
-    def run(iterations: int, checkpoints: do.Checkpoints | None = None, resume: Path | None = None) -> Any:
-        problem, algorithm = method.problem(), method.algorithm()
-        result = do.solve(
-            problem,
-            algorithm,
-            method.W(problem.n_agents),
-            x0=point(problem, 7),
-            iterations=iterations,
-            record_every=6,
-            seed=7,
-            checkpoints=checkpoints,
-            resume=resume,
-        )
-        arrays, numbers = taken_apart(result.state, "state")
-        columns = {name: column for name, column in result.history.items() if name != "seconds"}
-        return {name: array.tobytes() for name, array in (arrays | columns).items()} | numbers
+    def run(**given: Any) -> Any:
+        problem = method.problem()
+        W, x0 = method.W(problem.n_agents), point(problem, 7)
+        result = do.solve(problem, method.algorithm(), W, x0=x0, iterations=25, record_every=6, seed=7, **given)
+        columns = {name: column.tobytes() for name, column in result.history.items() if name != "seconds"}
+        return bits(result.state) | columns
 
-    uninterrupted = run(25)
+    uninterrupted = run()
     every = min(11, uninterrupted["state.k"] // 2)  # a method may end by itself
-    assert run(25, do.Checkpoints(tmp_path, every=every)) == uninterrupted
-    assert run(25, resume=tmp_path / f"{every:09d}") == uninterrupted
+    assert run(checkpoints=do.Checkpoints(tmp_path, every=every)) == uninterrupted
+    assert run(resume=tmp_path / f"{every:09d}") == uninterrupted
 
 
 def alone(problem: Any) -> naive.Gradient:

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth import RSSM
-from decentorth.api import set_up
 from decentorth.problems import PCA, OrthogonalDictionaryLearning, RobustSubspaceRecovery, SparsePCA
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -137,29 +135,3 @@ def test_stationary_points_are_those_that_the_map_keeps() -> None:
     assert exact.stationarity < 1e-6
     near = surrogate_stationarity(OrthogonalDictionaryLearning([sparse @ dictionary.T]), feasible(3, 3, 5), blocks)
     assert near.stationarity > 1.0
-
-
-@pytest.mark.slow
-def test_theorem_49_as_a_slope() -> None:
-    """With constant steps 1 / (L sqrt(T + 1)) the least mean of Theta^2 falls at least as 1 / sqrt(T + 1), below the bound (a)."""
-    problem = RobustSubspaceRecovery([DATA], 3)
-    steep, blocks = float(problem.lipschitz_value[0]), tuple(np.array([j]) for j in range(3))
-    lam = 0.5 * largest_parameter(3, 0.0, steep)
-    horizons, least, envelopes = (8, 64, 512), [], []
-    for horizon in horizons:
-        squares = []
-        for seed in range(3):
-            method = RSSM(blocks=3, step_size=f"horizon:initial={1 / steep},iterations={horizon + 1}", block_partition="fixed")
-            run = set_up(problem, method, x0=feasible(6, 3, seed), seed=seed)
-            states = ((state.k, state.x[0].copy()) for state in run.states())
-            asked = set(np.linspace(0, horizon, 5).astype(int).tolist())
-            chosen = [x for k, x in (next(states) for _ in range(horizon + 1)) if k in asked]
-            found = [surrogate_stationarity(problem, x, blocks, lam) for x in chosen]
-            squares.append([each.stationarity**2 for each in found])
-            envelopes.append(found[0].envelope)
-        least.append(float(np.mean(squares, axis=0).min()))
-    slope = np.polyfit(np.log(np.array(horizons) + 1), np.log(least), 1)[0]
-    assert slope < -0.5
-    for horizon, measured in zip(horizons, least, strict=True):
-        above = np.mean(envelopes) + (1 + 68 / 9) / (3 * lam)  # f >= 0, Delta L = 1, l = 3
-        assert measured <= above / (lam / 3 * (1 / lam - 3 * steep) / steep * math.sqrt(horizon + 1))

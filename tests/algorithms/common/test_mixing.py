@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.polynomial.chebyshev import chebval
 
 import topologies as tp
 from decentorth import DRGTA
-from decentorth.algorithms.common.mixing import effective, growth, mix
+from decentorth.algorithms.common.mixing import effective, mix
 from decentorth.network import Network
 from decentorth.protocols import Array
 from tests.reference import rivals
@@ -41,8 +39,8 @@ def polynomial(graph: str, rounds: int, chebyshev: bool) -> Array:
     return (rivals.chebyshev if chebyshev else rivals.power)(dense(graph), rounds)
 
 
-def points(n: int, seed: int) -> tuple[Array, Array]:
-    rng = np.random.default_rng(seed)
+def points(n: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(n)
     return rng.standard_normal((n, 4, 2)), 1e3 + rng.standard_normal((n, 3))
 
 
@@ -52,7 +50,7 @@ def points(n: int, seed: int) -> tuple[Array, Array]:
 def test_mix_is_the_polynomial_of_w(graph: str, rounds: int, chebyshev: bool) -> None:
     """For every array given, in as many exchanges as rounds; what was given is left alone."""
     network = Network(WEIGHTS[graph])
-    given = points(network.n_agents, 1)
+    given = points(network.n_agents)
     before = [x.copy() for x in given]
     found = mix(network, rounds, chebyshev, *given)
     assert network.rounds == (1 if chebyshev and averages_at_once(graph) else rounds)
@@ -74,15 +72,6 @@ def averages_at_once(graph: str) -> bool:
 @both
 @rounds_of
 @every
-def test_mixing_keeps_the_mean(graph: str, rounds: int, chebyshev: bool) -> None:
-    network = Network(WEIGHTS[graph])
-    for x, mixed in zip(points(network.n_agents, 2), mix(network, rounds, chebyshev, *points(network.n_agents, 2)), strict=True):
-        np.testing.assert_allclose(mixed.mean(axis=0), x.mean(axis=0), atol=1e-14 * np.abs(x).max())
-
-
-@both
-@rounds_of
-@every
 def test_effective_bounds_the_spectrum(graph: str, rounds: int, chebyshev: bool) -> None:
     """Of what `mix` multiplies by, found by mixing the unit vectors; equal to Chebyshev's bound on one side at least."""
     network = Network(WEIGHTS[graph])
@@ -98,30 +87,16 @@ def test_effective_bounds_the_spectrum(graph: str, rounds: int, chebyshev: bool)
         assert bound == network.spectrum
 
 
-@rounds_of
-@every
-def test_growth_is_the_chebyshev_polynomial_at_one(graph: str, rounds: int) -> None:
-    spectrum = Network(WEIGHTS[graph]).spectrum
-    low, high = spectrum.lambda_min, spectrum.lambda_2
-    if averages_at_once(graph):
-        assert growth(spectrum, rounds) == math.inf
-    else:
-        at_one = (2 - high - low) / (high - low)
-        assert growth(spectrum, rounds) == pytest.approx(chebval(at_one, [0] * rounds + [1]), rel=1e-10)
-
-
 @pytest.mark.parametrize("graph", ["erdos-renyi of 7", "ring of 7", "all others positive"])
 def test_any_number_of_rounds_gives_the_mean(graph: str) -> None:
     """T_1000(z(1)) is beyond the largest float."""
     network = Network(WEIGHTS[graph])
-    (x, _) = points(network.n_agents, 3)
+    (x, _) = points(network.n_agents)
     (mixed,) = mix(network, 1000, True, x)
     assert effective(network.spectrum, 1000, True).lambda_2 < 1e-100
     np.testing.assert_allclose(mixed, np.broadcast_to(x.mean(axis=0), x.shape), atol=1e-13)
 
 
-@pytest.mark.parametrize("rounds", [0, -3])
-def test_fewer_rounds_than_one_are_refused(rounds: int) -> None:
-    with pytest.raises(ValueError, match=f"rounds must be at least 1, got {rounds}"):
-        DRGTA(rounds=rounds)
-    assert DRGTA(rounds=1).rounds == 1
+def test_fewer_rounds_than_one_are_refused() -> None:
+    with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
+        DRGTA(rounds=0)

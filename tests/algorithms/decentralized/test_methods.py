@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache, partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -326,53 +325,6 @@ def test_automatic_rounds_are_the_fewest_that_leave_a_twentieth() -> None:
     assert run.algorithm.rounds == DeEPCA().resolved(run.network).rounds
 
 
-def test_deepca_is_for_eigenproblems() -> None:
-    message = r"DeEPCA needs Eigenproblem of its problem; Procrustes has none\. Eigenproblem: A problem with f_i\(x\) = -1/2 tr"
-    with pytest.raises(TypeError, match=message):
-        solve(procrustes().problem, DeEPCA(), GRAPHS["ring"](N))
-
-
-@cache
-def synthetic() -> PCA:
-    """16 agents with 1000 samples each, whose pooled singular values are s_1 0.8^(j/2)."""
-    data = np.random.default_rng(0).standard_normal((16000, 10))
-    left, values, right = np.linalg.svd(data, full_matrices=False)
-    data = left * (values[0] * 0.8 ** (np.arange(10) / 2)) @ right
-    return PCA(data.reshape(16, 1000, 10), 5)
-
-
-def iterations_to(distances: tuple[float, ...], algorithm: Any) -> list[int]:
-    """Iterations until the subspace distance of the mean is below each of them, on a ring with Metropolis weights."""
-    run: Any = set_up(synthetic(), algorithm, tp.metropolis_weights(tp.ring(16)), comm="serial")
-    found: list[int] = []
-    for state in islice(run.states(), 5000):
-        if state.k % 10 == 0:
-            hat = naive.polar(state.x.mean(axis=0))
-            while len(found) < len(distances) and run.problem.error(hat) < distances[len(found)]:
-                found.append(state.k)
-        if len(found) == len(distances):
-            break
-    return found
-
-
-@pytest.mark.slow
-def test_the_published_pca() -> None:
-    """At the rate of gradient descent, 1 - b (c_5 - c_6); the landing direction is half as long off x; twice the step, half the
-    iterations, until consensus is slower. About 1800 and 1100 iterations to 1e-8 at the steps 0.1 and 0.2."""
-    pooled = -synthetic().hessian().mean(0)
-    values = np.linalg.eigvalsh(pooled)[::-1]
-    rate = -np.log(1 - 0.1 * (values[4] - values[5]))
-    found = {method.__name__: iterations_to((1e-4, 1e-8), method(step_size=0.1)) for method in (DRGTA, DPRGT)}
-    found["DRFGT"] = iterations_to((1e-4, 1e-8), DRFGT(step_size=0.2))
-    for halfway, last in found.values():
-        assert last - halfway == pytest.approx(np.log(1e4) / rate, rel=0.02)
-    assert abs(found["DRGTA"][1] - found["DPRGT"][1]) <= 10
-    assert found["DRFGT"][1] == pytest.approx(found["DRGTA"][1], rel=0.02)
-    assert found["DRGTA"][1] == pytest.approx(1800, rel=0.1)
-    (twice,) = iterations_to((1e-8,), DRGTA(step_size=0.2))
-    assert twice == pytest.approx(1100, rel=0.1)
-
-
 @pytest.mark.slow
 def test_without_a_constraint_they_are_all_gradient_tracking() -> None:
     """On Euclidean space tangents are gradients, retractions additions, and there is nothing to penalise."""
@@ -416,28 +368,6 @@ def test_a_soft_constraint_on_pca() -> None:
         np.testing.assert_allclose(hat @ hat.T, vectors[:, -2:] @ vectors[:, -2:].T, atol=1e-8)
     assert result.row.values["error"] < 1e-8
     assert solve(problem, GradientTracking(step_size=0.5), GRAPHS["ring"](N), iterations=2000, rows=2).status == "diverged"
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_how_fast_destinys_field_grows_off_the_manifold(variant: rivals.Variant) -> None:
-    """At x with G = x diag(m), the direction x E, E symmetric, meets 2 beta - 3 (m_j + m_k)/2 in the entry jk.
-
-    So beta must be above 1.5 max(m). Central differences; what the objective's Hessian adds is tangent.
-    """
-    rng = np.random.default_rng(2)
-    x, m, beta = Stiefel(7, 3).random(rng), np.array([-2.0, 0.5, 3.0]), 4.0
-    root = rng.standard_normal((7, 7))
-    constant = x @ np.diag(m) - root @ root.T @ x
-
-    def field(y: Array) -> Array:
-        at = y @ (3 * np.eye(3) - y.T @ y) / 2 if variant == "dissolved" else y
-        return Stiefel(7, 3).dissolved(y[None], (root @ root.T @ at + constant)[None], np.array([beta]))[0]
-
-    assert naive.norm(field(x)) < 1e-13
-    E = naive.sym(rng.standard_normal((3, 3)))
-    difference = (field(x + 1e-5 * x @ E) - field(x - 1e-5 * x @ E)) / 2e-5
-    normal = naive.sym(x.T @ difference)
-    np.testing.assert_allclose(normal, (2 * beta - 1.5 * (m[:, None] + m)) * E, rtol=1e-8, atol=1e-8)
 
 
 def means(case: Any, x0: Array) -> tuple[float, float]:
