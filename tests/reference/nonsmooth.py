@@ -52,11 +52,6 @@ def averaging(x: Array, blocks: Sequence[Columns], xi: Array) -> Array:
     return total / (len(blocks) - 1)
 
 
-def l1_value(a: Array, x: Array) -> float:
-    """``||a x||_1``."""
-    return float(np.abs(a @ x).sum())
-
-
 def l1_subgradient(a: Array, x: Array) -> Array:
     """``a^T sign(a x)``."""
     return a.T @ np.sign(a @ x)

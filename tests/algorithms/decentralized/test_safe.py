@@ -14,12 +14,12 @@ from decentorth import DRFGT, solve
 from decentorth.algorithms.decentralized.safe import LAST
 from decentorth.algorithms.decentralized.tracking import PenalisedState
 from decentorth.api import Run, set_up
-from decentorth.problems import FunctionProblem, Procrustes, ProcrustesSettings
+from decentorth.problems import FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.building import built
-from tests.support.problems import GRAPHS, Case, pca, point, samples
+from tests.support.problems import GRAPHS, Case, pca, point
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
@@ -198,23 +198,6 @@ def test_a_given_penalty_stays() -> None:
     assert set(found.state.step_size) == {1e6 * 0.5 ** found.state.progress.label[0]}
     check_as_good(found, run)
     assert found.gap < 1e-13
-
-
-HETEROGENEOUS = (40, 4, 25, 26, 1, 31, 10, 10, 50, 7)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("network", "order"), [("ring", ORDERS[0]), ("star", ORDERS[1])])
-def test_unlike_agents(network: str, order: Order) -> None:
-    """From 1 to 50 rows an agent and ten times as steep for some: their own first steps ask for different labels."""
-    rng = np.random.default_rng(3)
-    data = [a * (3.0 if i % 3 == 0 else 1.0) for i, a in enumerate(samples(HETEROGENEOUS, 30, 0, ratio=0.9))]
-    problem = Procrustes(data, [rng.standard_normal((6, len(a))) for a in data])
-    run = set_up(problem, DRFGT(step_size=1e3, safe=True, order=order), NETWORKS[network](), comm="serial", seed=1)
-    assert len(set(next(run.states()).progress.label)) > 2
-    found = watch(run, 800)
-    check_settled(found, run, 1e3)
-    check_as_good(found, run)
 
 
 @pytest.mark.slow
