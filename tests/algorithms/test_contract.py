@@ -37,8 +37,7 @@ from tests.support.networks import Recording, Replaying
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
 from tests.support.sets import Box
 
-WIDE = (150, 3, 40, 200, 3, 40, 3)
-"""Samples of agents with d = 90: rows of two lengths and Gram matrices."""
+WIDE = (150, 3, 40, 200, 3, 40, 3)  # samples of agents with d = 90: rows of two lengths and Gram matrices
 TrackedField = Callable[[naive.Gradient, Array, Any], Array]
 """An agent's field at its point, from its gradient and its slice of the state."""
 
@@ -99,36 +98,22 @@ class Method:
 
     name: str
     algorithm: Callable[[], Any]
-    problem: Callable[[], Any]
-    """A small problem."""
-    W: Callable[[int], Any]
-    """The mixing matrix of that many agents."""
-    exchanges: int = 1
-    """Dependent exchanges with the neighbours in an iteration."""
-    star: bool = False
-    """Whether an exchange is with a hub and back, in two rounds."""
-    sent: int = 2
-    """Points sent over each directed edge in an iteration."""
-    beside: int = 0
-    """Numbers sent beside them."""
-    feasibility: float = 1e-8
-    """The most ||x^T x - I||_F of any agent after convergence, as its paper has it."""
-    exact: bool = True
-    """Whether it converges to a minimiser, not only near one."""
-    tracks: bool = True
-    """Whether its state has trackers (a decentralized method's)."""
-    field: TrackedField = landing_field
-    """What they track."""
+    problem: Callable[[], Any]  # a small problem
+    W: Callable[[int], Any]  # the mixing matrix of that many agents
+    exchanges: int = 1  # dependent exchanges with the neighbours in an iteration
+    star: bool = False  # whether an exchange is with a hub and back, in two rounds
+    sent: int = 2  # points sent over each directed edge in an iteration
+    beside: int = 0  # numbers sent beside them
+    feasibility: float = 1e-8  # the most ||x^T x - I||_F of any agent after convergence, as its paper has it
+    exact: bool = True  # whether it converges to a minimiser, not only near one
+    tracks: bool = True  # whether its state has trackers (a decentralized method's)
+    field: TrackedField = landing_field  # what they track
     solves: tuple[str, ...] = ("eigenspace", "planted", "own_functions")
     """The problems with known answers that it is for."""
-    wide: Callable[[], Any] = lambda: pca(rows=WIDE, d=90, r=12).problem
-    """A larger problem of seven agents."""
-    spends: tuple[int, ...] = (1,)
-    """How many gradients an iteration may take."""
-    counters: tuple[str, ...] = ()
-    """What its state counts beside iterations and gradients."""
-    iterations: int = 6000
-    """After which it has converged."""
+    wide: Callable[[], Any] = lambda: pca(rows=WIDE, d=90, r=12).problem  # a larger problem of seven agents
+    spends: tuple[int, ...] = (1,)  # how many gradients an iteration may take
+    counters: tuple[str, ...] = ()  # what its state counts beside iterations and gradients
+    iterations: int = 6000  # after which it has converged
 
 
 def on(name: str, algorithm: Callable[[], Any], problem: str, graph: str, **more: Any) -> Method:

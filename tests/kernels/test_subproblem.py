@@ -12,11 +12,9 @@ from decentorth.numerics.kernels import pair_kernels
 from decentorth.numerics.kernels.subproblem import BASIS, Solution, ray_matrix
 from decentorth.protocols import Array
 
-HYPERBOLIC = ((0, 1, 1.0), (2, 3, -1.0))
-"""The entries (E1, E2, sign of E1) of both families, as rows of `BASIS`."""
+HYPERBOLIC = ((0, 1, 1.0), (2, 3, -1.0))  # the entries (E1, E2, sign of E1) of both families, as rows of `BASIS`
 ORTHOGONAL = ((0, 3, 1.0), (2, 1, 1.0))
-REACH = 25.0
-"""mu of the scans: exp(2 mu) = 5e21."""
+REACH = 25.0  # mu of the scans: exp(2 mu) = 5e21
 
 
 def solution(hyperbolic: NDArray[np.bool_], P: Array, Q: Array) -> Solution:

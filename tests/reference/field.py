@@ -93,8 +93,7 @@ def pogo(gradient: Gradient, x0: Array, step_size: Steps, iterations: int) -> Ar
     return x
 
 
-Prox = Callable[[Array, float], Array]
-"""``prox(y, t)``, least in w of ``||w - y||^2 / 2 + t h(w)``."""
+Prox = Callable[[Array, float], Array]  # ``prox(y, t)``, least in w of ``||w - y||^2 / 2 + t h(w)``
 
 
 def soft_threshold(y: Array, t: float) -> Array:

@@ -37,8 +37,7 @@ class Trajectory(NamedTuple):
     """All iterates from 0 on, each ``(iterations + 1, n, d, r)``."""
 
     x: Array
-    tracker: Array
-    """What the agents go by: their trackers or, in methods without, their fields."""
+    tracker: Array  # what the agents go by: their trackers or, in methods without, their fields
 
 
 def last(x: Iterates, tracker: Iterates) -> Trajectory:

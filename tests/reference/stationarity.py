@@ -70,16 +70,12 @@ class Averaging:
 class Proximal(NamedTuple):
     """P(x) and what is known of it."""
 
-    point: Array
-    """``(n, p)``: P(x)."""
-    envelope: float
-    """f_lam(x), at that point."""
-    stationarity: float
-    """Theta(x) = ||P(x) - x||_F / lam."""
+    point: Array  # ``(n, p)``: P(x)
+    envelope: float  # f_lam(x), at that point
+    stationarity: float  # Theta(x) = ||P(x) - x||_F / lam
     subgradient: Array
     """``(n, p)``: a convex combination of subgradients near P(x) whose tangent part nearly cancels A_x^{-1}(P(x) - x) / lam."""
-    residual: float
-    """The norm of what is left of the two."""
+    residual: float  # the norm of what is left of the two
 
 
 def largest_parameter(blocks: int, weak_convexity: float, lipschitz_value: float) -> float:

@@ -421,8 +421,7 @@ def test_local_steps_on_batches_come_nearer_in_as_many_rounds() -> None:
     assert left(1) / left(16) == pytest.approx(4.0, rel=1 / 3)
 
 
-COMPRESSED = {"topk:share=0.3": 0.3, "topk:share=1": 1.0}
-"""Channels, and the share of an array that a message has."""
+COMPRESSED = {"topk:share=0.3": 0.3, "topk:share=1": 1.0}  # channels, and the share of an array that a message has
 
 
 @pytest.mark.parametrize("channel", COMPRESSED)

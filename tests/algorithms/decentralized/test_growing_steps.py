@@ -35,8 +35,7 @@ METHODS: list[Any] = [
     REXTRA(step_size="growing"),
 ]
 each = pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{type(method).__name__}-{getattr(method, 'order', '')}")
-BLOCK = 32
-"""w + D on a ring of five agents and on a star."""
+BLOCK = 32  # w + D on a ring of five agents and on a star
 
 
 @cache

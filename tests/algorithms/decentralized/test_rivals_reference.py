@@ -44,8 +44,7 @@ class Rival:
     """Known to both under one name; a penalty is a multiple of 1/step."""
     rounds: int = 1
     chebyshev: bool = False
-    retraction: Retraction | None = None
-    """Where it differs from the method's own."""
+    retraction: Retraction | None = None  # where it differs from the method's own
 
     def __str__(self) -> str:
         return self.name

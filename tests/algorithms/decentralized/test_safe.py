@@ -105,16 +105,11 @@ def test_every_iteration_is_that_of_the_rules(graph: str, order: Order) -> None:
 class Watched(NamedTuple):
     """A run whose every state was looked at."""
 
-    outermost: float
-    """The largest ||x_i^T x_i - I||_F of any agent in any iteration."""
-    changes: list[int]
-    """Iterations in which a label rose."""
-    restarts: int
-    """The most that any agent made."""
-    gap: float
-    """The largest ||mean(y) - mean(Lambda)||_F while all labels agree, relative to mean_i ||Lambda_i(x_0)||."""
-    gradient: list[float]
-    """The gradient norm of f at the projected mean, every 20th iteration."""
+    outermost: float  # the largest ||x_i^T x_i - I||_F of any agent in any iteration
+    changes: list[int]  # iterations in which a label rose
+    restarts: int  # the most that any agent made
+    gap: float  # the largest ||mean(y) - mean(Lambda)||_F while all labels agree, relative to mean_i ||Lambda_i(x_0)||
+    gradient: list[float]  # the gradient norm of f at the projected mean, every 20th iteration
     state: PenalisedState
 
 

@@ -27,8 +27,7 @@ from tests.support.problems import GRAPHS, point, procrustes, stack
 N = 5
 W = GRAPHS["ring"](N)
 NETWORK, STREAMS = Network(W), CounterStreams(0, slice(0, N))
-SIGMA = 0.6 + 0.4 * np.cos(2 * np.pi / N)
-"""The second largest eigenvalue of W, whose smallest is positive."""
+SIGMA = 0.6 + 0.4 * np.cos(2 * np.pi / N)  # the second largest eigenvalue of W, whose smallest is positive
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
 
 

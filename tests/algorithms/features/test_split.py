@@ -32,8 +32,7 @@ METHODS: tuple[Any, ...] = (do.LOBPCG(), do.TrackedLanding(), do.LOBPCG(rows_per
 W = tp.uniform_weights(tp.ring(N), self_weight=1 / 3)
 
 
-Made = Callable[[], tuple[Any, Array, Array]]
-"""A problem, its M and its B."""
+Made = Callable[[], tuple[Any, Array, Array]]  # a problem, its M and its B
 
 
 def parts(whole: Array, n: int = N) -> list[Array]:
