@@ -333,11 +333,7 @@ def adjusted(q: Array, x0: Array) -> Array:
 
 
 def deepca(
-    covariances: Sequence[Array],
-    mixing: Array,
-    x0: Array,
-    iterations: int,
-    signs: Literal["start", "positive"] = "start",
+    covariances: Sequence[Array], mixing: Array, x0: Array, iterations: int, signs: Literal["start", "positive"] = "start"
 ) -> Trajectory:
     """``s_i+ = sum_j mixing_ij (s_j + C_j x_j - C_j x_j(before))``, ``x_i+ = orth(s_i+)``, where ``s_i(0) = x0`` stands for the
     product before the first as well, so that the first sum is of ``C_j x_0``.

@@ -276,12 +276,7 @@ FASTEST = tp.fmmc_weights(tp.ring(10))
 @pytest.mark.parametrize("W", [FASTEST, np.array([[0.1, 0.9], [0.9, 0.1]])], ids=["ring", "pair"])
 @pytest.mark.parametrize(
     ("method", "step"),
-    [
-        (do.DRFGT, 1e-6),
-        (do.DRFGT, 1e-2),
-        (partial(do.DRFGT, order="adapt-then-combine"), 1e-2),
-        (do.DESTINY, 1e-3),
-    ],
+    [(do.DRFGT, 1e-6), (do.DRFGT, 1e-2), (partial(do.DRFGT, order="adapt-then-combine"), 1e-2), (do.DESTINY, 1e-3)],
 )
 def test_the_penalty_beside_a_given_step_is_stable_on_any_graph(W: Any, method: Callable[..., Any], step: float) -> None:
     """Eigenvalues of W near -1 allow less than 0.1 / step: noise of rounding errors does not grow."""

@@ -25,10 +25,7 @@ from tests.support.distributed import OwnMatrices, own_pencils, own_views
 from tests.support.networks import Recording
 from tests.support.problems import GRAPHS, relative, stack
 
-METHODS: dict[reference.Method, DoubleTracking] = {
-    "dissolving": CDADT(),
-    "psi-br": GeneralizedDRFGT(),
-}
+METHODS: dict[reference.Method, DoubleTracking] = {"dissolving": CDADT(), "psi-br": GeneralizedDRFGT()}
 PROBLEMS: dict[str, Callable[[], OwnMatrices]] = {"pencils": own_pencils, "views": own_views}
 both = pytest.mark.parametrize("method", [CDADT(), GeneralizedDRFGT()], ids=lambda method: type(method).__name__)
 every_problem = pytest.mark.parametrize("name", PROBLEMS)

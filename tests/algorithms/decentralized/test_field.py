@@ -415,7 +415,7 @@ def test_local_steps_on_batches_come_nearer_in_as_many_rounds() -> None:
 
     def left(steps: int) -> float:
         method = do.LocalTracking(step_size=0.3 / steps, local_steps=steps, batch_size=5)
-        runs = [do.solve(problem, method, RING, iterations=600, rows=2, seed=seed).x for seed in range(6)]
+        runs = [do.solve(problem, method, RING, iterations=200, rows=2, seed=seed).x for seed in range(4)]
         return float(np.mean([gradient(problem, x) for x in runs]))
 
     assert left(1) / left(16) == pytest.approx(4.0, rel=1 / 3)

@@ -152,8 +152,7 @@ def test_the_units_of_the_data_do_not_matter(method: Any, scale: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "step"),
-    first_row_is_quick([(RFEXTRA, 1e6), (DRFGT, 1e6), (DESTINY, 1e6), (DRGTA, 1), (DPRGT, 1), (REXTRA, 1)]),
+    ("method", "step"), first_row_is_quick([(RFEXTRA, 1e6), (DRFGT, 1e6), (DESTINY, 1e6), (DRGTA, 1), (DPRGT, 1), (REXTRA, 1)])
 )
 def test_a_given_first_step_is_halved_until_the_run_converges(method: Any, step: float) -> None:
     """On a compact set moves are bounded, so that a run along it wanders instead of running away."""

@@ -107,11 +107,7 @@ def quartic() -> Any:
     c -= c.mean(axis=0)
     small = np.array([[0.0], [1.0], [1.0], [1.0]])
     return FunctionProblem(
-        lambda i, x: (small * x**4 + c[i] * x).sum((-2, -1)),
-        lambda i, x: 4 * small * x**3 + c[i],
-        Stiefel(4, 1),
-        N,
-        stacked=True,
+        lambda i, x: (small * x**4 + c[i] * x).sum((-2, -1)), lambda i, x: 4 * small * x**3 + c[i], Stiefel(4, 1), N, stacked=True
     )
 
 

@@ -192,10 +192,7 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_features(features:
     problem = do.problems.SplitPCA(parts(np.random.default_rng(0).standard_normal((m, features)), n), r)
     ring = tp.uniform_weights(tp.ring(n), self_weight=1 / 3)
     method: Any
-    for method, numbers in (
-        (do.LOBPCG(), 2 * (n - 1) * (m * r + 9 * r * r)),
-        (do.TrackedLanding(), 2 * n * (m * r + r * r)),
-    ):
+    for method, numbers in ((do.LOBPCG(), 2 * (n - 1) * (m * r + 9 * r * r)), (do.TrackedLanding(), 2 * n * (m * r + r * r))):
         history = do.solve(problem, method, ring, iterations=3, record_every=1).history
         assert (np.diff(history["bytes"]) == 8 * numbers).all()
 

@@ -44,11 +44,7 @@ def test_rssm_is_algorithm_1(name: str, division: Any) -> None:
     make, gradient = PROBLEMS[name]
     problem = make()
     r = problem.shape[1]
-    method = RSSM(
-        blocks=3,
-        step_size=f"geometric:initial={SIZES[name]},ratio=0.95",
-        block_partition=division,
-    )
+    method = RSSM(blocks=3, step_size=f"geometric:initial={SIZES[name]},ratio=0.95", block_partition=division)
     x0 = point(problem, 1)
     run = set_up(problem, method, x0=x0, seed=4)
     steps = [SIZES[name] * 0.95**k for k in range(40)]
