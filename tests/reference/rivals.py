@@ -19,6 +19,7 @@ DGD, tracking      Nedic, Ozdaglar 2009; Xu, Zhu, Soh, Xie 2015, Di Lorenzo, Scu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -226,80 +227,45 @@ dgd, gradient_tracking = descending(soft_field), tracked(soft_field)
 drfgt, destiny = tracked(canonical_landing_field), tracked(dissolved_field)
 
 
-def drsgd(
+def on_manifold(
+    tracks: bool,
+    move: Callable[[Array, Array, Array], Array],
     gradients: Gradients,
     mixing: Array,
     x0: Array,
     step_size: Steps,
     iterations: int,
-    consensus_step: float = 1.0,
-    retract: Factor = polar,
 ) -> Trajectory:
-    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - b_k g_i)``, ``g_i = P_{x_i}(G_i(x_i))``."""
-    field = riemannian_field(gradients)
-    x = starts(x0, mixing)
-    agents = range(len(x))
+    """``x_i+ = move(x_i, sum_j mixing_ij x_j, a_k P_{x_i}(y_i))`` with y_i = g_i, g_i = P_{x_i}(G_i(x_i)).
 
-    def step(k: int, x: Iterates, g: Iterates) -> tuple[Iterates, Iterates]:
-        mixed, b = combine(mixing, x), step_at(step_size, k)
-        new = [retract(x[i] + consensus_step * tangent_projection(x[i], mixed[i] - x[i]) - b * g[i]) for i in agents]
-        return new, [field(i, k + 1, new[i]) for i in agents]
-
-    return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
-
-
-def drgta(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    consensus_step: float = 1.0,
-    retract: Factor = polar,
-) -> Trajectory:
-    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - b_k P_{x_i}(y_i))``,
-    ``y_i+ = sum_j mixing_ij y_j + g_i(x_i+) - g_i(x_i)``, ``g_i = P(G_i)`` at its own point."""
+    Where it ``tracks``, ``y_i+ = sum_j mixing_ij y_j + g_i(x_i+) - g_i(x_i)``.
+    """
     field = riemannian_field(gradients)
     x = starts(x0, mixing)
     agents = range(len(x))
 
     def step(k: int, x: Iterates, y: Iterates) -> tuple[Iterates, Iterates]:
-        c, s, b = combine(mixing, x), combine(mixing, y), step_at(step_size, k)
-        new = [
-            retract(x[i] + consensus_step * tangent_projection(x[i], c[i] - x[i]) - b * tangent_projection(x[i], y[i]))
-            for i in agents
-        ]
-        return new, [s[i] + field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
-
-    return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
-
-
-def dprgd(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int) -> Trajectory:
-    """``x_i+ = polar(sum_j mixing_ij x_j - a_k g_i)``, ``g_i = P_{x_i}(G_i(x_i))``."""
-    field = riemannian_field(gradients)
-    x = starts(x0, mixing)
-    agents = range(len(x))
-
-    def step(k: int, x: Iterates, g: Iterates) -> tuple[Iterates, Iterates]:
-        mixed, a = combine(mixing, x), step_at(step_size, k)
-        new = [polar(mixed[i] - a * g[i]) for i in agents]
-        return new, [field(i, k + 1, new[i]) for i in agents]
-
-    return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
-
-
-def dprgt(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, project: Factor = polar) -> Trajectory:
-    """``x_i+ = project(sum_j mixing_ij x_j - a_k P_{x_i}(s_i))``, ``s_i+ = sum_j mixing_ij s_j + g_i(x_i+) - g_i(x_i)``."""
-    field = riemannian_field(gradients)
-    x = starts(x0, mixing)
-    agents = range(len(x))
-
-    def step(k: int, x: Iterates, s: Iterates) -> tuple[Iterates, Iterates]:
-        mixed, tracked, a = combine(mixing, x), combine(mixing, s), step_at(step_size, k)
-        new = [project(mixed[i] - a * tangent_projection(x[i], s[i])) for i in agents]
+        mixed, tracked, a = combine(mixing, x), combine(mixing, y), step_at(step_size, k)
+        new = [move(x[i], mixed[i], a * tangent_projection(x[i], y[i])) for i in agents]
+        if not tracks:
+            return new, [field(i, k + 1, new[i]) for i in agents]
         return new, [tracked[i] + field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
 
     return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
+
+
+def retracting(tracks: bool, *given: Any, consensus_step: float = 1.0, retract: Factor = polar) -> Trajectory:
+    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - d_i)``: DRSGD, and DRGTA where it tracks."""
+    return on_manifold(tracks, lambda x, c, d: retract(x + consensus_step * tangent_projection(x, c - x) - d), *given)
+
+
+def projecting(tracks: bool, *given: Any) -> Trajectory:
+    """``x_i+ = polar(sum_j mixing_ij x_j - d_i)``: DPRGD, and DPRGT where it tracks."""
+    return on_manifold(tracks, lambda x, c, d: polar(c - d), *given)
+
+
+drsgd, drgta = partial(retracting, False), partial(retracting, True)
+dprgd, dprgt = partial(projecting, False), partial(projecting, True)
 
 
 def extra(field: Gradients, W: Array, x0: Array, step_size: float, iterations: int, project: Factor | None = None) -> Trajectory:

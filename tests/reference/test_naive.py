@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,11 +30,12 @@ def rng(seed: int = 0) -> np.random.Generator:
 def test_gradients_are_those_of_their_values(name: str) -> None:
     """By central differences of smooth functions."""
     a, b = rng(2).standard_normal((9, D)), rng(3).standard_normal((R, 9))
-    value, gradient = {
+    functions: dict[str, Any] = {
         "procrustes": (partial(naive.procrustes_value, a, b), partial(naive.procrustes_gradient, a, b)),
         "pca": (partial(naive.pca_value, a), partial(naive.pca_gradient, a)),
         "penalty": (lambda x: naive.infeasibility(x) ** 2 / 4, lambda x: naive.landing_field(x, np.zeros_like(x), 1.0)),
-    }[name]
+    }
+    value, gradient = functions[name]
     x, u = rng(4).standard_normal((D, R)), 1e-5 * rng(5).standard_normal((D, R))
     assert value(x + u) - value(x - u) == pytest.approx(2 * float(np.sum(gradient(x) * u)), rel=1e-6)
 

@@ -45,18 +45,14 @@ def test_a_constant_is_its_number(number: float | str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("constant", Constant()),
         ("diminishing", Diminishing()),
         ("diminishing:initial=0.5,power=1", Diminishing(0.5, 1.0)),
-        ("diminishing:power=1,initial=5e-1", Diminishing(0.5, 1.0)),
-        ("diminishing:initial=auto", Diminishing()),
         ("horizon:iterations=3000", Horizon(iterations=3000)),
         ("square-summable:initial=0.9", SquareSummable(0.9)),
         ("annealed:initial=0.9,pairs=45,cap=10", Annealed(0.9, 45, 2.0, 0.991, 10.0)),
         ("annealed:ratio=0.995,power=4,pairs=3,initial=1e-3", Annealed(1e-3, 3, 4.0, 0.995)),
         ("geometric:initial=1e-3,ratio=0.96", Geometric(1e-3, 0.96)),
         ("piecewise:initial=1e-4,knots=1000:1/1500:0.02", Piecewise(1e-4, ((1000, 1.0), (1500, 0.02)))),
-        ("piecewise:knots=1000:0.01", Piecewise()),
         ("bb", BarzilaiBorwein()),
         ("bb:cap=2", BarzilaiBorwein(cap=2.0)),
         ("diminishing:0.5", Diminishing(0.5)),

@@ -67,10 +67,11 @@ def test_least_squares_without_a_constraint() -> None:
     problem, W = Procrustes(data, targets), GRAPHS["star"](N)
     H, K = [2 * a.T @ a for a in data], [2 * a.T @ b.T for a, b in zip(data, targets, strict=True)]
     step = 0.3 / max(np.linalg.eigvalsh(h)[-1] for h in H)
-    big = np.kron(np.eye(N) - W.toarray(), np.eye(4)) + step * scipy.linalg.block_diag(*H)
-    expected = np.linalg.solve(big, step * np.concatenate(K)).reshape(N, 4, 2)
-    np.testing.assert_allclose(solve(problem, DGD(step_size=step), W, iterations=3000, rows=2).x, expected, atol=1e-12)
-    pooled = np.linalg.solve(naive.mean(H), naive.mean(K))
+    big: Array = np.kron(np.eye(N) - W.toarray(), np.eye(4)) + step * scipy.linalg.block_diag(*H)
+    expected: Any = np.linalg.solve(big, step * np.concatenate(K)).reshape(N, 4, 2)
+    stopped = solve(problem, DGD(step_size=float(step)), W, iterations=3000, rows=2)
+    np.testing.assert_allclose(stopped.x, expected, atol=1e-12)
+    pooled: Any = np.linalg.solve(naive.mean(H), naive.mean(K))
     assert np.abs(expected - pooled).max() > 1e-2
     tracked = solve(problem, GradientTracking(), GRAPHS["erdos-renyi"](N), iterations=600, rows=2)
     np.testing.assert_allclose(tracked.x, stack(pooled, N), atol=1e-12)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from decentorth import RSM, RSSM, solve
-from decentorth.algorithms.nonsmooth.rssm import divided
 from decentorth.api import Options, set_up
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, ODLSettings, OrthogonalDictionaryLearning, RobustSubspaceRecovery, RSRSettings
@@ -53,18 +52,6 @@ def test_rssm_is_algorithm_1(name: str, division: Any) -> None:
     assert relative(result.x[0], expected) < 1e-11
     assert relative(result.x[0], x0) > 0.05
     assert result.state.step_size[0] == pytest.approx(SIZES[name] * 0.95**40, rel=1e-13)
-
-
-@pytest.mark.parametrize("retraction", ["polar-svd", "polar-eigh", "qr", "cholesky-qr"])
-def test_rsm_with_other_retractions(retraction: Any) -> None:
-    """Projections give the same points, orthonormal factors other bases of the same subspaces."""
-    problem = PROBLEMS["rsr"][0]()
-    step_size, x0 = "geometric:initial=0.3", point(problem)
-    polar = solve(problem, RSM(step_size=step_size), x0=x0, iterations=25).x[0]
-    other = solve(problem, RSM(step_size=step_size, retraction=retraction), x0=x0, iterations=25).x[0]
-    if retraction.startswith("polar"):
-        assert relative(other, polar) < 1e-11
-    assert relative(other @ other.T, polar @ polar.T) < 1e-10  # f depends on x x^T alone
 
 
 @pytest.mark.parametrize("name", ["odl", "rsr"])
@@ -109,13 +96,6 @@ def test_pairs_of_blocks_are_drawn_uniformly() -> None:
     assert len(drawn) == 10
     assert sum((count - 500) ** 2 / 500 for count in drawn.values()) < 27.9
     assert all(len(columns) == 4 for columns in drawn)
-
-
-@pytest.mark.parametrize(("blocks", "r"), [(2, 2), (3, 10), (10, 90), (7, 60)])
-def test_blocks_by_count_are_as_equal_as_can_be(blocks: int, r: int) -> None:
-    found = divided(blocks, r)
-    assert np.concatenate(found).tolist() == list(range(r))
-    assert {len(block) for block in found} <= {r // blocks, -(-r // blocks)}
 
 
 @pytest.mark.parametrize(
