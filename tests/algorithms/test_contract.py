@@ -35,7 +35,6 @@ from tests.support.generalized import gevp, sampled_gevp
 from tests.support.j_orthogonal import hevp, log_cosh
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
-from tests.support.sets import Box
 
 WIDE = (150, 3, 40, 200, 3, 40, 3)  # samples of agents with d = 90: rows of two lengths and Gram matrices
 TrackedField = Callable[[naive.Gradient, Array, Any], Array]
@@ -524,10 +523,11 @@ def test_the_mean_tracker_is_the_mean_field(method: Method) -> None:
 def test_an_exchange_is_one_message_over_every_edge(method: Method) -> None:
     setup = Setup(method)
     state = setup.init()
-    before = (setup.network.rounds, setup.network.messages, setup.network.bytes)
+    network = setup.network
+    before = (network.rounds, network.messages, network.bytes)
     for _ in range(4):
         state = setup.step(state)
-    after = (setup.network.rounds, setup.network.messages, setup.network.bytes)
+    after = (network.rounds, network.messages, network.bytes)
     edges = int(np.count_nonzero(setup.network.W.toarray())) - setup.n
     assert np.subtract(after, before).tolist() == [
         4 * method.exchanges * (1 + method.star),
@@ -609,16 +609,14 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
     algorithm = kind(**{**settings, **numbers})
     if isinstance(algorithm, do.GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
         answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])
-    if {Signature, Signatures} & set(
-        algorithm.requires_set
-    ) and known is own_functions:  # O(n) as the set of all x with x^T J x = J, J = I
+    signed = {Signature, Signatures} & set(algorithm.requires_set)
+    if signed and known is own_functions:  # O(n) as the set of all x with x^T J x = J, J = I
         answer.problem.constraint = JOrthogonal(5, 0)
     if LocalProducts in algorithm.requires:  # the same set, of whose B = I each agent knows a share
         answer = replace(answer, problem=sharing_the_identity(answer.problem))
     there = GradientNorm(1e-11) & Feasibility(0.1 * method.feasibility) & Consensus(1e-10)
-    result = do.solve(
-        *(answer.problem, algorithm, method.W(n)), x0=answer.x0, iterations=method.iterations, stopping=there, record_every=100
-    )
+    given: Any = {"x0": answer.x0, "iterations": method.iterations, "stopping": there, "record_every": 100}
+    result = do.solve(answer.problem, algorithm, method.W(n), **given)
     assert max(answer.distance(x) for x in result.x) < 1e-8
     assert result.row.values["feasibility"] < method.feasibility
     assert result.row.values["objective"] == pytest.approx(answer.objective, rel=1e-12, abs=1e-12)
@@ -632,12 +630,6 @@ def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
     message = f"{name} is a centralized method for one agent, but the problem has 5: use a decentralized method, or one agent"
     with pytest.raises(ValueError, match=message):
         check_capabilities(problem, method.algorithm())
-
-
-def test_a_set_that_cannot_land_is_refused_before_work() -> None:
-    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Box(), 4)
-    with pytest.raises(TypeError, match="DRFGT needs Landing of its problem; Box has none"):
-        check_capabilities(problem, do.DRFGT())
 
 
 @every

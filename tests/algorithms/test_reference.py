@@ -62,17 +62,13 @@ def test_drfgt_is_algorithm_1_with_steps_and_penalties_of_each_agent(name: str, 
     assert relative(state.tracker, y) < 1e-12
 
 
-def alone(case: Case, x0: Array) -> tuple[float, float]:
-    """The automatic step and penalty of a single agent: the tracking limit is 2."""
-    return naive.auto_constants(case.lipschitz, x0, [g(x0) for g in case.gradients], 0.0, 0.0, "adapt-then-combine")
-
-
 @pytest.mark.parametrize("rows", [4, 30])
 @pytest.mark.parametrize("name", CASES)
 def test_landing_is_its_iteration(name: str, rows: int) -> None:
     case = CASES[name](rows=(rows,))
     x0 = point(case.problem)
-    eta, lam = alone(case, x0)
+    gradients = [gradient(x0) for gradient in case.gradients]
+    eta, lam = naive.auto_constants(case.lipschitz, x0, gradients, 0.0, 0.0, "adapt-then-combine")
     result = solve(case.problem, Landing(step_size=eta, penalty=lam), x0=x0, iterations=50)
     assert relative(result.x[0], naive.landing(case.gradients[0], x0, eta, lam, 50)) < 1e-12
     assert relative(result.x[0], x0) > 1e-2
@@ -133,22 +129,15 @@ def test_what_given_numbers_mean() -> None:
     case, network = procrustes(), Network(GRAPHS["ring"](N))
     x0 = stack(point(case.problem), N)
 
-    def resolved(method: DRFGT) -> tuple[Array, Array]:
-        step, penalty, _ = resolve(
-            method, case.problem, network, streams(N), x0, partial(tracking_aim, network, "combine-then-adapt", method.step_size)
-        )
-        return step, penalty
+    def resolved(**given: Any) -> list[Array]:
+        method = DRFGT(**given)
+        aim = partial(tracking_aim, network, "combine-then-adapt", method.step_size)
+        return list(resolve(method, case.problem, network, streams(N), x0, aim)[:2])
 
-    step, penalty = resolved(DRFGT(step_size=0.02))
-    np.testing.assert_array_equal(step, [0.02] * N)
-    np.testing.assert_allclose(penalty, [5.0] * N, rtol=1e-15)
+    np.testing.assert_allclose(resolved(step_size=0.02), [[0.02] * N, [5.0] * N], rtol=1e-15)
+    np.testing.assert_array_equal(resolved(step_size=0.02, penalty=3.0), [[0.02] * N, [3.0] * N])
     assert network.rounds == 0
-    step, penalty = resolved(DRFGT(step_size=0.02, penalty=3.0))
-    np.testing.assert_array_equal(step, [0.02] * N)
-    np.testing.assert_array_equal(penalty, [3.0] * N)
-    step, penalty = resolved(DRFGT(penalty=3.0))
-    np.testing.assert_array_equal(step, resolved(DRFGT())[0])
-    np.testing.assert_array_equal(penalty, [3.0] * N)
+    np.testing.assert_array_equal(resolved(penalty=3.0), [resolved()[0], [3.0] * N])
 
 
 LARGER: dict[str, Any] = {
@@ -198,16 +187,8 @@ def test_tracking_limit_is_that_of_all_eigenvalues(graph: str, order: Order) -> 
 @pytest.mark.parametrize("name", CASES)
 def test_estimated_lipschitz_constants(name: str) -> None:
     """From gradients alone: at most the true constants (but for rounding in the differences), and within 10 % of them."""
-    case = CASES[name](rows=UNEVEN)
-    n = len(UNEVEN)
-
-    def value(agent: int, x: Array) -> float:
-        return case.values[agent](x)
-
-    def gradient(agent: int, x: Array) -> Array:
-        return case.gradients[agent](x)
-
-    problem = FunctionProblem(value, gradient, case.problem.constraint, n)
+    case, n = CASES[name](rows=UNEVEN), len(UNEVEN)
+    problem = FunctionProblem(lambda i, x: case.values[i](x), lambda i, x: case.gradients[i](x), case.problem.constraint, n)
     x0 = stack(point(problem), n)
     found, spent = lipschitz(problem, streams(n), x0, problem.gradient(x0))
     assert spent == 12

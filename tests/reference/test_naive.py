@@ -70,19 +70,6 @@ def quadratics(seed: int) -> Gradients:
     return lambda i, k, x: H[i] @ x - K[i]
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_tracking_without_trackers(order: Order) -> None:
-    """x(k+2) = 2 W x(k+1) - W^2 x(k) - a (g(k+1) - g(k)), the last term mixed twice in adapt-then-combine."""
-    gradients = quadratics(20)
-    W, a = ring(), 0.05
-    run = rivals.gradient_tracking(gradients, W, rng(21).standard_normal((N, D, R)), a, 20, order=order)
-    for k in range(19):
-        change = [gradients(i, 0, run.x[k + 1, i]) - gradients(i, 0, run.x[k, i]) for i in range(N)]
-        change = change if order == "combine-then-adapt" else rivals.combine(W @ W, change)
-        once, twice = rivals.combine(W, list(run.x[k + 1])), rivals.combine(W @ W, list(run.x[k]))
-        np.testing.assert_allclose(run.x[k + 2], [2 * once[i] - twice[i] - a * change[i] for i in range(N)], atol=1e-13)
-
-
 def test_extra_as_published() -> None:
     """x(1) = W x(0) - a g(0), x(k+2) = (I + W) x(k+1) - (I + W)/2 x(k) - a (g(k+1) - g(k))."""
     gradients = quadratics(22)

@@ -287,14 +287,8 @@ def test_proposition_3_3_needs_omega_and_holds_repaired() -> None:
     reach, left = (1 + EPS) / last, 0
     for penalty, x in product((0.1, 1.0, 100.0), list(points(B, P, 6, 20))):
         mean = naive.landing_field(B, x, A @ x, penalty)
-        found = float(
-            np.mean(
-                [
-                    norm(naive.sampled_field(one, two, x, slope @ x, penalty) - mean) ** 2
-                    for slope, one, two in product(slopes, samples, samples)
-                ]
-            )
-        )
+        fields = [naive.sampled_field(one, two, x, slope @ x, penalty) for slope, one, two in product(slopes, samples, samples)]
+        found = float(np.mean([norm(field - mean) ** 2 for field in fields]))
         noise = float(np.mean([norm((slope - A) @ x) ** 2 for slope in slopes]))
         turn = float(np.linalg.norm(A @ x @ x.T, 2) ** 2)
         printed = noise * largest**2 * reach**2

@@ -6,7 +6,7 @@ Their full texts were not at hand, so the constants are derived here, and not co
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from decentorth.problems import PCA, FunctionProblem
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.theory import solution
-from tests.reference import naive
+from tests.reference import naive, rivals
 from tests.reference.generalized import norm
 from tests.support.distributed import OwnMatrices, own_pencils, sharing_the_identity
 from tests.support.problems import GRAPHS, point, procrustes, stack
@@ -112,8 +112,11 @@ def quartic() -> Any:
 
 
 DEGENERATE: dict[str, tuple[Any, float]] = {
-    "destiny": (DESTINY(step_size=0.1, penalty=2.0), 0.1),
-    "destiny dissolved": (DESTINY(variant="dissolved", order=ORDERS[0], step_size=0.1, penalty=2.0), 0.1),
+    **{
+        f"destiny {variant} {order}": (DESTINY(variant=variant, order=order, step_size=0.1, penalty=2.0), 0.1)
+        for variant in get_args(rivals.Variant)
+        for order in ORDERS
+    },
     "cdadt": (CDADT(momentum=0.0, preconditioner="none", step_size=0.1, penalty=2.0), 0.1),
     "cdadt with momentum": (CDADT(momentum=0.5, preconditioner="none", step_size=0.05, penalty=2.0), 0.1),
     "rfextra": (RFEXTRA(step_size=0.2, penalty=1.0), 0.1),

@@ -15,7 +15,6 @@ from decentorth import RSM, RSSM, solve
 from decentorth.api import Options, set_up
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, ODLSettings, OrthogonalDictionaryLearning, RobustSubspaceRecovery, RSRSettings
-from decentorth.protocols import ColumnOracle
 from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import GradientNorm
 from tests.reference import naive, nonsmooth
@@ -52,26 +51,6 @@ def test_rssm_is_algorithm_1(name: str, division: Any) -> None:
     assert relative(result.x[0], expected) < 1e-11
     assert relative(result.x[0], x0) > 0.05
     assert result.state.step_size[0] == pytest.approx(SIZES[name] * 0.95**40, rel=1e-13)
-
-
-@pytest.mark.parametrize("name", ["odl", "rsr"])
-@pytest.mark.parametrize("division", ["fixed", "redraw"])
-def test_columns_of_the_subgradient_are_as_good_as_all(name: str, division: Any) -> None:
-    """The same iterates from the whole subgradient's columns, though the cache is never made anew."""
-    make, _ = PROBLEMS[name]
-    problem = make()
-    whole = FunctionProblem(
-        lambda agent, x: float(problem.value(x[None])[0]),
-        lambda agent, x: problem.gradient(np.ascontiguousarray(x[None]))[0],
-        problem.constraint,
-        1,
-    )
-    assert isinstance(problem, ColumnOracle)
-    x0 = point(problem)
-    method = RSSM(blocks=4, step_size=f"diminishing:initial={SIZES[name]}", block_partition=division)
-    both: tuple[Any, Any] = (problem, whole)
-    one, other = (solve(p, method, x0=x0, iterations=150, rows=2).x for p in both)
-    assert relative(one, other) < 1e-10
 
 
 @every
