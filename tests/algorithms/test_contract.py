@@ -152,10 +152,18 @@ NEAR: dict[str, Any] = {"exact": False, "tracks": False}
 EIGENSPACE: dict[str, Any] = {"tracks": False, "solves": ("eigenspace",)}
 PAIRWISE: dict[str, Any] = {"counters": ("corrections", "samples")}
 SEARCHING: dict[str, Any] = {"spends": tuple(range(1, MOST + 1)), "iterations": 300}
-PENALISED = partial(augmented_gradient, dissolved=False)
+PENALISED, DISSOLVED = (partial(augmented_gradient, dissolved=dissolved) for dissolved in (False, True))
+ONCE: dict[str, Any] = {"sent": 1, "tracks": False}
+TWICE: dict[str, Any] = {"exchanges": 2, "sent": 4}
 COMBINED: dict[str, Any] = {"order": "combine-then-adapt"}
 ADAPTED: dict[str, Any] = {"order": "adapt-then-combine"}
 MIXED_TWICE: dict[str, Any] = {"rounds": 2, "chebyshev": True}
+SOFT = partial(soft_gradient, penalty=20.0)
+TRACKING_ADAPTED = partial(do.GradientTracking, penalty=20.0, **ADAPTED)
+DESTINY_DISSOLVED = partial(do.DESTINY, variant="dissolved", **ADAPTED)
+DRSM_ROUNDS = partial(do.DRSM, step_size="diminishing:initial=0.1", rounds=3, consensus_step=0.5)
+LOCAL_BATCHES = partial(do.LocalTracking, local_steps=3, rounds=2, step_size="diminishing", batch_size=2)
+DRGTA_ROUNDS = partial(do.DRGTA, rounds=2, consensus_step=0.7, retraction="qr")
 ROLLING: dict[str, Any] = {"batch_size": 4, "covariance": "rolling"}
 
 
@@ -179,26 +187,13 @@ METHODS = [
     on("drsgd", do.DRSGD, "pca", "ring", sent=1, **NEAR),
     on("drsgd-batches", partial(do.DRSGD, batch_size=2, retraction="qr", **MIXED_TWICE), "procrustes", "star", exchanges=2, **NEAR),
     on("drsm", do.DRSM, "rsr", "ring", sent=1, feasibility=1e-12, **NEAR),
-    on(
-        "drsm-rounds",
-        partial(do.DRSM, step_size="diminishing:initial=0.1", rounds=3, consensus_step=0.5),
-        "pca",
-        "path",
-        **{**NEAR, "exchanges": 3, "sent": 3},
-    ),
+    on("drsm-rounds", DRSM_ROUNDS, "pca", "path", exchanges=3, sent=3, **NEAR),
     on("drproxgt", do.DRProxGT, "sparse", "ring", field=smooth_gradient, **SPARSE),
-    on("prextra", do.PREXTRA, "sparse", "star", sent=1, tracks=False, **SPARSE),
+    on("prextra", do.PREXTRA, "sparse", "star", **ONCE, **SPARSE),
     on("prextra-loopless", partial(do.PREXTRA, proximal="loopless"), "sparse rows", "path", sent=1, **NEAR, wide=SPARSE["wide"]),
     on("dprgd", partial(do.DPRGD, batch_size=1), "pca", "path", sent=1, **NEAR),
     on("destiny", partial(do.DESTINY, **COMBINED), "pca", "ring", field=PENALISED),
-    on(
-        "destiny-dissolved",
-        partial(do.DESTINY, variant="dissolved", **ADAPTED),
-        "procrustes",
-        "erdos-renyi",
-        exchanges=2,
-        field=partial(augmented_gradient, dissolved=True),
-    ),
+    on("destiny-dissolved", DESTINY_DISSOLVED, "procrustes", "erdos-renyi", exchanges=2, field=DISSOLVED),
     on("destiny-safe", partial(do.DESTINY, safe=True, step_size=30.0), "pca", "path", beside=1, field=PENALISED),
     on("cdadt", do.CDADT, "views", "ring", **PENCILS, field=partial(tracked_gradient, parts=(slice(6), slice(6, 11)))),
     on("generalized-drfgt", do.GeneralizedDRFGT, "pencils", "erdos-renyi", **PENCILS, field=tracked_gradient),
@@ -207,68 +202,27 @@ METHODS = [
     on("demuon", do.DeMuon, "pca", "path", exchanges=2, exact=False, **TANGENT),
     on("demuon-nuclear", partial(do.DeMuon, step_size="auto", length="nuclear"), "procrustes", "ring", exchanges=2, **TANGENT),
     on("dprsrm", do.DPRSRM, "pca", "star", exact=False, spends=(1, 2), **TANGENT),
-    on(
-        "dprsrm-batches",
-        partial(do.DPRSRM, batch_size=2, **MIXED_TWICE),
-        "procrustes",
-        "path",
-        **{**NEAR, "exchanges": 2, "sent": 4, "spends": (1, 2)},
-    ),
+    on("dprsrm-batches", partial(do.DPRSRM, batch_size=2, **MIXED_TWICE), "procrustes", "path", spends=(1, 2), **NEAR, **TWICE),
     on("drcgd", do.DRCGD, "pca", "path", **NEAR, **TANGENT),
     on("drcgd-tracked", partial(do.DRCGD, tracked=True, **MIXED_TWICE), "procrustes", "ring", exchanges=2, sent=6, **TANGENT),
     on("ef_landing", do.EFLanding, "pca", "ring", field=euclidean_gradient),
     on("ef_landing-short", partial(do.EFLanding, consensus_step=0.5, weight=0.5), "procrustes", "erdos-renyi", tracks=False),
-    on("ef_landing-server", partial(do.EFLanding, server=True), "procrustes", "star", star=True, sent=1, tracks=False),
+    on("ef_landing-server", partial(do.EFLanding, server=True), "procrustes", "star", star=True, **ONCE),
     on("vr_drfgt", do.VRDRFGT, "pca", "erdos-renyi"),
     on("vr_drfgt-batches", partial(do.VRDRFGT, batch_size=4, period=3), "procrustes", "ring", spends=(1, 2), **EIGENSPACE),
     on("local_tracking", do.LocalTracking, "procrustes", "ring", feasibility=1e-12, tracks=False, spends=(4,)),
-    on(
-        "local_tracking-batches",
-        partial(do.LocalTracking, local_steps=3, rounds=2, step_size="diminishing", batch_size=2),
-        "pca",
-        "star",
-        **{**NEAR, "exchanges": 2, "sent": 4, "spends": (3,)},
-    ),
+    on("local_tracking-batches", LOCAL_BATCHES, "pca", "star", spends=(3,), **NEAR, **TWICE),
     on("saga_drfgt", partial(do.SagaDRFGT, batch_size=3), "procrustes", "ring", **EIGENSPACE),
     on("rmtracking", do.RMTracking, "procrustes", "ring", **TANGENT),
     on("drgta", do.DRGTA, "pca", "ring", **TANGENT),
-    on(
-        "drgta-rounds",
-        partial(do.DRGTA, rounds=2, consensus_step=0.7, retraction="qr"),
-        "procrustes",
-        "erdos-renyi",
-        **{**TANGENT, "exchanges": 2, "sent": 4},
-    ),
-    on(
-        "gradient_tracking",
-        partial(do.GradientTracking, **COMBINED),
-        "procrustes",
-        "star",
-        exact=False,
-        field=partial(soft_gradient, penalty=0.0),
-    ),
-    on(
-        "gradient_tracking-penalty",
-        partial(do.GradientTracking, penalty=20.0, **ADAPTED),
-        "pca",
-        "erdos-renyi",
-        exchanges=2,
-        exact=False,
-        field=partial(soft_gradient, penalty=20.0),
-    ),
+    on("drgta-rounds", DRGTA_ROUNDS, "procrustes", "erdos-renyi", **TANGENT, **TWICE),
+    on("gradient_tracking", partial(do.GradientTracking, **COMBINED), "procrustes", "star", exact=False, field=euclidean_gradient),
+    on("gradient_tracking-penalty", TRACKING_ADAPTED, "pca", "erdos-renyi", exchanges=2, exact=False, field=SOFT),
     on("dgd", partial(do.DGD, penalty=3.0), "pca", "ring", sent=1, **NEAR),
     on("ddrs", do.DDRS, "procrustes", "ring", sent=1, feasibility=1e-12, tracks=False, spends=(3,)),
-    on("rextra", do.REXTRA, "procrustes", "erdos-renyi", sent=1, tracks=False),
-    on("rfextra", do.RFEXTRA, "pca", "star", sent=1, tracks=False),
-    on(
-        "rfextra-mapping",
-        partial(do.RFEXTRA, direction="mapping"),
-        "procrustes",
-        "erdos-renyi",
-        sent=1,
-        tracks=False,
-        iterations=12000,
-    ),
+    on("rextra", do.REXTRA, "procrustes", "erdos-renyi", **ONCE),
+    on("rfextra", do.RFEXTRA, "pca", "star", **ONCE),
+    on("rfextra-mapping", partial(do.RFEXTRA, direction="mapping"), "procrustes", "erdos-renyi", **ONCE, iterations=12000),
     on("deepca", do.DeEPCA, "pca", "complete", sent=1, **EIGENSPACE),
     on("deepca-rounds", partial(do.DeEPCA, rounds=5, chebyshev=False), "pca", "ring", exchanges=5, sent=5, **EIGENSPACE),
     on("deepca-momentum", partial(do.DeEPCA, momentum=0.6), "pca", "complete", sent=1, **EIGENSPACE),
@@ -369,24 +323,21 @@ class Setup:
         return state
 
 
-def arrays(state: Any) -> dict[str, Array]:
-    """By dotted name, those of states within the state too."""
-    return taken_apart(state, "state")[0]
-
-
-def counts(state: Any) -> dict[str, Any]:
-    """What is no array."""
-    return taken_apart(state, "state")[1]
+def apart(state: Any) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The arrays by dotted name, those of states within the state too, and what is no array."""
+    return taken_apart(state, "state")
 
 
 def of_agents(state: Any, own: slice) -> Any:
     """The state of some agents."""
-    return put_together(state, "state", {name: value[own] for name, value in arrays(state).items()}, counts(state))
+    arrays, counts = apart(state)
+    return put_together(state, "state", {name: value[own] for name, value in arrays.items()}, counts)
 
 
 def bits(state: Any) -> dict[str, Any]:
     """The state's arrays as bytes, its counters as they are."""
-    return {name: value.tobytes() for name, value in arrays(state).items()} | counts(state)
+    arrays, counts = apart(state)
+    return {name: value.tobytes() for name, value in arrays.items()} | counts
 
 
 def fingerprint(thing: Any, seen: set[int] | None = None) -> bytes:
@@ -407,17 +358,17 @@ def fingerprint(thing: Any, seen: set[int] | None = None) -> bytes:
 def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
     setup = Setup(method)
     state = setup.init()
-    kinds = {name: (value.shape, value.dtype) for name, value in arrays(state).items()}
+    kinds = {name: (value.shape, value.dtype) for name, value in apart(state)[0].items()}
     assert state.x.shape == (setup.n, *setup.problem.shape)
+    assert all(dtype == np.float64 and shape[0] == setup.n for shape, dtype in kinds.values())
     np.testing.assert_array_equal(state.x, setup.x0)
+    expected = {f"state.{name}": int for name in ("k", "gradients", *method.counters)}
     gradients = state.gradients
     for k in range(6):
-        assert {name: (value.shape, value.dtype) for name, value in arrays(state).items()} == kinds
-        assert all(dtype == np.float64 and shape[0] == setup.n for shape, dtype in kinds.values())
-        assert all(value.flags.c_contiguous for value in arrays(state).values())
-        counters = ("k", "gradients", *method.counters)
-        expected = {f"state.{name}": int for name in counters}
-        assert {name: type(value) for name, value in counts(state).items() if ".progress." not in name} == expected
+        arrays, counts = apart(state)
+        assert {name: (value.shape, value.dtype) for name, value in arrays.items()} == kinds
+        assert all(value.flags.c_contiguous for value in arrays.values())
+        assert {name: type(value) for name, value in counts.items() if ".progress." not in name} == expected
         assert state.k == k
         assert k == 0 or state.gradients - gradients in method.spends
         gradients, state = state.gradients, setup.step(state)
@@ -430,7 +381,7 @@ def test_problem_data_and_start_are_left_alone(method: Method) -> None:
     _ = getattr(setup.problem, "lipschitz", None)
     setup.run(1)  # what problem and set find out once and keep
     data, start = fingerprint(setup.problem), setup.x0.tobytes()
-    assert not any(np.shares_memory(value, setup.x0) for value in arrays(setup.init()).values())
+    assert not any(np.shares_memory(value, setup.x0) for value in apart(setup.init())[0].values())
     setup.run(5)
     assert fingerprint(setup.problem) == data
     assert setup.x0.tobytes() == start

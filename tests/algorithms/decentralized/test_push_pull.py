@@ -17,6 +17,7 @@ from decentorth.commands.run.command import main
 from decentorth.network import Network
 from decentorth.numerics.ordered_sums import plain
 from decentorth.stopping import LocalMaximum
+from tests.algorithms.decentralized.test_field import gradient
 from tests.reference import naive
 from tests.support.building import built, prepared
 from tests.support.problems import point, procrustes, relative
@@ -29,13 +30,6 @@ def unlike(agents: int = 10) -> Any:
     """Agents with unlike data, whose own answers differ from the common one."""
     settings = do.problems.PCASettings(data="synthetic", dimension=6, rank=2, gap=0.3, heterogeneity=0.6)
     return prepared(built(settings.problem(agents, 0)))
-
-
-def gradient(problem: Any, x: np.ndarray[Any, Any]) -> float:
-    """The norm of the mean Riemannian gradient at the polar factor of the mean point."""
-    mean = naive.polar(x.mean(0))
-    gradients = problem.gradient(np.repeat(mean[None], len(x), axis=0))
-    return float(np.linalg.norm(naive.tangent_projection(mean, gradients.mean(0))))
 
 
 @pytest.mark.parametrize(
