@@ -15,9 +15,6 @@ Value = Callable[[Array], float]
 Gradient = Callable[[Array], Array]
 
 
-# CSDM: x = U H(mu) V^T, U and V block-diagonal and orthogonal
-
-
 def hyperbolic(mu: Array, p: int, q: int) -> Array:
     """H(mu): rows and columns i and p + i hold [[cosh mu_i, sinh mu_i], [sinh mu_i, cosh mu_i]]."""
     h = np.eye(p + q)
@@ -56,17 +53,12 @@ def csdm_slopes(U: Array, V: Array, mu: Array, G: Array, p: int) -> tuple[Array,
 def cayley(U: Array, A: Array) -> Array:
     """U (I - A/2) (I + A/2)^{-1}, a step along -A."""
     one = np.eye(len(U))
-    stepped: Array = U @ (one - A / 2) @ np.linalg.inv(one + A / 2)
-    return stepped
+    return U @ (one - A / 2) @ np.linalg.inv(one + A / 2)
 
 
 def adagrad(slope: Array, squares: Array, rate: float) -> Array:
     """The step of Adagrad, to be subtracted, once slope^2 is among the squares."""
-    step: Array = rate * slope / (np.sqrt(squares) + 1e-10)
-    return step
-
-
-# ADMM
+    return rate * slope / (np.sqrt(squares) + 1e-10)
 
 
 def lagrangian(value: float, X: Array, Y: Array, Z: Array, W: Array, J: Array, beta: float) -> float:
@@ -91,9 +83,6 @@ def admm(X: Array, Y: Array, Z: Array, W: Array, gradient: Gradient, J: Array, l
     return X, Y, Z + beta * (X.T @ Y - J), W + beta * (J @ X - Y)
 
 
-# UMCM
-
-
 def umcm_value(value: Value, gradient: Gradient, X: Array, J: Array, beta: float) -> float:
     """f - <J X^T G, E>/2 + beta/2 ||E||^2, E = X^T J X - J."""
     E = X.T @ J @ X - J
@@ -103,5 +92,4 @@ def umcm_value(value: Value, gradient: Gradient, X: Array, J: Array, beta: float
 def umcm_quadratic(C: Array, X: Array, J: Array, beta: float) -> Array:
     """Its gradient for f = tr(X^T C X)."""
     S, E = X.T @ C @ X, X.T @ J @ X - J
-    slope: Array = 2 * C @ X - 2 * C @ X @ sym(J @ E) - 2 * J @ X @ sym(S @ J) + 2 * beta * J @ X @ E
-    return slope
+    return 2 * C @ X - 2 * C @ X @ sym(J @ E) - 2 * J @ X @ sym(S @ J) + 2 * beta * J @ X @ E

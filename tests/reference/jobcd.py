@@ -62,8 +62,7 @@ def exact(x: Array, H: Array, pair: Pair) -> Array:
     rows, n = list(pair), len(x)
     U, Z = np.eye(n)[:, rows], x[rows]
     K = np.kron(Z.T, U)
-    form: Array = K.T @ np.kron(np.eye(n), H) @ K
-    return form
+    return K.T @ np.kron(np.eye(n), H) @ K
 
 
 def isotropic(x: Array, lipschitz: float, pair: Pair) -> Array:

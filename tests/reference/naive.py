@@ -39,8 +39,7 @@ def sym(a: Array) -> Array:
 def polar(y: Array) -> Array:
     """``y (y^T y)^{-1/2}``, the nearest point of St(d, r), from the singular value decomposition."""
     u, _, vt = np.linalg.svd(y, full_matrices=False)
-    nearest: Array = u @ vt
-    return nearest
+    return u @ vt
 
 
 def tangent_projection(x: Array, u: Array) -> Array:
@@ -80,8 +79,7 @@ def pca_value(a: Array, x: Array) -> float:
 
 def pca_gradient(a: Array, x: Array) -> Array:
     """``-C x``."""
-    gradient: Array = -(a.T @ a / a.shape[0]) @ x
-    return gradient
+    return -(a.T @ a / a.shape[0]) @ x
 
 
 def check_decay(pooled_gram: Array, ratio: float) -> None:
@@ -145,8 +143,7 @@ def drfgt(
         return landing_field(x_i, gradients[i](x_i), float(lam[i]))
 
     def combine(points: list[Array], i: int) -> Array:
-        total: Array = np.sum([W[i, j] * points[j] for j in range(n)], axis=0)
-        return total
+        return np.sum([W[i, j] * points[j] for j in range(n)], axis=0)
 
     x = [x0 for _ in range(n)]
     y = [field(i, x[i]) for i in range(n)]

@@ -52,11 +52,6 @@ def averaging(x: Array, blocks: Sequence[Columns], xi: Array) -> Array:
     return total / (len(blocks) - 1)
 
 
-def l1_value(a: Array, x: Array) -> float:
-    """``||a x||_1``."""
-    return float(np.abs(a @ x).sum())
-
-
 def l1_subgradient(a: Array, x: Array) -> Array:
     """``a^T sign(a x)``."""
     return a.T @ np.sign(a @ x)
@@ -65,5 +60,4 @@ def l1_subgradient(a: Array, x: Array) -> Array:
 def row_norms_subgradient(a: Array, x: Array) -> Array:
     """``(1/m) sum_j a_j (x^T a_j)^T / ||x^T a_j||``."""
     terms = [np.outer(row, x.T @ row) / np.sqrt(np.sum((x.T @ row) ** 2)) for row in a]
-    total: Array = np.mean(terms, axis=0)
-    return total
+    return np.mean(terms, axis=0)

@@ -35,17 +35,13 @@ def sums(seed: int = 0) -> tuple[LogCosh, float]:
 
 
 def far(problem: Any, seed: int = 1) -> Array:
-    x: Array = problem.constraint.random(np.random.default_rng(seed))
-    return x
+    return problem.constraint.random(np.random.default_rng(seed))
 
 
 def least(problem: Any) -> float:
     """A value not above the minimum of the log cosh problem: 0."""
     assert problem.value(np.zeros((1, N, N)))[0] == 0.0
     return 0.0
-
-
-# the measure
 
 
 @pytest.mark.parametrize("scaled", [True, False])
@@ -75,9 +71,6 @@ def test_theorem_3_3_a_block_stationary_point_is_critical_and_not_conversely() -
     assert block_stationarity(one, A, np.ones(3), 0.1) == pytest.approx(8.0)
     np.testing.assert_array_equal(one @ A.T, (one @ A.T).T)
     assert block_stationarity(one, -A, np.ones(3), 0.1) == 0.0
-
-
-# the theorems
 
 
 def test_theorem_4_6_bounds_the_measure_of_gs_jobcd() -> None:
@@ -138,9 +131,6 @@ def test_theorem_4_9_the_path_of_gs_jobcd_has_a_finite_length() -> None:
     points = np.stack(followed(problem, GSJOBCD(pairs=40), 60, x0=far(problem)))
     lengths = np.linalg.norm(np.diff(points, axis=0), axis=(-2, -1))
     assert lengths[30:].sum() < 1e-3 * lengths[:30].sum()
-
-
-# statements that fail as printed
 
 
 @pytest.mark.slow

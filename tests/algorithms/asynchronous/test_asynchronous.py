@@ -326,38 +326,35 @@ def test_the_command_replays_a_log(log: Path, capsys: pytest.CaptureFixture[str]
     assert "the iterates differ" in capsys.readouterr().err
 
 
-def damaged(log: bytes) -> dict[str, bytes]:
-    """Logs that must be refused."""
-    header, _, body = log.partition(b"\n")
+def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header, _, body = log.read_bytes().partition(b"\n")
     facts = json.loads(header)
 
     def with_(**changed: Any) -> bytes:
         return json.dumps({**facts, **changed}).encode() + b"\n" + body
 
-    later = bytes([40]) + body[1:]
-    huge = [10**30, *facts["activations"][1:]]
-    return {
+    def set_to(**changed: Any) -> bytes:
+        return with_(settings={**facts["settings"], **changed})
+
+    whole, later = header + b"\n" + body, bytes([40]) + body[1:]
+    for name, content in {
         "empty": b"",
         "no log": b'{"decentorth log": 1}\n' + body,
         "no JSON": b"\x80\x04\n" + body,
         "deep": b"[" * 100_000 + b"\n" + body,
-        "cut": log[:-3],
-        "longer": log + b"0",
-        "flipped": log[:-1] + bytes([log[-1] ^ 1]),
-        "more activations than bytes": with_(activations=huge),
+        "cut": whole[:-3],
+        "longer": whole + b"0",
+        "flipped": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "more activations than bytes": with_(activations=[10**30, *facts["activations"][1:]]),
         "huge sizes": with_(bytes=[2**62] * 4),
         "negative": with_(bytes=[-1, *facts["bytes"][1:]]),
         "waits for ever": header.replace(facts["sha256"].encode(), hashlib.sha256(later).hexdigest().encode()) + b"\n" + later,
         "no settings": with_(settings={}),
-        "wrong settings": with_(settings={**facts["settings"], "rank": {"a": 1}}),
-        "a plugin": with_(settings={**facts["settings"], "plugin": ["/tmp/evil.py"]}),
-        "other graph": with_(settings={**facts["settings"], "topology": "complete"}),
-        "other method": with_(settings={**facts["settings"], "algorithm": "drfgt"}),
-    }
-
-
-def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, content in damaged(log.read_bytes()).items():
+        "wrong settings": set_to(rank={"a": 1}),
+        "a plugin": set_to(plugin=["/tmp/evil.py"]),
+        "other graph": set_to(topology="complete"),
+        "other method": set_to(algorithm="drfgt"),
+    }.items():
         log.write_bytes(content)
         assert main(["replay", str(log)]) == 2, name
         said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The methods beside DRFGT against loops over agents, written from the formulas alone."""
+"""DRFGT and the methods beside it against loops over agents, written from the formulas alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from decentorth.protocols import Array, Index, Retraction
 from tests.reference import naive, rivals
 from tests.reference.naive import Gradient
 from tests.reference.rivals import Gradients, Steps, Trajectory, Variant
-from tests.support.marks import first_is_quick
 from tests.support.problems import CASES, GRAPHS, Case, point, relative, stack
 
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -45,8 +44,7 @@ class Rival:
     """Known to both under one name; a penalty is a multiple of 1/step."""
     rounds: int = 1
     chebyshev: bool = False
-    retraction: Retraction | None = None
-    """Where it differs from the method's own."""
+    retraction: Retraction | None = None  # where it differs from the method's own
 
     def __str__(self) -> str:
         return self.name
@@ -92,6 +90,7 @@ def retracting(rival: Rival) -> list[Rival]:
 
 
 TRACKED = [
+    *(Rival(f"drfgt {order}", DRFGT, rivals.drfgt, {"penalty": 0.1, "order": order}) for order in ORDERS),
     *several(Rival("drgta", DRGTA, rivals.drgta)),
     *retracting(Rival("drgta", DRGTA, rivals.drgta)),
     *several(Rival("dprgt", DPRGT, rivals.dprgt)),
@@ -114,11 +113,6 @@ UNTRACKED = [
     *(Rival(f"dgd {p}", DGD, rivals.dgd, {"penalty": p}) for p in (0.0, 0.1)),
 ]
 EXTRA = [Rival("rextra", REXTRA, rivals.rextra), Rival("rfextra", RFEXTRA, rivals.rfextra, {"penalty": 0.1})]
-STOCHASTIC = [
-    *TRACKED,
-    *UNTRACKED,
-    *(Rival(f"drfgt {order}", DRFGT, rivals.drfgt, {"penalty": 0.1, "order": order}) for order in ORDERS),
-]
 
 
 def step_for(case: Case, share: float = 0.1) -> float:
@@ -143,26 +137,24 @@ def agree(state: Any, expected: Trajectory, x0: Array, tracked: bool) -> None:
         assert relative(state.tracker, expected.tracker[-1]) < 1e-12
 
 
-@pytest.mark.parametrize("graph", first_is_quick(GRAPHS))
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rival", [*TRACKED, *UNTRACKED, *EXTRA], ids=str)
-def test_a_constant_step(rival: Rival, name: str, graph: str) -> None:
-    case, W = CASES[name](), GRAPHS[graph](N)
+def test_a_constant_step(rival: Rival, name: str) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
     x0, a = point(case.problem), step_for(case)
     rival, tracked = rival.beside(a), rival in TRACKED
     expected = rival.run(rivals.full(case.gradients), W.toarray(), x0, a)
     agree(final(case.problem, rival.algorithm(a), W, x0), expected, x0, tracked)
 
 
-@pytest.mark.parametrize("power", first_is_quick([0.5, 1.0]))
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rival", [*TRACKED, *UNTRACKED], ids=str)
-def test_steps_that_shrink(rival: Rival, name: str, power: float) -> None:
+def test_steps_that_shrink(rival: Rival, name: str) -> None:
     case, W = CASES[name](), GRAPHS["erdos-renyi"](N)
     x0, a = point(case.problem), step_for(case, 0.2)
     rival, tracked = rival.beside(a), rival in TRACKED
-    expected = rival.run(rivals.full(case.gradients), W.toarray(), x0, lambda k: a / (k + 1) ** power)
-    agree(final(case.problem, rival.algorithm(f"diminishing:initial={a},power={power}"), W, x0), expected, x0, tracked)
+    expected = rival.run(rivals.full(case.gradients), W.toarray(), x0, lambda k: a / (k + 1) ** 0.5)
+    agree(final(case.problem, rival.algorithm(f"diminishing:initial={a}"), W, x0), expected, x0, tracked)
 
 
 def data(gradient: Gradient) -> tuple[Array, ...]:
@@ -179,12 +171,11 @@ def batch_gradient(gradient: Gradient, batch: Index, x: Array) -> Array:
     return len(a) / len(batch) * naive.procrustes_gradient(a[batch], b[0][:, batch], x)
 
 
-@pytest.mark.parametrize("graph", first_is_quick(["ring", "star"]))
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("rival", STOCHASTIC, ids=str)
-def test_mini_batches(rival: Rival, name: str, graph: str) -> None:
+@pytest.mark.parametrize("rival", [*TRACKED, *UNTRACKED], ids=str)
+def test_mini_batches(rival: Rival, name: str) -> None:
     """Iteration k goes by the gradients of batch k; a change of field is between those of batches k + 1 and k."""
-    case, W = CASES[name](), GRAPHS[graph](N)
+    case, W = CASES[name](), GRAPHS["star"](N)
     x0, a = point(case.problem), step_for(case, 0.05)
     n_samples = np.array([len(data(gradient)[0]) for gradient in case.gradients])
     batches = [CounterStreams(SEED, slice(0, N)).integers("batch", k, 4, n_samples) for k in range(ITERATIONS + 1)]
@@ -198,19 +189,9 @@ def test_mini_batches(rival: Rival, name: str, graph: str) -> None:
     assert relative(expected.x[-1], rival.run(rivals.full(case.gradients), W.toarray(), x0, a).x[-1]) > 1e-3
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_batch_of_all_samples_is_the_whole_gradient(name: str) -> None:
-    """The reference's own."""
-    case = CASES[name]()
-    x = point(case.problem)
-    for gradient in case.gradients:
-        everything = np.arange(len(data(gradient)[0]))
-        np.testing.assert_allclose(batch_gradient(gradient, everything, x), gradient(x), atol=1e-12)
-
-
 @pytest.mark.parametrize("chebyshev", [True, False])
-@pytest.mark.parametrize("rounds", [1, 3, 8])
-@pytest.mark.parametrize("graph", [*GRAPHS, "slow ring"])
+@pytest.mark.parametrize("rounds", [1, 8])
+@pytest.mark.parametrize("graph", ["ring", "star", "slow ring"])
 def test_deepca(graph: str, rounds: int, chebyshev: bool) -> None:
     """To the signs of the columns, which a positive diagonal of R decides."""
     n = 9 if graph == "slow ring" else N

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from decentorth import CSDM, JADMM, RGD, UMCM, iterate, solve
-from decentorth.problems import FunctionProblem, Procrustes
-from decentorth.protocols import Array, HessianProducts
+from decentorth import CSDM, JADMM, RGD, UMCM, solve
+from decentorth.problems import Procrustes
+from decentorth.protocols import Array
 from decentorth.sets import JOrthogonal
 from tests.reference import j_rivals as naive
-from tests.support.j_orthogonal import hevp, log_cosh
-
-
-def states(problem: Any, algorithm: Any, number: int, x0: Array) -> list[Any]:
-    """The states 0, 1, ..., number, copied."""
-    made = islice(iterate(problem, algorithm, x0=x0), number + 1)
-    return [type(s)(*(part.copy() if isinstance(part, np.ndarray) else part for part in s)) for s in made]
+from tests.support.j_orthogonal import hevp, log_cosh, states
 
 
 def start(problem: Any, spread: float = 0.5) -> Array:
-    point: Array = problem.constraint.random(np.random.default_rng(1), spread)
-    return point
+    return problem.constraint.random(np.random.default_rng(1), spread)
 
 
 def alone(problem: Any) -> naive.Gradient:
     def gradient(x: Array) -> Array:
-        found: Array = problem.gradient(np.ascontiguousarray(x[None]))[0]
-        return found
+        return problem.gradient(np.ascontiguousarray(x[None]))[0]
 
     return gradient
 
 
 KINDS = pytest.mark.parametrize("make", [hevp, log_cosh], ids=["quadratic", "not quadratic"])
-
-
-# against the formulas
 
 
 @pytest.mark.parametrize(
@@ -145,14 +134,6 @@ def test_the_penalty_of_umcm_grows_as_that_of_admm() -> None:
     assert states(problem, UMCM(schedule="published"), 0, x0)[0].penalty[0] == 1e3
 
 
-def test_hessian_products_are_derivatives_of_gradients() -> None:
-    for problem in (hevp(6), log_cosh(6)):
-        x, v = np.random.default_rng(0).standard_normal((2, 1, 6, 6))
-        assert isinstance(problem, HessianProducts)
-        slope = (problem.gradient(x + 1e-5 * v) - problem.gradient(x - 1e-5 * v)) / 2e-5
-        np.testing.assert_allclose(problem.hessian_product(x, v), slope, atol=1e-8)
-
-
 def test_hessian_products_of_sums_of_squares() -> None:
     """Agents that keep their rows beside agents that keep products, and targets, which do not matter."""
     rng = np.random.default_rng(0)
@@ -162,23 +143,17 @@ def test_hessian_products_of_sums_of_squares() -> None:
     np.testing.assert_allclose(problem.hessian_product(x, v), problem.gradient(x + v) - problem.gradient(x), atol=1e-12)
 
 
-# exact optima
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "algorithm", "iterations", "gap"),
     [
         (20, CSDM(), 3000, 1e-5),
-        (20, JADMM(), 2000, 1e-13),
-        (20, UMCM(), 2000, 1e-13),
         (20, RGD(), 1000, 1e-12),
-        (20, RGD(step_size="bb"), 1000, 1e-13),
         (100, JADMM(), 1000, 1e-10),
         (100, UMCM(), 1000, 1e-10),
         (100, RGD(step_size="bb"), 500, 1e-12),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, int | float) else str(value),
+    ids=str,
 )
 def test_the_optimum_is_reached(n: int, algorithm: Any, iterations: int, gap: float) -> None:
     result = solve(hevp(n), algorithm, iterations=iterations, rows=2)
@@ -197,9 +172,6 @@ def test_other_functions_have_one_minimum() -> None:
         assert end["gradient_norm"] <= 1e-8
         assert end["feasibility"] <= 1e-10
         assert end["objective"] == pytest.approx(ends[0]["objective"], rel=1e-9)
-
-
-# the published settings
 
 
 @pytest.mark.slow
@@ -225,9 +197,6 @@ def test_published_umcm_stands_still_and_a_small_penalty_runs_away() -> None:
     assert solve(problem, UMCM(penalty=0.5 * float(problem.lipschitz[0])), x0=x0, iterations=2000).status == "diverged"
 
 
-# manners
-
-
 def test_automatic_steps_and_penalties_of_umcm() -> None:
     """beta = 3 L; the first step 1 / (2 L + 4 beta ||x0||_2^2), what bounds the curvature there."""
     problem = log_cosh(6)
@@ -246,9 +215,3 @@ def test_an_unknown_lipschitz_constant_is_estimated() -> None:
         state = states(rough, algorithm, 0, np.eye(8))[0]
         assert 0.1 * known.lipschitz[0] < getattr(state, name)[0] / factor <= (1.0 + 1e-6) * known.lipschitz[0]
         assert state.gradients == 13 + isinstance(algorithm, UMCM)
-
-
-def test_umcm_needs_second_derivatives() -> None:
-    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, JOrthogonal(2, 2), 1)
-    with pytest.raises(TypeError, match="UMCM needs HessianProducts of its problem; FunctionProblem has none"):
-        solve(problem, UMCM(), iterations=1)  # type: ignore[misc]

@@ -50,8 +50,7 @@ def value(problem: Any, x: Array) -> float:
 
 
 def gradient(problem: Any, x: Array) -> Array:
-    found: Array = problem.gradient(x[None])[0]
-    return found
+    return problem.gradient(x[None])[0]
 
 
 def successors(problem: Any, x: Array, step: float) -> list[Array]:
