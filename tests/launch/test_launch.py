@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from tests.launch import hosts, slurm
-from tests.launch.openmpi import installed
 from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, run_ranks, tidied, until
 
 pytestmark = pytest.mark.slow
@@ -37,6 +36,13 @@ def _tidy() -> Iterator[None]:
     with tidied() as folder:
         ENVIRON["TMPDIR"] = folder
         yield
+
+
+def require(*programs: str, packages: str) -> None:
+    """Skip where this machine lacks programs, or the right to start them."""
+    lacks = [name for name in programs if shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None]
+    if lacks or os.geteuid() != 0:
+        pytest.skip(f"needs root and {', '.join(lacks)}: apt-get install {packages}")
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -97,8 +103,7 @@ def test_a_job_that_had_no_checkpoint_begins_anew(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
-    if lacks := slurm.missing():
-        pytest.skip(f"Slurm needs {', '.join(lacks)}: apt-get install slurmctld slurmd slurm-client munge")
+    require(*slurm.NEEDS, packages="slurmctld slurmd slurm-client munge")
     with slurm.slurm(tmp_path_factory.mktemp("slurm"), ENVIRON) as running:
         yield running
 
@@ -121,7 +126,7 @@ def test_slurm_warns_the_run_checkpoints_the_job_queues_again_and_goes_on(cluste
     assert summary(folder)["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", str(second))
 
 
-def test_slurm_warns_open_mpi(cluster: slurm.Slurm, openmpi: str, tmp_path: Path) -> None:
+def test_slurm_warns_open_mpi(cluster: slurm.Slurm, openmpi: Path, tmp_path: Path) -> None:
     """Whose mpirun does not wait for ranks at SIGTERM: it is sent another signal."""
     usual, cluster.environ = cluster.environ, {**cluster.environ, **ROOT_ALLOWED, "PATH": f"{openmpi}:{SYSTEM}"}
     try:
@@ -162,23 +167,15 @@ def test_slurm_does_not_queue_a_job_again_that_fails(cluster: slurm.Slurm, tmp_p
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
-    if lacks := hosts.missing():
-        pytest.skip(f"hosts need {', '.join(lacks)}: apt-get install openssh-server iproute2")
+    require(*hosts.NEEDS, packages="openssh-server iproute2")
     with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {**JOBS, "TMPDIR": ENVIRON["TMPDIR"]}) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def openmpi(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The folder of programs of a Python environment with Open MPI, made beside that of the tests."""
-    return str(installed(tmp_path_factory.mktemp("openmpi")))
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def environment(request: pytest.FixtureRequest) -> str:
     """The folder of programs of a Python environment with this MPI."""
-    found: str = f"{sys.prefix}/bin" if request.param == "mpich" else request.getfixturevalue("openmpi")
-    return found
+    return f"{sys.prefix}/bin" if request.param == "mpich" else str(request.getfixturevalue("openmpi"))
 
 
 @pytest.mark.parametrize("interface", ["", hosts.INTERFACE])

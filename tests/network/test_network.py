@@ -168,7 +168,7 @@ def test_a_run_over_ranks_has_the_bits_of_one_process(name: str) -> None:
     """Iterates, state, history and reason to stop; stopping at a row that only the metrics decide."""
     rule = GradientNorm(0.6, relative=True) & Consensus(0.3)
     ranks, problem = PROBLEMS[name]
-    given = {"iterations": 60, "record_every": 3, "stopping": rule, "seed": 4}
+    given: dict[str, Any] = {"iterations": 60, "record_every": 3, "stopping": rule, "seed": 4}
 
     def run(comm: Any) -> Any:
         return solve(problem(), DRFGT(order="combine-then-adapt"), GRAPHS["erdos-renyi"](N), comm=comm, **given)

@@ -55,8 +55,8 @@ def test_every_available_name_builds_a_connected_graph_of_the_asked_size(name: s
 
 @pytest.mark.parametrize("name", topologies.available_weights())
 def test_weights_from_arrays_and_from_the_graph_are_the_same(name: str) -> None:
-    arrays, graph = topologies.adjacency_from_name("torus:3x3"), topologies.torus(3, 3)
-    np.testing.assert_array_equal(*(topologies.weights_from_name(given, name).toarray() for given in (arrays, graph)))
+    from_arrays = topologies.weights_from_name(topologies.adjacency_from_name("torus:3x3"), name)
+    np.testing.assert_array_equal(from_arrays.toarray(), topologies.weights_from_name(topologies.torus(3, 3), name).toarray())
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,9 @@ def test_every_edge_is_drawn_with_its_probability(draw: Callable[[int], nx.Graph
 
 
 def test_random_graphs_depend_on_the_seed_only() -> None:
-    for draw in (lambda seed: tp.erdos_renyi(30, 0.2, seed), lambda seed: tp.watts_strogatz(30, 4, 0.3, seed)):
-        assert edges(draw(5)) == edges(draw(5)) != edges(draw(6))
+    for name in ("erdos_renyi:30,p=0.2", "watts_strogatz:30,k=4,p=0.3"):
+        first, again, other = (edges(tp.graph_from_name(name, seed=seed)) for seed in (5, 5, 6))
+        assert first == again != other
     assert tp.watts_strogatz(30, 4, 0.3, 1).number_of_edges() == 60
     assert nx.is_connected(tp.barabasi_albert(50, 3, seed=2))
     assert tp.barabasi_albert(50, 3, seed=2).number_of_edges() == 3 + 3 * (50 - 4)
