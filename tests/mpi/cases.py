@@ -62,7 +62,8 @@ def loaded_procrustes(rows: tuple[int, ...], d: int, r: int) -> Any:
 
 def decaying(agent: int, m: int, d: int) -> Array:
     """Gaussian samples whose variances decay."""
-    return draw(agent, m, d, 2) / np.sqrt(np.arange(1.0, d + 1.0))
+    samples: Array = draw(agent, m, d, 2) / np.sqrt(np.arange(1.0, d + 1.0))
+    return samples
 
 
 def pca(rows: tuple[int, ...], d: int, r: int) -> PCA:
