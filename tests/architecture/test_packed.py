@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.source import ROOT
+
 STRAYS = (
     *("decentorth/STRAY.key", "topologies/.env", "tests/.env", "docs/id_rsa", "examples/a.npz", "stray.py"),
     *("benchmarks/results/a.json", "docs/api/generated/a.rst", "docs/gallery/a.rst", "docs/sg_execution_times.rst"),

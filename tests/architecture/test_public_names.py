@@ -15,8 +15,8 @@ import yaml
 
 import decentorth
 from decentorth import registry
+from tests.support.source import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("public_names.txt")
 ENTERED = {"decentorth": registry.algorithms, "decentorth.problems": registry.problems}
 """The registries of modules, whose classes follow from the files that there are."""
@@ -57,13 +57,9 @@ def test_names_that_a_module_lists_are_in_it(name: str) -> None:
     assert not any(one.startswith("_") for one in module.__all__)
 
 
-@pytest.mark.parametrize("package", ["decentorth", "topologies"])
-def test_packages_are_typed(package: str) -> None:
-    assert (ROOT / package / "py.typed").is_file()
-
-
-def test_one_version_everywhere() -> None:
+def test_packages_are_typed_and_have_one_version_everywhere() -> None:
     """In the package, the citation and the newest section of the changelog."""
+    assert all((ROOT / package / "py.typed").is_file() for package in ("decentorth", "topologies"))
     version = decentorth.__version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == version
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -15,12 +14,6 @@ from tests.support.mpi import HUNG, until
 NEEDS = ("ip", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen")
 NAMES = ("h1", "h2", "h3")
 INTERFACE = "eth0"
-
-
-def missing() -> list[str]:
-    """What hosts need and this machine lacks."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return [name for name in NEEDS if shutil.which(name, path=path) is None] + (["root"] if os.geteuid() != 0 else [])
 
 
 class Hosts:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 from tests.support.mpi import HUNG, until
 
 NEEDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel")
+MUNGE = ("socket", "key-file", "pid-file", "seed-file")
 _CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -38,12 +37,6 @@ KillWait=10
 NodeName={host} NodeAddr=127.0.0.1 CPUs=4
 PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-
-
-def missing() -> list[str]:
-    """What Slurm needs and this machine lacks."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return [name for name in NEEDS if shutil.which(name, path=path) is None] + (["root"] if os.geteuid() != 0 else [])
 
 
 class Slurm:
@@ -104,12 +97,7 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
     cluster = Slurm(folder, environ)
     started: list[subprocess.Popen[bytes]] = []
     daemons = (
-        [
-            "munged",
-            "--foreground",
-            "--force",
-            *(f"--{what}={folder}/munge.{what}" for what in ("socket", "key-file", "pid-file", "seed-file")),
-        ],
+        ["munged", "--foreground", "--force", *(f"--{what}={folder}/munge.{what}" for what in MUNGE)],
         ["slurmctld", "-D", "-i", "-f", f"{folder}/slurm.conf"],
         ["slurmd", "-D", "-f", f"{folder}/slurm.conf"],
     )

@@ -27,7 +27,7 @@ def outcomes(ranks: int) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in (1, 3, len(BLOCKS)))])
+@pytest.mark.parametrize("ranks", [3, len(BLOCKS)])
 def test_same_bits_as_one_process(ranks: int) -> None:
     one, many = outcomes(0), outcomes(ranks)
     assert one.keys() == many.keys() == CASES.keys()

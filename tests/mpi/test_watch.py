@@ -20,7 +20,7 @@ from tests.support.mpi import Job, Running, run_ranks, until
 pytestmark = pytest.mark.ranks
 LIMIT = 5.0
 PATIENT = 10.0
-"""The limit where the job must not be ended, and where ten ranks share the cores; a busy machine keeps ranks silent for seconds."""
+"""The limit where the job must not be ended: a busy machine keeps ranks silent for seconds."""
 SPOILT = ["tests/mpi/spoilt.py", "--algorithm", "spoilt"]
 
 
@@ -56,10 +56,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     return digest
 
 
-@pytest.mark.parametrize(
-    ("ranks", "faulty_rank"), [(3, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 0), (10, 6)))]
-)
-def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("faulty_rank", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_stopped_rank_ends_the_job(faulty_rank: int, whole: str, tmp_path: Path) -> None:
     """It is named; the stopped process ends too, and so does its shared memory; the last checkpoint is good."""
     stopped, segments = [], set()
 
@@ -68,9 +66,8 @@ def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, t
         segments.update(running.segments())
 
     folder = str(tmp_path / "run")
-    limit = PATIENT if ranks > 3 else LIMIT
-    words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(limit)]
-    job = run(ranks, "paused", *words, meanwhile=look)
+    words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(LIMIT)]
+    job = run(3, "paused", *words, meanwhile=look)
     assert job.returncode != 0, job.report()
     said = rf"rank {faulty_rank} \(process {stopped[0]} on \S+\) has given no sign of life for [.\d]+ s"
     assert len(re.findall(said, job.stderr)) == 1, job.report()
@@ -102,7 +99,7 @@ def test_a_job_that_is_stopped_as_a_whole_goes_on(whole: str, tmp_path: Path) ->
         everyone = running.ranks()
         for pid in everyone:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(2.0 * PATIENT)
+        time.sleep(1.3 * PATIENT)
         for pid in everyone:
             os.kill(pid, signal.SIGCONT)
 
@@ -138,7 +135,7 @@ def test_limits_that_no_listener_can_keep_are_refused(name: str, seconds: float)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [pytest.param("launcher", marks=pytest.mark.slow), "its proxy"])
+@pytest.mark.parametrize("victim", ["launcher", "its proxy"])
 def test_ranks_do_not_outlive_their_launcher(victim: str) -> None:
     """Of one that has no proxy, as Open MPI's on one host, the two are the same."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,8 +23,6 @@ Weights = csr_array
 
 def random_weights(n: int, density: float, seed: int) -> Weights:
     """Metropolis weights of a random connected graph: a random tree and each other edge with probability ``density``."""
-    import networkx as nx
-
     rng = np.random.default_rng(seed)
     order = rng.permutation(n)
     graph: nx.Graph[int] = nx.Graph()
@@ -96,11 +95,9 @@ def test_what_is_sent_is_what_is_needed(n: int) -> None:
                         needed[other] = sent
                 assert {send.target: send.rows.tolist() for send in halo.sends} == needed
                 assert len(halo.sends) == len(needed)
-                sources = [piece.source for piece in halo.pieces]
-                assert sources == sorted({*needed, rank})
+                assert [piece.source for piece in halo.pieces] == sorted({*needed, rank})
 
 
-@settings(derandomize=True)
 @given(n=st.integers(1, 500), data=st.data())
 def test_even_blocks_cover_all_agents_and_differ_by_one(n: int, data: st.DataObject) -> None:
     ranks = data.draw(st.integers(1, n))
@@ -119,7 +116,7 @@ def cuts(W: Weights, bounds: Index) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(n=st.integers(1, 60), density=st.floats(0, 0.3), seed=st.integers(0, 1000), data=st.data())
 def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, seed: int, data: st.DataObject) -> None:
     """Every border within a tenth of a block of the even one, or two fifths where the slack is four times as wide."""
@@ -135,16 +132,9 @@ def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, s
 
 def test_a_border_moves_to_the_bridge() -> None:
     """Two cliques of 22 and 18 joined by one edge: in two blocks with slack 0.2 the border moves from 20 to the bridge."""
-    import networkx as nx
-
     graph = nx.disjoint_union(nx.complete_graph(22), nx.complete_graph(18))
     graph.add_edge(21, 22)
     W = tp.metropolis_weights(graph)
     assert fewer_cuts_bounds(W, 2).tolist() == [0, 22, 40]
     assert even_bounds(40, 2).tolist() == [0, 20, 40]
     assert cuts(W, fewer_cuts_bounds(W, 2)) == 1
-
-
-def test_more_ranks_than_agents_are_refused() -> None:
-    with pytest.raises(ValueError, match="5 ranks for 4 agents: every rank must hold at least one; start at most 4 ranks"):
-        even_bounds(4, 5)

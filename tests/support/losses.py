@@ -12,14 +12,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from decentorth.api import Run
 from decentorth.api.losses import Loss
 from decentorth.api.rank_loss import restarted
-from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, until
+from tests.support.mpi import HUNG, KERNELS, ROOT, SETTINGS, Job, inherited, until
 
 _JOB = "DECENTORTH_TEST_LOSSES"
 
@@ -45,28 +45,13 @@ def sha256(x: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()
 
 
-class Ended(NamedTuple):
-    """How a job ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-    def report(self) -> str:
-        return f"return code {self.returncode}\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
-
-
 def started(programs: Path, ranks: int, arguments: Sequence[str], token: str = "", tolerant: bool = True) -> subprocess.Popen[str]:
     """``mpirun --with-ft ulfm python -m decentorth.run``, on more ranks than cores, as root."""
     environment = {
-        **inherited(*KERNELS),
+        **inherited(*KERNELS, "HOME"),
+        **SETTINGS,
+        "PYTHONWARNINGS": "default",
         "PATH": f"{programs}:/usr/bin:/bin",
-        "HOME": os.environ.get("HOME", "/"),
-        "PYTHONPATH": str(ROOT),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         _JOB: token,
     }
     fault_tolerance = ["--with-ft", "ulfm"] if tolerant else []
@@ -85,7 +70,7 @@ def killed(
     pauses: Sequence[float],
     response: str = "shrink",
     ready: Callable[[], bool] | None = None,
-) -> Ended:
+) -> Job:
     """``mpirun --with-ft ulfm python -m decentorth.run``, some of whose ranks get SIGKILL.
 
     Parameters
@@ -114,13 +99,13 @@ def killed(
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=HUNG)
-        raise AssertionError(f"hung: {process.args!r}\n{Ended(-1, stdout, stderr).report()}") from None
+        raise AssertionError(f"hung: {process.args!r}\n{Job(-1, stdout, stderr).report()}") from None
     finally:
         for pid in _ranks(token).values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.kill()
-    return Ended(process.returncode, stdout, stderr)
+    return Job(process.returncode, stdout, stderr)
 
 
 def _ranks(token: str) -> dict[int, int]:

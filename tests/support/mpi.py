@@ -20,7 +20,7 @@ T = TypeVar("T")
 KERNELS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES")
 """The variables that choose the kernels of BLAS and NumPy: ranks have the bits of this process only with the same ones."""
 _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "USER", "VIRTUAL_ENV")
-_SETTINGS = {
+SETTINGS = {
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -46,8 +46,8 @@ class Job(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
-    seconds: float
-    left: int
+    seconds: float = 0.0
+    left: int = 0
     """Processes that had to be killed after it."""
 
     def report(self) -> str:
@@ -119,7 +119,7 @@ def run_ranks(
     if ranks > 0:
         command = [launcher(), "-n", str(ranks), *command]
     with tidied() as folder:
-        environment = {**inherited(*_KEPT, *KERNELS), **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
+        environment = {**inherited(*_KEPT, *KERNELS), **SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
         begun = time.monotonic()
         process = subprocess.Popen(
             command,

@@ -38,15 +38,8 @@ def test_specification_names_the_same_graph_as_the_function(
     assert nx.utils.graphs_equal(graph, expected)
 
 
-SIZES = {
-    "chordal_cycle": 13,
-    "davis_women": 32,
-    "florentine_families": 15,
-    "hypercube": 16,
-    "karate_club": 34,
-    "les_miserables": 77,
-    "margulis": 9,
-}
+SIZES = {"chordal_cycle": 13, "hypercube": 16, "margulis": 9}
+SIZES |= {"davis_women": 32, "florentine_families": 15, "karate_club": 34, "les_miserables": 77}
 
 
 @pytest.mark.parametrize("name", topologies.available())
@@ -60,11 +53,10 @@ def test_every_available_name_builds_a_connected_graph_of_the_asked_size(name: s
     assert arrays.has_sorted_indices
 
 
-def test_weights_from_arrays_and_from_the_graph_are_the_same() -> None:
-    for name in topologies.available_weights():
-        from_arrays = topologies.weights_from_name(topologies.adjacency_from_name("torus:3x3"), name)
-        from_graph = topologies.weights_from_name(topologies.torus(3, 3), name)
-        np.testing.assert_array_equal(from_arrays.toarray(), from_graph.toarray())
+@pytest.mark.parametrize("name", topologies.available_weights())
+def test_weights_from_arrays_and_from_the_graph_are_the_same(name: str) -> None:
+    from_arrays = topologies.weights_from_name(topologies.adjacency_from_name("torus:3x3"), name)
+    np.testing.assert_array_equal(from_arrays.toarray(), topologies.weights_from_name(topologies.torus(3, 3), name).toarray())
 
 
 @pytest.mark.parametrize(
