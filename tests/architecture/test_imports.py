@@ -82,8 +82,8 @@ LAYERS = {
     ),
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
-        "authoring version settings display text files process protocols numerics topologies data problems algorithms sets network "
-        "running recorders records registry api theory compare",
+        "authoring version settings display text files memory process protocols numerics topologies data "
+        "problems algorithms sets network running recorders records registry api theory compare",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "authoring": Layer(("decentorth.authoring",), "lazy protocols settings algorithms problems", ""),

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from topologies.flags import HELP, Parser, arguments, take
+
 from ...network import connect
 from ...process import environment as _mpienv
 from ...process.printing import say
 from ...settings import Range, Settings, settings
-from ..line.flags import HELP, Parser, arguments, take
 from ..line.shell import framed
 from .findings import Finding, text, works
 from .host import host_findings, one_process

@@ -9,20 +9,17 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
+from topologies.flags import HELP, InputError, arguments, call, function_help
 
 from ..._version import __version__
-from ...network.transport.communicator import connect
+from ...network.transport.communicator import Communicator, connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
-from .flags import HELP, InputError, arguments, call, function_help, with_flags
-from .form import Form, config_bytes, early_flag
-
-if TYPE_CHECKING:
-    from ...network.transport.communicator import Communicator
-    from .form import Saved
+from .flags import with_flags
+from .form import Form, Saved, config_bytes, early_flag
 
 INTERRUPTED, NO_READER = 130, 141
 """The exit codes by which a shell reports an end by SIGINT and by SIGPIPE."""
@@ -31,7 +28,7 @@ REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
 LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
-C = TypeVar("C", bound="Saved")
+C = TypeVar("C", bound=Saved)
 Errors = tuple[type[Exception], ...]
 log = logging.getLogger(__name__)
 
@@ -97,7 +94,12 @@ def alone(
 
 
 def of_function(
-    tokens: Sequence[str] | None, function: Callable[..., str], usage: str, *, missing: str = "", refused: Errors = (InputError,)
+    tokens: Sequence[str] | None,
+    function: Callable[..., str],
+    usage: str,
+    *,
+    missing: str = "",
+    refused: Errors = (InputError,),
 ) -> int:
     """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
 
@@ -114,7 +116,11 @@ def of_function(
 
 
 def framed(
-    work: Callable[[], int], name: str, refused: Errors = (InputError,), failed: Errors = (MemoryError,), together: bool = True
+    work: Callable[[], int],
+    name: str,
+    refused: Errors = (InputError,),
+    failed: Errors = (MemoryError,),
+    together: bool = True,
 ) -> int:
     """The exit code of ``work``, with its errors as lines that begin with ``name``.
 

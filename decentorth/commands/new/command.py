@@ -10,9 +10,10 @@ import keyword
 from collections.abc import Sequence
 from pathlib import Path
 
+from topologies.flags import HELP, InputError
+
 from ... import registry
 from ...process.printing import say
-from ..line.flags import HELP, InputError
 from ..line.shell import alone
 
 USAGE = """Usage: decentorth new algorithm NAME

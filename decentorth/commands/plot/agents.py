@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import topologies
+from topologies.flags import InputError
 
 from ...records.agents import AgentQuantity, draw_agents, weights_graph
 from ...records.figures import style
 from ...records.saved_runs import final_points
 from ...settings import settings
 from ..line import wiring
-from ..line.flags import InputError, read_value
+from ..line.flags import read_value
 from ..line.settings import NETWORK, CaseSettings
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from topologies.flags import InputError
+
 from ...process.abort import patience
 from ...process.printing import say
 from ..line.config import Command
-from ..line.flags import InputError
 from ..line.settings import RunSettings
 from ..line.shell import REFUSALS, one_line, read_configuration, serve, together
 

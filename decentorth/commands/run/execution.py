@@ -13,6 +13,8 @@ from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from topologies.flags import InputError
+
 from ...api import Options, set_up
 from ...api.losses import Loss, LostError
 from ...api.sizes import check_data
@@ -28,7 +30,6 @@ from ...settings import Settings, settings, values
 from ...stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Stationarity, Time
 from ..line import wiring
 from ..line.config import Configuration
-from ..line.flags import InputError
 from ..line.settings import RunSettings
 from ..line.shell import INTERRUPTED, REFUSALS, by_root, one_line, together
 from .output import SafeRecorder

@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from topologies.flags import InputError
+
 from ...display import aligned, shape, size
 from ...process.printing import complain, say
 from ...protocols import Declared, Nonsmooth
@@ -19,7 +21,7 @@ from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, va
 from ...records.progress import SettingUp, Show, headline, plain_lines, progress, results, show_row
 from ...settings import settings, values
 from ..line.config import Configuration
-from ..line.flags import InputError, with_flags
+from ..line.flags import with_flags
 from ..line.shell import one_line
 from .summary import filled_in_words, in_words, mixing_words, sent_in_words, taken
 

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from topologies.flags import HELP
+from topologies.flags import HELP, InputError
 
 from ...algorithms.asynchronous.log import read
 from ...process.printing import FAULT, complain, say
 from ..line.config import Command
-from ..line.flags import InputError
 from ..line.shell import REFUSALS, one_line, serve, together
 
 if TYPE_CHECKING:

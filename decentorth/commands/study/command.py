@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from topologies.flags import HELP, InputError, Parser, take, unknown
+
 from ...compare.workers import processes
 from ...process.printing import say
 from ...records.figures import check_matplotlib, check_place, save
 from ...records.progress import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings
-from ..line.flags import HELP, InputError, Parser, take, unknown
 from ..line.shell import alone
 from . import consensus, drfgt, spectral
 from .sweep import Study, sweep

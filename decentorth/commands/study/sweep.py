@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from topologies.flags import InputError
+
 from ...compare.workers import results
 from ...records.files import replacing
-from ..line.flags import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from topologies.flags import HELP, InputError, take
+
 from ...network.transport.communicator import SerialCommunicator
 from ...process.printing import say
 from ...records.progress import SettingUp
 from ...settings import Count, Settings, settings
 from ..line.config import Command, Configuration
-from ..line.flags import HELP, InputError, take
 from ..line.settings import NETWORK
 from ..line.shell import REFUSALS, alone, read_configuration, show_help
 
