@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, cast
 
 from ..problems import Deferred, Spread
+from ..problems.base import Outline
 from ..protocols import Algorithm, Array, P, Row
 from ..running.options import Options, Place
 from ..settings import Form
@@ -75,17 +76,18 @@ class Setup(Place, Generic[P]):
         return cast("Channel | None", self.channel)
 
     @property
+    def sizes(self) -> Outline | None:
+        """The sizes of the data for which a few random samples stand, where they do."""
+        return self.problem.sizes if isinstance(self.problem, Deferred | Spread) else None
+
+    @property
     def same(self) -> tuple[object, ...]:
         """The facts that are the same on every rank, beside W and x0."""
-        problem: Any = self.problem
-        return (
-            type(problem),
-            getattr(problem, "n_blocks", problem.n_agents),
-            self.algorithm,
-            self.seed,
-            self.channel,
-            self.on_rank_loss,
-        )
+        parts = self.problem.n_agents
+        if isinstance(self.problem, Spread):
+            parts = self.problem.n_blocks
+        method = self.algorithm, self.seed, self.channel, self.on_rank_loss
+        return (type(self.problem), parts, *method)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ class Measure(NamedTuple):
     name: str
     compute: Callable[[Seen], Any]
     entries: tuple[str, ...] = ()
-    applies: Callable[[Any], bool] | None = None
+    applies: Callable[[Any], object] | None = None
     """True for problems that have it; by default all."""
 
 
@@ -95,8 +95,9 @@ def _counted(problem: object) -> bool:
     return isinstance(problem, protocols.Counted)
 
 
-def _solved(problem: object) -> bool:
-    return isinstance(problem, protocols.KnownOptimum) and bool(problem.error_name)
+def error_name(problem: object) -> str:
+    """The measure of the distance from the known answer; empty where there is none."""
+    return problem.error_name if isinstance(problem, protocols.KnownOptimum) else ""
 
 
 def _bounded(problem: object) -> bool:
@@ -121,7 +122,7 @@ MEASURES = (
     Measure("landing_norm", lambda seen: seen.mean_norm("at_mean"), ("penalty",), _lands),
     Measure("flops", lambda seen: seen.sums["flops"], ("flops",), _counted),
     Measure("drift", lambda seen: seen.collective.max(seen.state.drift.max()), ("drift",)),
-    Measure("error", lambda seen: seen.at_hat(seen.problem.error, math.nan), applies=_solved),
+    Measure("error", lambda seen: seen.at_hat(seen.problem.error, math.nan), applies=error_name),
     Measure("relative_gap", Seen.relative_gap, applies=_bounded),
     Measure("held_out_rmse", Seen.held_out_rmse, applies=_holds_out),
 )
