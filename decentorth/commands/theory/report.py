@@ -12,9 +12,10 @@ _KINDS = {"exact": "are exact", "bound": "are proved bounds", "sampled": "and L 
 
 def table(c: Constants, step: float, name: str) -> Iterator[str]:
     """The lines on the constants, and on a practical step called ``name``."""
+    values = c._asdict()
     for field, (symbol, meaning) in MEANINGS.items():
         if field != "smoothness_quadratic" or c.kind != "sampled":
-            yield f"{symbol:<15} {getattr(c, field):<10.4g} {meaning}"
+            yield f"{symbol:<15} {values[field]:<10.4g} {meaning}"
     compared = f"{step / c.guaranteed:.2g} times the guaranteed, {step / c.stable:.2g} times alpha_stable"
     yield f"{'practical':<15} {step:<10.4g} {name}: {compared}"
     yield f"(sup ||G|| and s {_KINDS[c.kind]})"

@@ -75,5 +75,5 @@ def _settings(algorithm: object) -> dict[str, str]:
     if not dataclasses.is_dataclass(algorithm):
         return {"settings": printed(algorithm)}
     changing = Declared.of(algorithm).resumable
-    names = [field.name for field in dataclasses.fields(algorithm)]
-    return {name: printed(getattr(algorithm, name)) for name in names if name not in changing}
+    given = {field.name: vars(algorithm)[field.name] for field in dataclasses.fields(algorithm)}
+    return {name: printed(value) for name, value in given.items() if name not in changing}
