@@ -125,7 +125,7 @@ class Settings:
         return super().__new__(cls)
 
     def _repr_html_(self) -> str:
-        shown = {name: vars(self)[name] for name in type(self).__dataclass_fields__}
+        shown = {name: vars(self)[name] for name in declared(type(self))}
         return table(type(self).__name__, shown)
 
     def __post_init__(self) -> None:

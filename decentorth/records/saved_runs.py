@@ -36,8 +36,8 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
     labels = summary.get("labels")
-    named = isinstance(labels, list) and all(type(one) is str for one in labels)
-    if labels is not None and not (named and len(labels) == len(x)):
+    named = type(labels) is list and [*map(type, labels)] == [str] * len(x)
+    if labels is not None and not named:
         must = f"labels must be the names of the {len(x)} agents, or null, got {labels!r:.80}"
         raise InputError(f"{Path(folder) / SUMMARY}: {must}")
     return summary, x, columns
@@ -84,7 +84,7 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
         summary = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not well-formed JSON: {error}") from None
-    if not isinstance(summary, dict):
+    if type(summary) is not dict:
         raise InputError(f"{path}: must hold a mapping, got {type(summary).__name__}")
     return summary
 
@@ -93,7 +93,7 @@ def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The summary of a run that has ended, which says how it did, and how long it took."""
     path, summary = Path(folder) / SUMMARY, read_summary(folder)
     for name, kind in {"status": str, "converged": bool, "message": str, "seconds": dict}.items():
-        if not isinstance(summary.get(name), kind):
+        if type(summary.get(name)) is not kind:
             raise InputError(f"{path}: not the summary of a run, as it lacks {name}")
     seconds = summary["seconds"]
     numbers = all(type(one) in (int, float) and abs(one) < 2**63 for one in seconds.values())
