@@ -89,7 +89,8 @@ def _findings(ranks: int, variable: str) -> Iterator[Finding]:
     launcher = "Open MPI" if variable.startswith("OMPI") else "MPICH"
     remedy = f"start with its own launcher, {OWN}"
     if not belong_together(launcher, loaded.family):
-        yield Finding("mpirun", "fault", f"{launcher}'s ({variable}={ranks}), but mpi4py loads {loaded.family}", remedy)
+        found = f"{launcher}'s ({variable}={ranks}), but mpi4py loads {loaded.family}"
+        yield Finding("mpirun", "fault", found, remedy)
         return
     try:
         yield from rank_findings(connect())

@@ -29,8 +29,7 @@ from ...records.figures import check_matplotlib
 from ...records.files import refuse_existing, refuse_foreign
 from ...records.progress import SettingUp, Steps
 from ...records.saved_runs import read_start
-from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, Resumed
-from ...running.checkpoint.signals import PendingSignals
+from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, PendingSignals, Resumed
 from ...running.metrics import AgentErrors
 from ...running.options import Limits, Place
 from ...settings import Settings, settings, values
