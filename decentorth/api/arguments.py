@@ -76,6 +76,11 @@ class Setup(Place, Generic[P]):
         return cast("Channel | None", self.channel)
 
     @property
+    def blocks(self) -> int | None:
+        """The number of blocks of the samples of a single agent, where they are spread over the ranks."""
+        return self.problem.n_blocks if isinstance(self.problem, Spread) else None
+
+    @property
     def sizes(self) -> Outline | None:
         """The sizes of the data for which a few random samples stand, where they do."""
         return self.problem.sizes if isinstance(self.problem, Deferred | Spread) else None
@@ -83,9 +88,7 @@ class Setup(Place, Generic[P]):
     @property
     def same(self) -> tuple[object, ...]:
         """The facts that are the same on every rank, beside W and x0."""
-        parts = self.problem.n_agents
-        if isinstance(self.problem, Spread):
-            parts = self.problem.n_blocks
+        parts = self.blocks or self.problem.n_agents
         method = self.algorithm, self.seed, self.channel, self.on_rank_loss
         return (type(self.problem), parts, *method)
 

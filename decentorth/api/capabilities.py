@@ -48,10 +48,9 @@ def check_capabilities(problem: Problem[object], algorithm: Algorithm[Any, Any])
         held = f"those of {type(problem).__name__} hold features, rows of one point"
         raise ValueError(f"{name} is for agents that each hold a whole point, but {held}")
     if algorithm.network == "single-agent" and problem.n_agents > 1:
-        raise ValueError(
-            f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            "use a decentralized method, or one agent (n_agents 1, problem.pooled())"
-        )
+        several = f"a centralized method for one agent, but the problem has {problem.n_agents}"
+        repair = "use a decentralized method, or one agent (n_agents 1, problem.pooled())"
+        raise ValueError(f"{name} is {several}: {repair}")
 
 
 def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
@@ -67,7 +66,11 @@ def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
         raise type(error)(words) from None
 
 
-def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[str, Any]) -> list[str]:
+Methods = Mapping[str, Any]
+"""Methods by name."""
+
+
+def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Methods) -> list[str]:
     """The names of the ``known`` methods that fit the problem and the network, those nearest to ``algorithm`` first.
 
     Before them come, for a single agent, its own methods, and methods that need what few problems have. Controls without a
@@ -80,8 +83,9 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[
         needs = declared.requires or declared.requires_set
         if needs and declared.nonsmooth == nonsmooth(problem) and _fits(problem, method, network):
             other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
-            common, other_counts = len(bases & {*type(method).__mro__}), declared.counts != given.counts
-            found.append((other_kind, other_counts, -len(declared.requires), -common, name))
+            other_counts = declared.counts != given.counts
+            common, needed = len(bases & {*type(method).__mro__}), len(declared.requires)
+            found.append((other_kind, other_counts, -needed, -common, name))
     return [name for *_, name in sorted(found)]
 
 
@@ -114,12 +118,11 @@ def _off(problem: Any, x0: Array) -> float:
 
 def check_met(problem: Problem[object], stopping: Rule | None, start: Array) -> None:
     """Raise ValueError for tolerances that the common start meets, whatever the objective."""
-    if isinstance(stopping, Rule) and stopping.met_at_start(_off(problem, start)):
+    if stopping is not None and stopping.met_at_start(_off(problem, start)):
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
-        raise ValueError(
-            "all agents start at one point, so a tolerance of consensus or feasibility alone is met before the first iteration: "
-            f"give {beside} beside it, or leave it out"
-        )
+        met = "a tolerance of consensus or feasibility alone is met before the first iteration"
+        repair = f"give {beside} beside it, or leave it out"
+        raise ValueError(f"all agents start at one point, so {met}: {repair}")
 
 
 def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Array) -> None:
@@ -137,16 +140,15 @@ def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Ar
         nearest = "x0 = 0 lacks a unique nearest point there: leave it out"
         raise ValueError(f"{name} projects to {constraint!r}, and {nearest}")
     if needs & LANDS and _flat(constraint, x0):
-        raise ValueError(
-            f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "
-            "landing field keeps them so: give an x0 of full rank, or leave it out"
-        )
+        why = "its columns are linearly dependent (x0 = 0, or equal columns)"
+        kept = "the landing field keeps them so: give an x0 of full rank, or leave it out"
+        raise ValueError(f"{name} never brings x0 to {constraint!r}: {why}, and {kept}")
     wrapped = declared.running() is not algorithm
     if declared.safe and wrapped and not off <= declared.eps:
-        raise ValueError(
-            f"safe steps keep every agent within eps = {declared.eps:g} of the manifold, so it must start there: "
-            f"||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps (below 3/4)"
-        )
+        near = f"within eps = {declared.eps:g} of the manifold, so it must start there"
+        repair = "project x0 first, or enlarge eps (below 3/4)"
+        far = f"||x0^T x0 - I||_F is {off:.3g}"
+        raise ValueError(f"safe steps keep every agent {near}: {far}; {repair}")
     if declared.safe and Landing in needs and _trapped(constraint, x0, declared.eps):
         stays = f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}"
         raise ValueError(f"{stays}: {leave_out.replace('leave x0', 'leave safe or x0')}")
@@ -186,15 +188,15 @@ def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
         _ = network.spectrum  # raises where there is none
     if not network.directed:
         return
+    split = f"{name}, as features split over agents, needs an undirected graph"
     weights = f"{name} needs doubly stochastic weights, and this graph is directed"
-    features = f"{name}, as features split over agents, needs an undirected graph"
+    others = "take push_pull, or drgta, which retracts; or an undirected graph"
     eigenvalues = "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed"
-    growing = "growing steps are for undirected graphs: take step size auto"
     refusals = (
-        (SplitFeatures in declared.requires, f"{features}: take ring, or another"),
-        (not declared.directed, f"{weights}: take push_pull, or drgta, which retracts; or an undirected graph"),
+        (SplitFeatures in declared.requires, f"{split}: take ring, or another"),
+        (not declared.directed, f"{weights}: {others}"),
         (declared.chebyshev, f"{eigenvalues}: leave it out"),
-        (declared.running() is not algorithm, growing),
+        (declared.running() is not algorithm, "growing steps are for undirected graphs: take auto"),
     )
     for refused, words in refusals:
         if refused:

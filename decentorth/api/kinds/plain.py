@@ -145,7 +145,8 @@ class Run(Shown):
         return patience("rank_timeout", self.arguments.rank_timeout)
 
     def _facts(self) -> Mapping[str, object]:
-        return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
+        parts = {"problem": self.problem, "algorithm": self.algorithm, "network": self.network}
+        return {**parts, "ranks": self.collective.size}
 
     @property
     def x0(self) -> Array:
@@ -162,7 +163,8 @@ class Run(Shown):
     def parts(self) -> Parts:
         """The parts that the loop needs."""
         method = self.method
-        return Parts(self.problem, method, self.network, self.collective, self.streams, self.start, self._stepper(method))
+        own = self.network, self.collective, self.streams, self.start
+        return Parts(self.problem, method, *own, self._stepper(method))
 
     def _stepper(self, method: Algorithm[Any, Any]) -> Algorithm[Any, Any]:
         """The method as the iterations run it."""
@@ -204,7 +206,8 @@ class Run(Shown):
         """Iterate to the end, or to the loss of a rank."""
         kept, write = options.checkpoints, None
         if kept is not None:
-            write = partial(CheckpointWriter, kept, self.identity, self.collective, self.collective.own, resumed)
+            own = self.identity, self.collective, self.collective.own
+            write = partial(CheckpointWriter, kept, *own, resumed)
         with one_thread(), contextlib.ExitStack() as stack:
             self._watch(patience("compute_timeout", options.compute_timeout))
             stack.callback(self._watch, math.inf)
@@ -227,8 +230,9 @@ class Run(Shown):
         CheckpointError
             No checkpoint is whole, or it is of another run; the message says how.
         """
-        if path is None or isinstance(path, Resumed):
-            return path
+        match path:
+            case None | Resumed():
+                return path
         return self._recovered(resume(path, self.after, self.collective))
 
     def _recovered(self, resumed: Resumed) -> Resumed:
@@ -238,15 +242,15 @@ class Run(Shown):
     @cached_property
     def identity(self) -> Identity:
         """Facts that must be the same to continue from a checkpoint."""
-        faults, seed = self.arguments.channel, self.arguments.seed
+        given = self.arguments.channel, self.arguments.seed, self.x0
         with one_thread():
-            return identity(self.problem, self.algorithm, self.network, faults, seed, self.x0, self.losses)
+            return identity(self.problem, self.algorithm, self.network, *given, self.losses)
 
     def again(self, **changed: Any) -> Run:
         """The same run with some arguments changed, such as ``comm``."""
         return type(self)(replace(self.arguments, **changed))
 
-    def without(self, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
+    def without(self, lost: Index, comm: object = "serial", ranks: Sequence[int] = (0,)) -> Run:
         """The run of the agents that are left when those in ``lost`` have left for good; this one stays as it is.
 
         Parameters

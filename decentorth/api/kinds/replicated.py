@@ -6,7 +6,6 @@ from typing import Any
 
 from ...network import Network, connect, even_bounds
 from ...network.collective import AgentCollective, ReplicaCollective
-from ...problems import Spread
 from ..arguments import Setup
 from .plain import Run
 from .unreliable import Unreliable
@@ -17,7 +16,7 @@ class Replicated(Run):
 
     @staticmethod
     def fits(arguments: Setup[Any]) -> bool:
-        return isinstance(arguments.problem, Spread)
+        return arguments.blocks is not None
 
     def _network(self) -> Network:
         self.comm = "serial"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...network import Network, Shrinking
-from ...problems import Spread
+from ...network import Network
 from ...protocols import Problem
 from ...running.checkpoint import Resumed
 from ...running.options import Options
@@ -23,8 +22,8 @@ class Surviving(Run):
         return arguments.on_rank_loss == "shrink"
 
     def _network(self) -> Network:
-        spread = isinstance(self.arguments.problem, Spread)
-        self.comm = survivors(self.comm, self.arguments.channel, spread)
+        given = self.arguments
+        self.comm = survivors(self.comm, given.channel, given.blocks is not None)
         return super()._network()
 
     def _check_method(self) -> None:
@@ -34,7 +33,7 @@ class Surviving(Run):
         check_leaving(problem)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
-        if not isinstance(self.network.communicator, Shrinking):  # one process
+        if self.network.communicator.size == 1:
             return super()._ended(options, resumed)
         result: Result = continued(self, options, resumed)
         return result

@@ -140,7 +140,7 @@ class Command(Form[Configuration]):
             return {}
         notes, agents = newest_notes(folder)
         saved = notes.get("settings")
-        if not isinstance(saved, dict):
+        if type(saved) is not dict:
             where = f"the checkpoints in {folder}"
             raise InputError(f"{where} were not written by this command: resume them in Python")
         if saved.get("agents") != agents:

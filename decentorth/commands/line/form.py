@@ -259,7 +259,7 @@ class Form(ABC, Generic[C]):
             return {}
         from ...data.sites import site_files
 
-        named = {name: given[name] for name in ("data", "data_y") if isinstance(given.get(name), str)}
+        named = {name: given[name] for name in ("data", "data_y") if given.get(name)}
         files = {name: site_files(value, given.get("agents")) for name, value in named.items()}
         return {name: paths for name, paths in files.items() if len(paths) > 1}
 

@@ -213,13 +213,13 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
 
 def one_line(error: Exception) -> str:
     """An error's message in one printable line: very long words are cut to their beginning, a very long line to its two ends."""
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"cannot use {error.filename}: {error.strerror}"
-    elif isinstance(error, MemoryError):
-        remedy = "give smaller numbers, or more ranks on more hosts"
-        text = f"not enough memory: {error or 'none is left'}; {remedy}"
-    else:
-        text = with_flags(str(error) or repr(error))
+    text = with_flags(str(error) or repr(error))
+    match error:
+        case OSError(filename=str() | bytes() as file):
+            text = f"cannot use {file!s}: {error.strerror}"
+        case MemoryError():
+            remedy = "give smaller numbers, or more ranks on more hosts"
+            text = f"not enough memory: {error or 'none is left'}; {remedy}"
     text = " ".join(text.encode(errors="backslashreplace").decode().split())
     text = re.sub(rf"(\S{{80}})\S{{{LONGEST_WORD - 79},}}", r"\1...", text)
     if len(text) > LONGEST:

@@ -126,13 +126,13 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
 def _parts(wiring: Wiring) -> list[bytes]:
     """A wiring as bytes: whether it changes and its origin, then its arrays."""
     W: Any = wiring.W
-    header = json.dumps([isinstance(W, topologies.WeightSequence), wiring.origin]).encode()
-    if isinstance(W, topologies.WeightSequence):
-        return [header, b"", b"", b"", b""]
-    push = np.zeros(0)
-    if isinstance(W, topologies.DirectedWeights):
-        W, push = W.A, W.B.data
-    rows = plain(W)
+    push, changes = np.zeros(0), False
+    match W:
+        case topologies.WeightSequence():
+            W, changes = np.zeros((0, 0)), True  # each rank makes it again
+        case topologies.DirectedWeights():
+            W, push = W.A, W.B.data
+    header, rows = json.dumps([changes, wiring.origin]).encode(), plain(W)
     return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]
 
 

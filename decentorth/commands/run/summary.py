@@ -25,38 +25,13 @@ Facts = dict[str, object]
 def summarize(configuration: Configuration, result: Result, facts: Facts) -> Facts:
     """The contents of ``summary.json``; called by every rank."""
     network = result.network
-    return {
-        "status": result.status,
-        "converged": result.converged,
-        "message": result.message,
-        "iterations": result.state.k,
-        "rounds": network.rounds,
-        "messages": network.messages,
-        "bytes": network.bytes,
-        "gradients": result.state.gradients,
-        "seconds": dict(result.seconds),
-        "transport": dict(result.transport),
-        "metrics": dict(result.row.values),
-        **_channel(configuration, result),
-        **_agreement(result.agreement),
-        "error_name": error_name(result.problem) or None,
-        "iterates_sha256": result.iterates_sha256,
-        "agents": network.n_agents,
-        "sent": result.sent_table(),
-        **result.units_table(),
-        **({"labels": result.labels} if result.sites else {}),
-        "ranks": result.collective.size,
-        **_losses(result),
-        "W": {"sha256": network.digest().hex(), **_mixing(network)},
-        **facts,
-        "config": configuration.mapping(),
-        **environment(),
-    }
-
-
-def _losses(result: Result) -> Facts:
-    """The ranks that were lost, if any."""
-    return {"losses": [loss._asdict() for loss in result.losses]} if result.losses else {}
+    found = result.summary()
+    found |= {"transport": dict(result.transport), "error_name": error_name(result.problem) or None}
+    found |= _channel(configuration, result) | _agreement(result.agreement)
+    if result.losses:
+        found["losses"] = [loss._asdict() for loss in result.losses]
+    found["W"] = {"sha256": network.digest().hex(), **_mixing(network)}
+    return {**found, **facts, "config": configuration.mapping(), **environment()}
 
 
 def _channel(configuration: Configuration, result: Result) -> Facts:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from topologies import WeightSequence
+from topologies import is_sequence_name
 from topologies.flags import InputError
 
 from ...algorithms import DRFGT
@@ -23,16 +23,16 @@ from ...theory.measured import Measured, measure
 from ..line import wiring
 from ..line.config import Configuration
 
-_KINDS = {"exact": "are exact", "bound": "are proved bounds", "sampled": "and L are sampled, perhaps too small"}
+_KINDS = {"exact": "are exact", "bound": "are proved bounds", "sampled": "and L are sampled: too small?"}
 
 
 def table(c: Constants, step: float, name: str) -> Iterator[str]:
     """The lines on the constants, and on a practical step called ``name``."""
-    values = c._asdict()
     for field, (symbol, meaning) in MEANINGS.items():
         if field != "smoothness_quadratic" or c.kind != "sampled":
-            yield f"{symbol:<15} {values[field]:<10.4g} {meaning}"
-    compared = f"{step / c.guaranteed:.2g} times the guaranteed, {step / c.stable:.2g} times alpha_stable"
+            yield f"{symbol:<15} {getattr(c, field):<10.4g} {meaning}"
+    guaranteed, stable = step / c.guaranteed, step / c.stable
+    compared = f"{guaranteed:.2g} times the guaranteed, {stable:.2g} times alpha_stable"
     yield f"{'practical':<15} {step:<10.4g} {name}: {compared}"
     yield f"(sup ||G|| and s {_KINDS[c.kind]})"
 
@@ -59,11 +59,11 @@ def report(configuration: Configuration, iterations: int | None) -> Iterator[str
     n, seed = settings.agents, settings.seed
     if type(method) is not DRFGT:
         raise InputError(f"paper 004 is about drfgt, not {settings.algorithm}; leave --algorithm out")
-    with SettingUp(True):
-        W, origin = wiring.make(settings)
-    if isinstance(W, WeightSequence):
+    if is_sequence_name(settings.topology):
         repair = "take a graph, such as --topology ring"
         raise InputError(f"paper 004 is not about a time-varying network: {repair}")
+    with SettingUp(True):
+        W, origin = wiring.make(settings)
 
     def run(algorithm: Any) -> Run:
         return set_up(problem, algorithm, W, seed=seed, comm=SerialCommunicator())

@@ -76,8 +76,9 @@ def on_all(collective: Collective, work: Callable[[], T], kind: ErrorKind = Chec
 
 def words(error: Exception) -> str:
     """The reason of an error, for a message about a file."""
-    if isinstance(error, OSError) and error.strerror:
-        return ": ".join([error.strerror, *filter(None, [error.filename])])
+    match error:
+        case OSError(strerror=str() as reason):
+            return ": ".join(filter(None, (reason, error.filename)))
     return str(error)
 
 
