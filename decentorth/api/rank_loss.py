@@ -83,7 +83,7 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
 
 
 Rebuilt = tuple[Run, Resumed, Rewind | None, str]
-"""What continues after a loss, and the loss in words."""
+"""The run that continues after a loss, its state and copies, and the loss in words."""
 
 
 def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
