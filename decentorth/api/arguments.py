@@ -12,6 +12,7 @@ from ..problems import Deferred, Spread
 from ..problems.base import Outline
 from ..protocols import Algorithm, Array, P, Row
 from ..running.options import Options, Place
+from ..running.parts import Method
 from ..settings import Form
 from . import forms
 
@@ -66,9 +67,9 @@ class Setup(Place, Generic[P]):
         return forms.network(self.W, self.problem.n_agents, self.seed)
 
     @property
-    def method(self) -> Algorithm[Any, Any]:
+    def method(self) -> Method:
         """The method, an object."""
-        return cast("Algorithm[Any, Any]", self.algorithm)
+        return cast("Method", self.algorithm)
 
     @property
     def faults(self) -> Channel | None:
@@ -91,6 +92,10 @@ class Setup(Place, Generic[P]):
         parts = self.blocks or self.problem.n_agents
         method = self.algorithm, self.seed, self.channel, self.on_rank_loss
         return (type(self.problem), parts, *method)
+
+
+AnySetup = Setup[Any]
+"""The arguments for a problem of any kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from .. import protocols
-from ..protocols import Algorithm, Array, Declared, Landing, Problem, Projection, SplitFeatures
+from ..network import Network
+from ..protocols import Array, ConstraintSet, Declared, Landing, Problem, Projection, SplitFeatures
 from ..registry import algorithms
-from ..running.metrics import composite, nonsmooth
+from ..running.metrics import composite, nonsmooth, projects, splits_features
+from ..running.parts import Method
 from ..stopping import GradientNorm, Rule, Stationarity, rules_of
 
+AnyProblem = Problem[ConstraintSet]
 NAMED = 6
 """The most methods that a refusal names."""
 FAR_OFF = 1e-2
@@ -27,7 +30,7 @@ LANDS = {Landing, protocols.ProductLanding}
 """The capabilities of sets that points approach."""
 
 
-def lacking(problem: Problem[object], declared: Declared) -> tuple[object, type] | None:
+def lacking(problem: AnyProblem, declared: Declared) -> tuple[object, type] | None:
     """The problem or its set with the first capability that it lacks; None if it has all that the method declares."""
     for thing, needs in ((problem, declared.requires), (problem.constraint, declared.requires_set)):
         for need in needs:
@@ -36,7 +39,7 @@ def lacking(problem: Problem[object], declared: Declared) -> tuple[object, type]
     return None
 
 
-def check_capabilities(problem: Problem[object], algorithm: Algorithm[Any, Any]) -> None:
+def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
     """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
     method with several agents."""
     name, declared = type(algorithm).__name__, Declared.of(algorithm)
@@ -44,7 +47,7 @@ def check_capabilities(problem: Problem[object], algorithm: Algorithm[Any, Any])
         thing, need = type(found[0]).__name__, found[1].__name__
         meaning = (found[1].__doc__ or "").partition("\n")[0]
         raise TypeError(f"{name} needs {need} of its problem; {thing} has none. {need}: {meaning}")
-    if isinstance(problem, SplitFeatures) and SplitFeatures not in declared.requires:
+    if splits_features(problem) and SplitFeatures not in declared.requires:
         held = f"those of {type(problem).__name__} hold features, rows of one point"
         raise ValueError(f"{name} is for agents that each hold a whole point, but {held}")
     if algorithm.network == "single-agent" and problem.n_agents > 1:
@@ -53,7 +56,7 @@ def check_capabilities(problem: Problem[object], algorithm: Algorithm[Any, Any])
         raise ValueError(f"{name} is {several}: {repair}")
 
 
-def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
+def check_fits(problem: AnyProblem, algorithm: Method, network: Network) -> None:
     """As `check_capabilities`, with the names of methods that fit, if there are any, in the message."""
     try:
         check_capabilities(problem, algorithm)
@@ -66,11 +69,7 @@ def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
         raise type(error)(words) from None
 
 
-Methods = Mapping[str, Any]
-"""Methods by name."""
-
-
-def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Methods) -> list[str]:
+def fitting(problem: AnyProblem, network: Network, algorithm: Method, known: Mapping[str, Method]) -> list[str]:
     """The names of the ``known`` methods that fit the problem and the network, those nearest to ``algorithm`` first.
 
     Before them come, for a single agent, its own methods, and methods that need what few problems have. Controls without a
@@ -89,7 +88,7 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Methods)
     return [name for *_, name in sorted(found)]
 
 
-def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
+def _fits(problem: AnyProblem, method: Method, network: Network) -> bool:
     try:
         check_capabilities(problem, method)
         check_network(method, network)
@@ -98,7 +97,7 @@ def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
     return True
 
 
-def check_stopping(problem: Problem[object], stopping: Rule | None) -> None:
+def check_stopping(problem: AnyProblem, stopping: Rule | None) -> None:
     """Raise ValueError for tolerances of the gradient norm, or of stationarity, that the problem does not have."""
     unmet: list[GradientNorm | Stationarity] = []
     if nonsmooth(problem):
@@ -109,14 +108,14 @@ def check_stopping(problem: Problem[object], stopping: Rule | None) -> None:
         raise ValueError(unmet[0].unmet)
 
 
-def _off(problem: Any, x0: Array) -> float:
+def _off(problem: AnyProblem, x0: Array) -> float:
     """The feasibility of a start that all agents have."""
-    if isinstance(problem, SplitFeatures):
+    if splits_features(problem):
         return 0.0
     return float(problem.constraint.feasibility(x0[None])[0])
 
 
-def check_met(problem: Problem[object], stopping: Rule | None, start: Array) -> None:
+def check_met(problem: AnyProblem, stopping: Rule | None, start: Array) -> None:
     """Raise ValueError for tolerances that the common start meets, whatever the objective."""
     if stopping is not None and stopping.met_at_start(_off(problem, start)):
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
@@ -125,13 +124,13 @@ def check_met(problem: Problem[object], stopping: Rule | None, start: Array) -> 
         raise ValueError(f"all agents start at one point, so {met}: {repair}")
 
 
-def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Array) -> None:
+def check_start(problem: AnyProblem, algorithm: Method, x0: Array) -> None:
     """Raise ValueError for a start from which the method would not come to the set, or not move."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
     constraint: object = problem.constraint
     needs, off = {*declared.requires_set}, _off(problem, x0)
     leave_out = "leave x0 out"
-    if isinstance(constraint, Projection):
+    if projects(problem):
         leave_out = "give problem.constraint.project(x0[None])[0], or leave x0 out"
     if needs & ALONG and declared.penalty is None and not off <= FAR_OFF:
         must = f"{name} moves along {constraint!r}, so it must start there, with feasibility 0"
@@ -175,13 +174,13 @@ def _trapped(constraint: Any, x0: Array, eps: float) -> bool:
     return bool(constraint.safe_step(x, direction, one, eps)[0] <= 0.0)
 
 
-def check_agents(network: Any, n_agents: int) -> None:
+def check_agents(network: Network, n_agents: int) -> None:
     """Raise ValueError unless the network has as many agents as the problem."""
     if network.n_agents != n_agents:
         raise ValueError(f"W is for {network.n_agents} agents, but the problem has {n_agents}")
 
 
-def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
+def check_network(algorithm: Method, network: Network) -> None:
     """Raise ValueError unless the method is for this network, which is directed or changes over time."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
     if network.sequence is not None and declared.first_step == "auto":

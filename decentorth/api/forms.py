@@ -10,9 +10,9 @@ import topologies as tp
 
 from .. import network as networks
 from ..numerics.ordered_sums import Csr
-from ..protocols import Array, Problem, SplitFeatures
+from ..protocols import Array, Problem
 from ..registry import algorithms
-from ..running.metrics import RUNAWAY
+from ..running.metrics import RUNAWAY, splits_features
 
 Labels = tuple[str, ...] | None
 """The names of all agents, None where they have none."""
@@ -117,7 +117,7 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
     if x0 is None:
         drawn: Array = problem.start(seed)
         return drawn
-    if isinstance(problem, SplitFeatures):
+    if splits_features(problem):
         rows = "here each holds rows of one: leave x0 out"
         raise ValueError(f"x0 is a point that every agent has, and {rows}")
     given, shape = np.asarray(x0), tuple(problem.shape)

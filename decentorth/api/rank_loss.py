@@ -21,9 +21,10 @@ import numpy as np
 
 from ..network import Shrinking, surviving
 from ..numerics.threads import one_thread
-from ..protocols import Array, Declared, LocalProducts, Rewound, SplitFeatures
+from ..protocols import Array, Declared, LocalProducts, Rewound
 from ..running.checkpoint import Resumed, kept
 from ..running.history import History
+from ..running.metrics import splits_features
 from ..running.options import Options
 from ..running.rank_loss_rewind import Held, Rewind
 from .kinds.plain import Run
@@ -72,7 +73,7 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
     if not hasattr(problem, "without"):
         lacks = f"{name} lacks the method without(lost)"
         raise TypeError(f"{what} needs a problem that agents can leave, but {lacks}")
-    if isinstance(problem, SplitFeatures):
+    if splits_features(problem):
         why = "features that are lost leave another problem behind"
         raise TypeError(f"{what} is not for {name}: {why}")
     if isinstance(problem, LocalProducts):

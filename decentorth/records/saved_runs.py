@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topologies.flags import InputError
 from topologies.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
 from ..running.checkpoint import limited
-from ..running.history import COUNTS
+from ..running.history import COUNTS, Column
 from .files import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
@@ -26,7 +25,7 @@ _HISTORY, _SUMMARY, _LARGEST = 1 << 30, 1 << 26, 1 << 28
 """The most bytes of a history, of a summary, and of another text file."""
 
 
-def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, NDArray[Any]]]:
+def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, Column]]:
     """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
     summary, columns = read_end(folder), read_history(folder)
     if not len(columns["iteration"]):
@@ -43,7 +42,7 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array
     return summary, x, columns
 
 
-def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+def read_history(folder: str | os.PathLike[str]) -> dict[str, Column]:
     """The columns of a run's history: counts as int64, seconds and metrics as float64.
 
     The last line of a run that was killed may be cut short; it is left out, and the log says so.
@@ -63,7 +62,7 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         if len(row) != len(header):
             what = f"{len(header)} values expected, got {len(row)}"
             raise InputError(f"{path}, line {number}: {what}")
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Column] = {}
     for index, name in enumerate(header):
         try:
             if name in COUNTS:
@@ -129,7 +128,7 @@ def read_start(place: str | os.PathLike[str]) -> Array:
     return start
 
 
-def final_points(folder: str | os.PathLike[str]) -> NDArray[Any]:
+def final_points(folder: str | os.PathLike[str]) -> Column:
     """``(n, *shape)``: the agents' points at the end of the run in ``folder``.
 
     Raises

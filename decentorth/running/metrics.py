@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,34 +16,36 @@ from ..numerics.ordered_sums import norms, power_of_two
 from ..numerics.tangent_proximal import stationarity
 from ..protocols import Array, Collective, Observed, Problem
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Seen:
     """A state as the measures see it, with the sums over all agents, the same on every rank."""
 
     problem: Any
-    state: Any
+    state: Observed
     collective: Collective
     hat: Array
     """The point xhat, ``(1, *shape)``."""
-    sums: dict[str, Any]
+    sums: Mapping[str, Array]
     """The sums over all agents of the terms of `StandardMetrics`, by their names."""
-    objective: Any
-    gradient: Any
-    consensus_rms: Any
+    objective: float
+    gradient: float
+    consensus_rms: float
     feasibility: float
 
     def mean_norm(self, name: str) -> Any:
         """The length of the agents' mean of a term."""
         return norms(self.sums[name][None] / self.problem.n_agents)[0]
 
-    def at_hat(self, function: Callable[[Array], Any], otherwise: object) -> Any:
+    def at_hat(self, function: Callable[[Array], T], otherwise: T) -> T:
         """A problem's own measure at xhat, where that is finite."""
         if not np.isfinite(self.hat).all():
             return otherwise
         return function(self.hat[0])
 
-    def stationarity(self) -> Any:
+    def stationarity(self) -> float:
         """The generalized gradient at xhat of a problem with a convex term."""
         mean = self.sums["smooth"] / self.problem.n_agents
         return self.at_hat(lambda x: stationarity(self.problem.regularizer, x, mean), math.nan)
@@ -78,7 +80,8 @@ def _smooth(problem: object) -> bool:
     return not nonsmooth(problem)
 
 
-def _projects(problem: Any) -> bool:
+def projects(problem: Any) -> bool:
+    """True if the constraint set has a projection."""
     return isinstance(problem.constraint, protocols.Projection)
 
 
@@ -89,6 +92,11 @@ def _lands(problem: Any) -> bool:
 def composite(problem: object) -> bool:
     """True if the problem is a smooth one plus a term with a proximal map."""
     return isinstance(problem, protocols.Composite)
+
+
+def splits_features(problem: object) -> bool:
+    """True if each agent holds rows of one point."""
+    return isinstance(problem, protocols.SplitFeatures)
 
 
 def _counted(problem: object) -> bool:
@@ -116,7 +124,7 @@ MEASURES = (
     Measure("local_gradient_sum", lambda seen: seen.sums["scalars"][1]),
     Measure("consensus_error", lambda seen: seen.sums["scalars"][2]),
     Measure("consensus_rms", attrgetter("consensus_rms")),
-    Measure("distance_to_manifold", lambda seen: seen.sums["scalars"][4], applies=_projects),
+    Measure("distance_to_manifold", lambda seen: seen.sums["scalars"][4], applies=projects),
     Measure("feasibility", attrgetter("feasibility")),
     Measure("tracking_error", lambda seen: seen.mean_norm("gap"), ("tracker", "field")),
     Measure("landing_norm", lambda seen: seen.mean_norm("at_mean"), ("penalty",), _lands),
@@ -170,7 +178,7 @@ class StandardMetrics:
         if isinstance(problem, protocols.Evaluated):
             self._own = problem.evaluations
         self.columns = (*[measure.name for measure in self._measures], *self._own)
-        self._projects, self._lands = _projects(problem), _lands(problem)
+        self._projects, self._lands = projects(problem), _lands(problem)
 
     def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
         n, first = problem.n_agents, {"x": state.x}

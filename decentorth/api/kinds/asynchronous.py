@@ -13,7 +13,7 @@ from ...running.loop import Outcome
 from ...running.options import Options
 from ...running.parts import Parts
 from ...stopping import LocalMaximum, rules_of
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..rank_loss import divided_anew
 from ..result import Result
 from .plain import Run
@@ -28,7 +28,7 @@ class Agents(Run):
     algorithm: Asynchronous
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return isinstance(arguments.algorithm, Asynchronous)
 
     def _network(self) -> Network:
@@ -96,7 +96,7 @@ class Restarting(Agents):
     """The agents of a rank that is lost begin again from their own checkpoints, on the ranks that are left."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return arguments.on_rank_loss == "restart"
 
     def _network(self) -> Network:

@@ -16,7 +16,7 @@ from ...running.loop import Outcome
 from ...running.options import Options
 from ...running.parts import Parts
 from ...stopping import LocalMaximum, rules_of
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..result import Result
 from .plain import Run
 
@@ -25,7 +25,7 @@ class OnDevice(Run):
     """The network mixes on the device, and the iterations have a problem, a state and sums there; the result is on the host."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return arguments.device is not None
 
     def _network(self) -> DeviceNetwork:

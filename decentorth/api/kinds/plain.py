@@ -24,16 +24,17 @@ from ...numerics.threads import one_thread
 from ...problems import Deferred, GradientCheck
 from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
-from ...protocols import SETUP, Algorithm, Array, Declared, Index, Problem, SplitFeatures, StoppingRule
+from ...protocols import SETUP, Array, Declared, Index, Problem, StoppingRule
 from ...running import loop
 from ...running.checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from ...running.local_stopping import Agreement
+from ...running.metrics import splits_features
 from ...running.options import Options
-from ...running.parts import Parts
+from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
 from .. import capabilities, forms
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
 from ..sizes import check_data, check_points
@@ -49,15 +50,15 @@ class Run(Shown):
 
     repairs: ClassVar[bool] = True
     """True if the network repairs what a channel loses."""
-    algorithm: Algorithm[Any, Any]
+    algorithm: Method
     problem: Problem[Any]
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         """True if these arguments ask for this kind of run."""
         return True
 
-    def __init__(self, arguments: Setup[Any]) -> None:
+    def __init__(self, arguments: AnySetup) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
         self.network = self._network()
@@ -84,7 +85,7 @@ class Run(Shown):
             self._place()
             self.collective.same("the starting point", hashlib.sha256(self.start.tobytes()).digest())
             with self.collective.together():
-                if not isinstance(self.problem, SplitFeatures):
+                if not splits_features(self.problem):
                     check_attached(self.problem, self.start)
 
     def _network(self) -> Network:
@@ -103,13 +104,13 @@ class Run(Shown):
     def _check_method(self) -> None:
         """Check the method on the network, before any data are read."""
 
-    def _prepared(self) -> Problem[object]:
+    def _prepared(self) -> Problem[Any]:
         """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
         with self.collective.together():
-            capabilities.check_fits(own, self.arguments.algorithm, self.network)
+            capabilities.check_fits(own, self.arguments.method, self.network)
             self._check_problem(own)
         SETUP.info("the problem: what needs the data of all agents")
         own.prepare(self.collective)
@@ -154,9 +155,9 @@ class Run(Shown):
         return np.repeat(self.start[None], self.network.n_local, axis=0)
 
     @property
-    def method(self) -> Algorithm[Any, Any]:
+    def method(self) -> Method:
         """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
-        method: Algorithm[Any, Any] = Declared.of(self.algorithm).running()
+        method: Method = Declared.of(self.algorithm).running()
         return method
 
     @property
@@ -166,7 +167,7 @@ class Run(Shown):
         own = self.network, self.collective, self.streams, self.start
         return Parts(self.problem, method, *own, self._stepper(method))
 
-    def _stepper(self, method: Algorithm[Any, Any]) -> Algorithm[Any, Any]:
+    def _stepper(self, method: Method) -> object:
         """The method as the iterations run it."""
         return method
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...network import Network
 from ...protocols import Problem
 from ...running.checkpoint import Resumed
 from ...running.options import Options
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..rank_loss import check_graph, check_leaving, continued, survivors
 from ..result import Result
 from .plain import Run
@@ -18,7 +16,7 @@ class Surviving(Run):
     """The communicator outlives ranks, and agents can leave the network and the problem."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return arguments.on_rank_loss == "shrink"
 
     def _network(self) -> Network:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics.devices import is_on_device
+from ..history import Column
 
 Number = int | float | bool | str | None
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Column]
 
 
 def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
@@ -53,7 +53,7 @@ def taken_apart(state: object, name: str) -> tuple[Arrays, dict[str, Number]]:
     return arrays, numbers
 
 
-def _filled(old: Any, array: NDArray[Any], k: Any) -> object:
+def _filled(old: Any, array: Column, k: Any) -> object:
     """The entry in the place of ``old``; agents that keep their own state continue from it after ``k`` iterations."""
     if isinstance(old, np.ndarray):
         return array
