@@ -132,6 +132,8 @@ def _outlived(
 ) -> Result:
     """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks that are left after a loss."""
     communicator = cast(Shrinking, run.network.communicator)
+    if communicator.size == 1:  # a single process cannot be lost alone
+        return run.result(run.iterate(options, resumed))
     while True:
         try:
             if communicator is not run.network.communicator:

@@ -116,10 +116,7 @@ class Restarting(Agents):
         return super()._options(options)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
-        if self.network.communicator.size == 1:
-            return super()._ended(options, resumed)
-        result: Result = divided_anew(self, options, resumed)
-        return result
+        return divided_anew(self, options, resumed)
 
 
 class AgentParts(Parts):

@@ -31,7 +31,4 @@ class Surviving(Run):
         check_leaving(problem)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
-        if self.network.communicator.size == 1:
-            return super()._ended(options, resumed)
-        result: Result = continued(self, options, resumed)
-        return result
+        return continued(self, options, resumed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,7 @@ import topologies as tp
 from ...network import Network
 from ...records.figures import logarithmic, panels, style
 from ...records.publication import legend_below
-from .families import FAMILIES, RULES, mixing_matrix
+from .families import FAMILIES, RULES, look_of, mixing_matrix
 from .spectral import EXACT
 from .sweep import Row, Study, Trial, grid, table
 
@@ -65,22 +65,14 @@ def run(trial: Trial) -> list[Row]:
 
 @style()
 def figure(rows: DataFrame) -> Figure:
-    """The figure of the error against sigma^k: the median and the range over the families of graphs, below the diagonal."""
+    """The figure of the error of each family against sigma^k, below the diagonal."""
     drawn, (axes,) = panels(1, len(RULES), (10.5, 3.9))
-    n, across = rows["n"].max(), np.linspace(math.log10(_SMALLEST), 0.0, 200)
+    n, ends = rows["n"].max(), [_SMALLEST, 1.0]
     shown = rows[(rows["n"] == n) & (rows["seed"] == rows["seed"].min())]
-    positive = shown[(shown["error"] > 0) & (shown["bound"] > 0)]
     for panel, rule in zip(axes, RULES, strict=True):
-        curves = []
-        for _, found in positive[positive["weights"] == rule].groupby("family", sort=False):
-            if len(found) > 1:  # one round of exact averaging leaves nothing
-                logarithms = np.log10(found[["bound", "error"]].to_numpy()[::-1])
-                curves.append(np.interp(across, *logarithms.T))
-        low, median, high = (10.0 ** of(curves, axis=0) for of in (np.min, np.median, np.max))
-        shade: dict[str, Any] = {"color": "0.8", "linewidth": 0}
-        panel.fill_between(10.0**across, low, high, label="range over the families", **shade)
-        panel.plot(10.0**across, median, color="0", linewidth=1.2, label="median")
-        ends = [_SMALLEST, 1.0]
+        for family, found in shown[shown["weights"] == rule].groupby("family", sort=False):
+            label = family.replace("_", " ")
+            panel.plot(found["bound"], found["error"], label=label, **look_of(family))
         panel.plot(ends, ends, color="0.4", linewidth=0.8, linestyle="--", label=r"$\sigma_W^k$")
         logarithmic(panel, r"$\sigma_W^k$", r"$\|x_k - \bar x\| / \|x_0 - \bar x\|$")
         panel.set_xlim(1.0, _SMALLEST)
