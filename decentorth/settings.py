@@ -80,7 +80,7 @@ def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]
 
         described: Any = called
         returned = inspect.signature(function).return_annotation
-        described.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=returned)
+        described.__signature__ = signature.replace(return_annotation=returned)
         described.__doc__ = _with_parameters(function.__doc__ or "", cast(type[Any], spec))
         return called
 
@@ -89,7 +89,8 @@ def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]
 
 def _with_parameters(docstring: str, spec: type[Any]) -> str:
     """The docstring with the descriptions of the spec's fields, which its docstring and those of its bases have."""
-    texts = [inspect.cleandoc(base.__doc__ or "").partition("----------\n")[2] for base in reversed(spec.__mro__)]
+    written = [inspect.cleandoc(base.__doc__ or "") for base in reversed(spec.__mro__)]
+    texts = [text.partition("----------\n")[2] for text in written]
     described = "\n".join(["Parameters", "----------", *filter(None, texts)])
     words, raises, rest = inspect.cleandoc(docstring).partition("Raises\n")
     return "\n\n".join(filter(None, [words.strip(), described, raises + rest]))
@@ -111,6 +112,7 @@ class _Signature:
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """A dataclass whose fields are checked against their annotations when it is made."""
 
@@ -118,13 +120,13 @@ class Settings:
 
     def __new__(cls, *args: object, **given: object) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
-        known = getattr(cls, "__dataclass_fields__", given)
-        if not given.keys() <= known.keys():
-            _check_names(cls.__name__, given, known)
+        if not given.keys() <= cls.__dataclass_fields__.keys():
+            _check_names(cls.__name__, given, cls.__dataclass_fields__)
         return super().__new__(cls)
 
     def _repr_html_(self) -> str:
-        return table(type(self).__name__, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})  # type: ignore[arg-type]  # a dataclass
+        shown = {name: vars(self)[name] for name in declared(type(self))}
+        return table(type(self).__name__, shown)
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -147,7 +149,7 @@ class Settings:
             if form is not None:
                 object.__setattr__(self, name, form(given[name]))
         for name, why in self.idle().items():
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
+            if given[name] != type(self).__dataclass_fields__[name].default:
                 raise ValueError(without_effect(name, why))
 
     def idle(self) -> dict[str, str]:
@@ -162,11 +164,9 @@ def without_effect(name: str, why: str) -> str:
 
 def values(entry: object) -> dict[str, Any]:
     """The settings in a dataclass as YAML can hold them."""
-    found: dict[str, object] = {}
-    for name in settings(type(entry)):
-        value = getattr(entry, name)
-        found[name] = value
-        if isinstance(value, tuple):
+    found = {name: vars(entry)[name] for name in settings(type(entry))}
+    for name, value in found.items():
+        if type(value) is tuple:
             found[name] = list(value)
         elif dataclasses.is_dataclass(value):  # a schedule of steps
             found[name] = str(value)

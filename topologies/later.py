@@ -17,3 +17,4 @@ class _Later:
 
 
 nx, sparse = _Later("networkx"), _Later("scipy.sparse")
+pandas, yaml = _Later("pandas"), _Later("yaml")

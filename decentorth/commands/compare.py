@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from topologies import DirectedWeights
 from topologies.flags import InputError
 
@@ -195,11 +197,12 @@ def _plan(configuration: CompareConfiguration, communicator: Communicator) -> Co
         own = replace(asked, seed=seed)
         made = together(communicator, lambda: wiring.make(own) if communicator.rank == 0 else None)
         shared = wiring.share(own, made, communicator).W
-        if not isinstance(shared, Csr):
-            return shared
-        if shared.push is None:
-            return shared.array
-        return DirectedWeights(shared.array, shared._replace(data=shared.push).array)
+        match shared:
+            case Csr(push=None):
+                return shared.array
+            case Csr(push=np.ndarray() as push):
+                return DirectedWeights(shared.array, shared._replace(data=push).array)
+        return shared
 
     return ComparisonPlan(
         problem,

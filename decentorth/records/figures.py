@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topologies.flags import InputError
 from topologies.words import suggestion
 
-from ..running.history import Columns
+from ..running.history import Column, Columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -262,7 +261,7 @@ def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequ
         axes.legend(handles, [VANISHES_NOT], handlelength=1.2, **where)
 
 
-def _fit(axes: Axes, drawn: Sequence[NDArray[Any]]) -> None:
+def _fit(axes: Axes, drawn: Sequence[Column]) -> None:
     """Fit a logarithmic vertical axis to the values that the panel can show; with no such value, say so in the panel.
 
     The start does not count, where agents are equal up to rounding.

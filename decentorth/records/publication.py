@@ -46,5 +46,6 @@ def band(axes: Axes, x: ArrayLike, runs: ArrayLike, place: int, label: str, **mo
 
 def legend_below(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
     """Put one legend of all curves of the axes below the panels."""
-    found = {str(line.get_label()): line for each in axes for line in each.lines if not str(line.get_label()).startswith("_")}
-    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
+    lines = {str(line.get_label()): line for each in axes for line in each.lines}
+    found = {name: line for name, line in lines.items() if not name.startswith("_")}
+    figure.legend([*found.values()], [*found], loc="outside lower center", ncols=columns)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..numerics.devices import is_on_device, on_host
-from ..protocols import Array, Declared, Landing, Observed, Projection, Row, Smooth, SplitFeatures, Stop
+from ..protocols import Array, Declared, Landing, Observed, Row, Smooth, Stop
 from ..stopping import Rule
 from .checkpoint import Snapshot
 from .history import History
+from .metrics import projects, splits_features
 from .parts import Parts
 
 log = logging.getLogger(__name__)
@@ -129,12 +130,13 @@ def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     gain = _gain(parts, first)
     if gain == math.inf:
         gain = 0.0
-    if begun > 0.0 and ended > _RISE * begun and _number(Declared.of(parts.algorithm).varsigma):
+    declared = Declared.of(parts.algorithm)
+    if begun > 0.0 and ended > _RISE * begun and _number(declared.varsigma):
         return f"the objective has risen from {begun:.3g} to {ended:.3g}; {_smaller(parts, state)}"
     if not ended - begun > max((_GROWTH - 1.0) * abs(begun), gain):
         return None
     advice = "try another start or method"
-    if Declared.of(parts.algorithm).step_size is not None:
+    if declared.step_size is not None:
         advice = _smaller(parts, state)
     grown = f"from {begun:.3g} to {ended:.3g}, more than a hundredfold"
     return f"the objective has grown {grown}; {advice}"
@@ -149,11 +151,10 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     problem: Any = parts.problem
     constraint: Any = problem.constraint
     square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
-    if not square or isinstance(problem, SplitFeatures) or is_on_device(state.x):
+    if not square or not _can_project(problem) or is_on_device(state.x):
         return None
-    if not isinstance(constraint, Projection) or not {"objective", "gradient_norm"} <= {*row.values}:
-        return None
-    if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
+    norm = row.values.get("gradient_norm", math.inf)
+    if "objective" not in row.values or norm > _SETTLED * first.values["gradient_norm"]:
         return None
     total, slope = parts.collective.sum(state.x, problem.gradient(state.x))
     point = constraint.project(total[None] / problem.n_agents)[0]
@@ -164,12 +165,12 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
         return None
     there = problem.value(np.repeat(mirrored[None], len(state.x), axis=0))
     (values,) = parts.collective.sum(there[:, None])
-    own, other = row.values["objective"], float(values[0]) / problem.n_agents
-    if _sign(point) != _sign(parts.start) or not other < own - _SETTLED * abs(own):
+    own, other, sign = row.values["objective"], float(values[0]) / problem.n_agents, _sign(point)
+    if sign != _sign(parts.start) or not other < own - _SETTLED * abs(own):
         return None
-    better = f"one with {_sign(mirrored):+.0f} has the objective {other:.6g} in place of {own:.6g}"
+    better = f"one with {-sign:+.0f} has the objective {other:.6g} in place of {own:.6g}"
     again = "start again from x0 with one column negated"
-    return f"the points have determinant {_sign(point):+.0f}, as x0, and {better}: {again}"
+    return f"the points have determinant {sign:+.0f}, as x0, and {better}: {again}"
 
 
 def _sign(point: Array) -> float:
@@ -238,13 +239,18 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
 def _off_set(parts: Parts) -> str | None:
     """The advice for a start from which steps of any usual size leave the set for good; None for other starts."""
     constraint = parts.problem.constraint
-    if isinstance(parts.problem, SplitFeatures) or not isinstance(constraint, Projection):
+    if not _can_project(parts.problem):
         return None
-    off = float(parts.problem.constraint.feasibility(parts.start[None])[0])
+    off = float(constraint.feasibility(parts.start[None])[0])
     if off <= _OFF:
         return None
     on = "give problem.constraint.project(x0[None])[0], or leave x0 out"
     return f"x0 is not on {constraint!r}, with feasibility {off:.3g}: {on}"
+
+
+def _can_project(problem: object) -> bool:
+    """True if the agents' points can be projected to the constraint set."""
+    return projects(problem) and not splits_features(problem)
 
 
 def _number(setting: object) -> bool:
@@ -256,7 +262,8 @@ def _smaller(parts: Parts, state: Observed) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty, or for a majoriser that is none."""
     declared, problem = Declared.of(parts.algorithm), parts.problem
     if _number(declared.varsigma):
-        return f"the varsigma {declared.varsigma:g} is too small: try {10.0 * declared.varsigma:g}, or 'auto'"
+        larger = 10.0 * declared.varsigma
+        return f"the varsigma {declared.varsigma:g} is too small: try {larger:g}, or 'auto'"
     step, penalty = declared.first_step, declared.penalty
     if not _number(step):
         return _below(parts, step, state, ", or momentum 0" * bool(declared.momentum))
@@ -267,10 +274,9 @@ def _smaller(parts: Parts, state: Observed) -> str:
     if 0.0 < steepest < math.inf:
         curved = 1.0 / steepest
     if _number(penalty) and step * penalty > 0.5 and step <= 2.0 * curved:
-        return (
-            f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
-            f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"
-        )
+        both = f"a penalty of {0.1 / step:.2g}, a step size of {0.1 / penalty:.2g}"
+        large = f"the step size {step:g} is too large for the penalty {penalty:g}"
+        return f"{large}: try {both}, or step size 'auto'"
     return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
 
 

@@ -140,8 +140,9 @@ class Options(Limits):
     def shared(self) -> Mapping[str, tuple[object, ...]]:
         """The facts that are the same on every rank, by their name."""
         kept, path, keeping = self.checkpoints, self.resume, None
-        if isinstance(path, Resumed):
-            path = path.path
+        match path:
+            case Resumed():
+                path = path.path
         if kept is not None:
             keeping = kept.folder, kept.every, kept.keep
         rows = self.iterations, self.stopping, self.rows, self.record_every, self.safety_region

@@ -79,8 +79,8 @@ LAYERS = {
     ),
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
-        "authoring version settings display text files process protocols numerics topologies data problems algorithms sets network "
-        "running recorders records registry api theory compare",
+        "authoring version settings display text files memory process protocols numerics topologies data "
+        "problems algorithms sets network running recorders records registry api theory compare",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "authoring": Layer(("decentorth.authoring",), "lazy protocols settings algorithms problems", ""),
@@ -226,13 +226,16 @@ OWN_PROCESSES = {("decentorth.compare.workers", "joblib")}
 BY_NAME = {
     "decentorth._lazy",
     "decentorth.__main__",
+    "decentorth.commands.completion",
     "decentorth.numerics.kernels",
     "decentorth.process.leaving",
+    "decentorth.recorders",
     "topologies",
     "topologies.later",
 }
 """Modules that import by a name which stands in their own table; `leaving` initializes MPI for others that wait in MPI_Init."""
-EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
+IMPORTS = {"__import__", "import_module", "importlib.import_module", "resolve_name", "pkgutil.resolve_name"}
+EVALUATES = {"eval", "exec", "compile", *IMPORTS}
 EXECUTES = {"decentorth.registry", "decentorth.numerics.ordered_sums"}
 """The modules that execute a file: those that the user names on the command line, and SciPy's compiled loops."""
 PICKLES = (
@@ -250,7 +253,7 @@ def unsafe(source: Module) -> list[str]:
         if not isinstance(node, ast.Call):
             continue
         function = dotted(node.func)
-        if function in EVALUATES and not ("import_module" in function and source.name in BY_NAME):
+        if function in EVALUATES and not (function in IMPORTS and source.name in BY_NAME):
             found.append(function)
         if function.endswith("exec_module") and source.name not in EXECUTES:
             found.append(function)

@@ -348,7 +348,6 @@ FILE_ERRORS = [
     ("run.yaml", "agents: 190:20:30", "run.yaml: agents: agents must be a whole number, got '190:20:30'"),
     ("run.yaml", f"agents: {'9' * 4000}", f"agents must be at most 9223372036854775807, got '{'9' * 79}..."),
     ("run.yaml", f"agents: [{'x, ' * 5000}]", "run.yaml: a line of a configuration has at most 4096 characters; divide it"),
-    ("run.yaml", "a: 1\n" * 20000, "run.yaml: a configuration has at most 65536 bytes"),
     ("run.yaml", BOMB, "run.yaml: anchors and aliases (&name, *name) are not read; write the value in both places"),
     ("run.yaml", "agents: !!int ''", "run.yaml: tags (!!int) are not read; write the value alone"),
     ("run.yaml", "agents: " + "[" * 4000, "run.yaml: lists and mappings are nested too deeply; settings are flat keys"),
@@ -366,7 +365,6 @@ FILE_ERRORS = [
     ("run.yaml", "a: !!python/object/apply:os.getcwd []", "tags (!!python/object/apply:os.getcwd) are not read"),
     ("run.toml", "agents = 3\nstep-si", "not well-formed TOML"),
     ("run.toml", "agents = " + "[" * 4000, "run.toml: lists and mappings are nested too deeply; settings are flat keys"),
-    ("run.toml", ".".join("a" * 100_000) + " = 1", "run.toml: a configuration has at most 65536 bytes"),
     ("run.toml", ".".join("a" * 30_000) + " = 1", "run.toml: a line of a configuration has at most 4096 characters"),
     (
         "run.toml",
@@ -377,7 +375,7 @@ FILE_ERRORS = [
 ]
 
 
-@pytest.mark.slow_cases("run.yaml-text17-run.yaml: lists and mappings are nested too deeply; settings are flat keys")
+@pytest.mark.slow_cases("run.yaml-text9-run.yaml: lists and mappings are nested too deeply; settings are flat keys")
 @pytest.mark.parametrize(("path", "text", "phrase"), FILE_ERRORS)
 def test_errors_in_files(path: str, text: str, phrase: str) -> None:
     with pytest.raises(InputError) as caught:

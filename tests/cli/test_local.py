@@ -82,7 +82,7 @@ def test_a_run_that_goes_on_may_be_given_another_local_tolerance(tmp_path: Path)
         (["--local-tolerance", "0"], "--local-tolerance: local_tolerance must be positive and finite, got 0"),
         (
             ["--local-tolerance", "1", "--local-quantity", "size"],
-            "a local quantity must be one of gradient, movement, disagreement or feas",
+            "local_quantity must be one of gradient, movement, disagreement or feas",
         ),
         (["--local-every", "5"], "--local-every: local_every needs local_tolerance"),
         (["--local-tolerance", "1", "--local-rounds", "2"], "2 rounds of max-consensus are too few for this network: it takes 5"),

@@ -9,16 +9,15 @@ import shutil
 import stat
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decentorth.commands.doctor.findings import Finding, text, works
-from decentorth.commands.doctor.host import EXTRAS, short_run
+from decentorth.commands.doctor.host import short_run
 from decentorth.commands.doctor.launcher import SHARED, Library, belong_together, family, job_findings, library, library_finding
-from decentorth.commands.doctor.ranks import agreement, places
+from decentorth.commands.doctor.ranks import agreement
 from tests.support.mpi import ROOT, run_ranks
 
 needs_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
@@ -58,7 +57,6 @@ def test_a_healthy_place() -> None:
     assert digest[:16] in findings["one process"]["found"]
     assert findings["3 ranks"]["state"] == "works"
     assert findings["mpirun"]["found"].startswith(str(OWN / "mpirun"))
-    assert "3 ranks on" in findings["cores"]["found"]
     assert all(finding["remedy"] for finding in report["findings"] if finding["state"] in ("warning", "fault"))
 
 
@@ -156,10 +154,6 @@ def test_an_mpich_that_never_gives_a_core_away() -> None:
     assert library_finding(Library("MPICH", "MPICH Version: 10.0.0")).state == "works"
 
 
-def test_more_ranks_than_cores_are_a_note() -> None:
-    assert (places(2, 2).state, places(3, 2).state) == ("works", "note")
-
-
 @pytest.mark.slow
 def test_too_little_shared_memory_is_said_in_one_line() -> None:
     _, _, findings = doctor("--ranks", "1")
@@ -178,9 +172,7 @@ def test_machines_that_differ_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_threads_and_extras_are_those_of_this_project() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert extras.keys() >= EXTRAS.keys()
+def test_threads_of_the_environment_are_named() -> None:
     done = subprocess.run(
         [sys.executable, *MODULE, "--ranks", "0"],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)},

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from decentorth.commands.study.command import STUDIES, main
+from decentorth.commands.study.sweep import kept
 from tests.support.mpi import HUNG, ROOT, until
 
 
@@ -85,4 +86,4 @@ def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> Non
             os.killpg(study.pid, signal.SIGKILL)
     assert study.returncode == 130
     assert "the same command continues where it stopped" in said
-    assert len(STUDIES["drfgt"].kept(file)) == file.read_bytes().count(b"\n") - 1 > 0
+    assert len(kept(file, list(STUDIES["drfgt"].trials(False, 0)[0]))) == file.read_bytes().count(b"\n") - 1 > 0

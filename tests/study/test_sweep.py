@@ -12,7 +12,7 @@ import pytest
 
 from decentorth.commands.line.flags import InputError
 from decentorth.commands.study import consensus, spectral
-from decentorth.commands.study.sweep import Row, Study, Trial, sweep
+from decentorth.commands.study.sweep import Row, Study, Trial, kept, named, sweep
 
 FEW = [{"family": family, "n": 16, "weights": "metropolis", "seed": 3} for family in ("ring", "random_geometric", "star")]
 
@@ -45,8 +45,8 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bytes(done: int, tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         sweep(study, FEW, path, workers=1, advance=interrupt)
     assert whole.startswith(path.read_bytes())
-    assert {name: len(rows) for name, rows in study.kept(path).items()} == {
-        study.named(trial): consensus.POINTS for trial in FEW[: done + 1]
+    assert {name: len(rows) for name, rows in kept(path, list(FEW[0])).items()} == {
+        named(trial): consensus.POINTS for trial in FEW[: done + 1]
     }
     made: list[str] = []
     sweep(study, FEW, path, workers=1, advance=lambda trial: made.append(str(trial["family"])))
@@ -63,7 +63,7 @@ def test_numbers_keep_every_digit(tmp_path: Path) -> None:
     def run(trial: Trial) -> list[Row]:
         return [{**trial, "value": value, "whole": place} for place, value in enumerate(values)]
 
-    study = replace(spectral.STUDY, key=("name",), measured=("value", "whole"), run=run)
+    study = replace(spectral.STUDY, run=run)
     rows = sweep(study, [{"name": "torus"}], tmp_path / "study.csv", workers=1, advance=lambda trial: None)
     assert set(rows["name"]) == {"torus"}
     np.testing.assert_array_equal(rows["value"], np.array(values, dtype=float))
@@ -75,7 +75,7 @@ def test_numbers_keep_every_digit(tmp_path: Path) -> None:
     [
         (b"something,else\n1,2\n", "has other columns than this study, or is damaged"),
         (b"", "cannot read"),
-        (",".join(spectral.STUDY.columns).encode() + b"\nring,16\n", "has other columns than this study, or is damaged"),
+        (b"family,n,weights,seed,sigma" + b"\nring,16\n", "has other columns than this study, or is damaged"),
         (b"\xff\xfe\n", "cannot read"),
     ],
 )

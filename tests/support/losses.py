@@ -35,7 +35,7 @@ def replayed(run: Run, losses: Sequence[Loss], iterations: int) -> Any:
         left = run.without(np.array(lost))
         x = state.x[~np.isin(here, lost)]
         parts = (left.problem, left.network, left.streams)
-        state = restarted(left.method, *parts, x, state.k, state.gradients)
+        state = restarted(left, x, state.k, state.gradients)
         for _ in range(end - loss.iteration):
             state = left.method.step(*parts, state)
     return state

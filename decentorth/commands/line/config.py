@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from decentorth.settings import values
+from topologies.flags import InputError, spelled
 from topologies.words import shortened
 
 from ... import registry
 from ...protocols import Declared
 from ...running.checkpoint import FOLDER, newest_notes
 from ...settings import settings
-from .flags import InputError, load, spelled
-from .form import Form, Saved, config_bytes, early_flag
+from .flags import load
+from .form import Form, Saved, Texts, config_bytes, early_flag
 from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
 
 EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
@@ -63,15 +64,16 @@ class Command(Form[Configuration]):
 
     program = "decentorth run"
     summary = (
-        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks. By default this is "
-        "the published experiment, --config paper004. --problem NAME --algorithm NAME --help shows their settings."
+        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI "
+        "ranks. By default this is the published experiment, --config paper004. --problem NAME "
+        "--algorithm NAME --help shows their settings."
     )
     own: ClassVar = {name: _SETTINGS[name] for name in (*_FIRST, *_SETTINGS)}
     noun = "run"
     output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES
 
-    def _name(self, kind: str, early: Mapping[str, object]) -> str:
+    def _name(self, kind: str, early: Texts) -> str:
         given = early.get(kind) or self.file.get(kind)
         if kind == "algorithm" and given is None:
             split = early_flag(self.tokens, "split") or self.file.get("split")
@@ -89,8 +91,8 @@ class Command(Form[Configuration]):
         published = published_experiment()
         apart = {"kernel", *Command.own} - {*EXPERIMENT}
         own = {name: value for name, value in given.items() if name not in apart}
-        case = {name: value for name, value in published.items() if name not in ("step_size", "penalty")}
-        self.published = own in (published, {name: case[name] for name in own if name in case})
+        case = published.keys() - {"step_size", "penalty"}
+        self.published = own in (published, {name: published[name] for name in own if name in case})
         if self.published:
             given = {**published, **given}
         return given, by_flag
@@ -99,7 +101,7 @@ class Command(Form[Configuration]):
         given, by_flag = self.given()
         run = self.build(RunSettings, given, by_flag)
         problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
-        self._check_apply(run, algorithm, given, by_flag)
+        self._check_apply(algorithm, given, by_flag)
         if Declared.of(algorithm).counts == "activations":
             run = dataclasses.replace(run, iterations=algorithm.activations)
         if run.require_converged:
@@ -114,11 +116,12 @@ class Command(Form[Configuration]):
         self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
         return configuration
 
-    def _check_apply(self, run: RunSettings, algorithm: object, given: Mapping[str, object], by_flag: Mapping[str, object]) -> None:
+    def _check_apply(self, algorithm: object, given: Texts, by_flag: Texts) -> None:
         """Raise an InputError for settings of the run that do not apply to the method."""
+        activations = values(algorithm).get("activations")
         for name, instead in Declared.of(algorithm).without.items():
-            default = (self.own[name].default, getattr(algorithm, "activations", None), self.saved.get(name))
-            if name in given and given[name] not in default:
+            may = (self.own[name].default, activations, self.saved.get(name))
+            if name in given and given[name] not in may:
                 cure = re.sub(r"\bgive (\w+)", lambda found: f"give --{spelled(found[1])}", instead)
                 where = self._where(name, by_flag)
                 raise InputError(f"{where} is not for {self.names['algorithm']}: {cure}")
@@ -137,13 +140,14 @@ class Command(Form[Configuration]):
             return {}
         notes, agents = newest_notes(folder)
         saved = notes.get("settings")
-        if not isinstance(saved, dict):
+        if type(saved) is not dict:
             where = f"the checkpoints in {folder}"
             raise InputError(f"{where} were not written by this command: resume them in Python")
         if saved.get("agents") != agents:
-            named = shortened(saved.get("agents"))
-            raise InputError(f"the settings in {folder} are for {named} agents, its files for {agents}")
-        kept = {name: value for name, value in saved.items() if name in CHECKPOINTS or name not in OUTPUT}
+            other = f"are for {shortened(saved.get('agents'))} agents, its files for {agents}"
+            raise InputError(f"the settings in {folder} {other}")
+        left = {*OUTPUT} - {*CHECKPOINTS}
+        kept = {name: value for name, value in saved.items() if name not in left}
         if (Path(folder) / FOLDER).is_dir():
             kept["out"] = folder
         return kept

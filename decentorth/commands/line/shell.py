@@ -9,20 +9,17 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
+from topologies.flags import HELP, InputError, arguments, call, function_help
 
 from ..._version import __version__
-from ...network.transport.communicator import connect
+from ...network.transport.communicator import Communicator, connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
-from .flags import HELP, InputError, arguments, call, function_help, with_flags
-from .form import Form, config_bytes, early_flag
-
-if TYPE_CHECKING:
-    from ...network.transport.communicator import Communicator
-    from .form import Saved
+from .flags import with_flags
+from .form import Form, Saved, config_bytes, early_flag
 
 INTERRUPTED, NO_READER = 130, 141
 """The exit codes by which a shell reports an end by SIGINT and by SIGPIPE."""
@@ -31,7 +28,7 @@ REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
 LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
-C = TypeVar("C", bound="Saved")
+C = TypeVar("C", bound=Saved)
 Errors = tuple[type[Exception], ...]
 log = logging.getLogger(__name__)
 
@@ -97,7 +94,12 @@ def alone(
 
 
 def of_function(
-    tokens: Sequence[str] | None, function: Callable[..., str], usage: str, *, missing: str = "", refused: Errors = (InputError,)
+    tokens: Sequence[str] | None,
+    function: Callable[..., str],
+    usage: str,
+    *,
+    missing: str = "",
+    refused: Errors = (InputError,),
 ) -> int:
     """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
 
@@ -114,7 +116,11 @@ def of_function(
 
 
 def framed(
-    work: Callable[[], int], name: str, refused: Errors = (InputError,), failed: Errors = (MemoryError,), together: bool = True
+    work: Callable[[], int],
+    name: str,
+    refused: Errors = (InputError,),
+    failed: Errors = (MemoryError,),
+    together: bool = True,
 ) -> int:
     """The exit code of ``work``, with its errors as lines that begin with ``name``.
 
@@ -207,13 +213,13 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
 
 def one_line(error: Exception) -> str:
     """An error's message in one printable line: very long words are cut to their beginning, a very long line to its two ends."""
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"cannot use {error.filename}: {error.strerror}"
-    elif isinstance(error, MemoryError):
-        remedy = "give smaller numbers, or more ranks on more hosts"
-        text = f"not enough memory: {error or 'none is left'}; {remedy}"
-    else:
-        text = with_flags(str(error) or repr(error))
+    text = with_flags(str(error) or repr(error))
+    match error:
+        case OSError(filename=str() | bytes() as file):
+            text = f"cannot use {file!s}: {error.strerror}"
+        case MemoryError():
+            remedy = "give smaller numbers, or more ranks on more hosts"
+            text = f"not enough memory: {error or 'none is left'}; {remedy}"
     text = " ".join(text.encode(errors="backslashreplace").decode().split())
     text = re.sub(rf"(\S{{80}})\S{{{LONGEST_WORD - 79},}}", r"\1...", text)
     if len(text) > LONGEST:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from topologies.flags import InputError
 from topologies.text import specifications
 
 from ...compare.comparison import load as load_comparison
@@ -23,9 +24,9 @@ from ...records.files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns
 from ...settings import settings
-from ..line.flags import InputError, load
+from ..line.flags import load
 from ..line.form import config_bytes
-from ..line.settings import RECORDING, RunSettings
+from ..line.settings import ROWS, RunSettings
 from ..line.shell import REFUSALS, of_function
 from .agents import plot_agents
 from .report import write_report
@@ -85,7 +86,7 @@ def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, s
             peers = kin
             if key in whole:
                 peers = [*configurations.values()]
-            if value is None or key in RECORDING or len({repr(one.get(key)) for one in peers}) == 1:
+            if value is None or key in (*ROWS, "record_agents") or len({repr(one.get(key)) for one in peers}) == 1:
                 continue
             name = key.replace("_", " ") + " "
             if key in ("problem", "algorithm", "topology"):

@@ -6,8 +6,9 @@ import html
 from collections.abc import Iterable
 from pathlib import Path
 
+from topologies.flags import InputError
+
 from ...records.files import refuse_file, replacing
-from ..line.flags import InputError
 from .player import HASH, SCRIPT
 from .player import STYLE as PLAYER_STYLE
 

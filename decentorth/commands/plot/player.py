@@ -90,7 +90,7 @@ def _recorded(history: Columns, n: int) -> dict[str, Any]:
     count = len(history["iteration"])
     frames = np.unique(np.linspace(0, count - 1, min(count, FRAMES)).round().astype(int))
 
-    def of_agents(ending: str) -> NDArray[Any]:
+    def of_agents(ending: str) -> NDArray[np.float64]:
         columns = [history[f"agent_{agent}{ending}"][frames] for agent in range(n)]
         return np.stack(columns, axis=1)
 
@@ -114,7 +114,7 @@ def _caption(data: Mapping[str, Any]) -> str:
     return "Distance of each agent from the mean point."
 
 
-def _plain(values: NDArray[Any]) -> Any:
+def _plain(values: NDArray[np.float64]) -> Any:
     """The numbers as lists, six digits each; 0 in place of what is not finite."""
     finite = np.where(np.isfinite(values), values, 0.0)
     text = json.dumps(finite.tolist())

@@ -9,11 +9,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from topologies.flags import InputError
+
 from ...records.figures import Against, plot_histories
 from ...records.files import SUMMARY
 from ...records.saved_runs import read_end, read_history
 from ...running.history import COUNTS, Columns
-from ..line.flags import InputError
 from .agents import plot_agents, run_graph
 from .page import write_page
 from .player import can_play, player, sentences

@@ -9,18 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from topologies.flags import HELP
+from topologies.flags import HELP, InputError
 
 from ...algorithms.asynchronous.log import read
+from ...api import Options
+from ...network import Communicator
 from ...process.printing import FAULT, complain, say
 from ..line.config import Command
-from ..line.flags import InputError
 from ..line.shell import REFUSALS, one_line, serve, together
-
-if TYPE_CHECKING:
-    from ...network.transport.communicator import Communicator
+from .execution import made
 
 USAGE = """Usage: decentorth replay FILE [--plugin FILE]
 
@@ -38,9 +37,6 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _replay(words: Sequence[str], communicator: Communicator) -> int:
-    from ...api import Options
-    from .execution import made
-
     path, *flags = words
     if path.startswith("-"):
         raise InputError("give the log first, as in: decentorth replay run.log --plugin FILE.py")
@@ -70,7 +66,7 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
 
 def _header(path: str) -> Mapping[str, Any]:
     header = read(path).header
-    if not isinstance(header.get("settings"), dict) or not header["settings"]:
+    if not (type(header.get("settings")) is dict and header["settings"]):
         hint = f"solve its problem with AsynchronousDRFGT(schedule={path!r})"
         raise ValueError(f"{path} was written in Python, without settings: {hint}")
     return header
