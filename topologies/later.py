@@ -16,4 +16,5 @@ class _Later:
         return getattr(import_module(self._package), name)
 
 
-nx, sparse = _Later("networkx"), _Later("scipy.sparse")
+nx, pyamg = _Later("networkx"), _Later("pyamg")
+sparse, optimize = _Later("scipy.sparse"), _Later("scipy.optimize")

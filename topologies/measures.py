@@ -100,7 +100,7 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
         raise ValueError(f"distance must be in (0, 1), for example 1/4, got {distance}")
     matrix = check_weights(W)
     if matrix.data.min() < 0:
-        raise ValueError("the mixing time is that of a random walk, so W must not have negative entries; use rounds_for")
+        raise ValueError("a random walk's W must not have negative entries; use rounds_for")
     powers = [dense(matrix)]
     if _farthest(np.eye(len(powers[0]))) <= distance:
         return 0

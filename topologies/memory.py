@@ -84,8 +84,8 @@ def _of_process() -> int | None:
 
 def _job() -> Iterator[int]:
     """The bytes that SLURM grants the job on this host, but those of this process; nothing outside of a job or without a limit."""
-    granted = _number("SLURM_MEM_PER_NODE") or _number("SLURM_MEM_PER_CPU") * _number("SLURM_CPUS_ON_NODE")
-    if granted:
+    granted = _number("SLURM_MEM_PER_NODE")
+    if granted := granted or _number("SLURM_MEM_PER_CPU") * _number("SLURM_CPUS_ON_NODE"):
         yield max((granted << 20) - 1024 * _fields("/proc/self/status").get("VmRSS", 0), 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies.drawing import agent_positions, draw_graph, draw_spectrum, edge_segments
+from topologies.drawing import _segments, agent_positions, draw_graph, draw_spectrum
 
 
 def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity() -> None:
@@ -65,7 +65,7 @@ def test_grids_and_tori_are_lattices_whose_edges_have_length_one(name: str) -> N
     places = agent_positions(graph)
     sides = [int(side) for side in name.split(":")[1].split("x")]
     np.testing.assert_array_equal(places, [(j, -i) for i in range(sides[0]) for j in range(sides[1])])
-    segments = edge_segments(graph, places)
+    segments = _segments(topologies.adjacency(graph), places, True).ends
     lengths = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
     short = lengths < 1
     around = sum(sides) if name.startswith("torus") else 0
@@ -122,12 +122,3 @@ def test_the_spectrum_fills_its_panel() -> None:
     low, high = draw_spectrum([1.0, 0.9, 0.7]).get_ylim()
     assert 0.6 < low < 0.7
     assert 1.0 < high < 1.1
-
-
-def test_notebooks_show_the_entries_of_sequences_and_of_directed_weights() -> None:
-    sequence = topologies.OnePeerExponential(8)
-    cells = sum(sequence.at(k).nnz for k in range(3))
-    assert sequence._repr_html_().count('width="1"') == cells
-    weights = topologies.directed_weights(topologies.directed_ring(5))
-    assert weights._repr_html_().count('width="1"') == weights.A.nnz + weights.B.nnz
-    assert repr(weights) == "DirectedWeights(n=5, links=5)"

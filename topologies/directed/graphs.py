@@ -36,15 +36,18 @@ def directed_ring(n: int, chords: int = 0, seed: int = 0) -> nx.DiGraph[int]:
 
     Raises ValueError if there are fewer such pairs than chords.
     """
-    n, chords = _count("directed_ring", n, 1), at_least(0, chords, "directed_ring: the number of chords")
-    most = n * max(n - 2, 0)
-    if chords > most:
-        raise ValueError(f"directed_ring(n={n}) has room for {most} chords besides its cycle, got {chords}")
+    n = _count("directed_ring", n, 1)
+    chords, others = at_least(0, chords, "directed_ring: the number of chords"), max(n - 2, 0)
+    if chords > n * others:
+        room = f"room for {n * others} chords besides its cycle"
+        raise ValueError(f"directed_ring(n={n}) has {room}, got {chords}")
     agents = np.arange(n if n > 1 else 0)
     _check_edges("directed_ring", n + chords)
-    drawn = np.random.default_rng(seed).choice(most, chords, replace=False) if chords else np.zeros(0, dtype=np.int64)
-    tails = drawn // max(n - 2, 1)
-    heads = (tails + 2 + drawn % max(n - 2, 1)) % n
+    drawn = np.zeros(0, dtype=np.int64)
+    if chords:
+        drawn = np.random.default_rng(seed).choice(n * others, chords, replace=False)
+    tails = drawn // max(others, 1)
+    heads = (tails + 2 + drawn % max(others, 1)) % n
     return _digraph(n, np.concatenate([agents, tails]), np.concatenate([(agents + 1) % n, heads]))
 
 
@@ -78,10 +81,9 @@ def random_k_out(n: int, k: int = 2, seed: int = 0) -> nx.DiGraph[int]:
         except ValueError:
             continue
         return graph
-    raise ValueError(
-        f"random_k_out(n={n}, k={k}, seed={seed}): none of {_TRIES} draws is strongly connected (an agent lacks in-neighbours); "
-        f"try k={min(n - 1, 2 * k)}, or directed_ring with chords"
-    )
+    wrong = f"none of {_TRIES} draws is strongly connected (an agent lacks in-neighbours)"
+    repair = f"try k={min(n - 1, 2 * k)}, or directed_ring with chords"
+    raise ValueError(f"random_k_out(n={n}, k={k}, seed={seed}): {wrong}; {repair}")
 
 
 def digraph_from_file(path: str | os.PathLike[str]) -> nx.DiGraph[int]:

@@ -3,7 +3,7 @@
 Up to 1500 agents all eigenvalues are computed. Above, a breadth-first search shows the shape of the graph. If it is
 long and thin, a sparse factorisation is cheap and Lanczos (ARPACK) on the inverse converges at once. If it is shallow, as
 expanders are, factors would fill up and Lanczos on W itself converges. Large meshes are neither: for them, and if Lanczos has
-not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid is used.
+not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid is used, or without pyamg a factorisation.
 """
 
 from __future__ import annotations
