@@ -39,7 +39,8 @@ def canonical_weights(W: WeightsLike) -> Weights:
         i = bad[0]
         repair = f"subtract the excess from the diagonal, here from W[{i}, {i}]"
         if not matrix.diagonal().any():
-            repair = "of an adjacency matrix A metropolis_weights(A) makes W; file:PATH reads it as a graph"
+            repair = "an adjacency matrix A? metropolis_weights(A) makes W of its non-zeros, "
+            repair += "and file:PATH reads it as a graph"
         wrong = f"row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of {len(excess)} rows are off)"
         raise ValueError(f"every row of W must sum to 1, but {wrong}; {repair}")
     return with_diagonal(matrix, matrix.diagonal())

@@ -16,5 +16,5 @@ class _Later:
         return getattr(import_module(self._package), name)
 
 
-nx, pyamg = _Later("networkx"), _Later("pyamg")
-sparse, optimize = _Later("scipy.sparse"), _Later("scipy.optimize")
+cp, nx, pyamg = map(_Later, ("cvxpy", "networkx", "pyamg"))
+sparse, optimize, spatial = map(_Later, ("scipy.sparse", "scipy.optimize", "scipy.spatial"))

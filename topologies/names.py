@@ -68,7 +68,7 @@ def digraph_from_name(specification: str, n_agents: int | None = None, seed: int
         repair = f"take {', '.join(sorted(DIGRAPHS))} or {_DIGRAPH}:PATH"
         raise ValueError(f"{specification!r} is no directed graph: {repair}")
     graph: nx.DiGraph[int] = _call(specification, n_agents, seed)()
-    _check_size(specification, graph.number_of_nodes(), n_agents)
+    check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
 
 
@@ -90,7 +90,7 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
     """
     _check_undirected(specification)
     graph: nx.Graph[int] = _call(specification, n_agents, seed)()
-    _check_size(specification, graph.number_of_nodes(), n_agents)
+    check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
 
 
@@ -105,7 +105,7 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
     call = _call(specification, n_agents, seed)
     built: Edges | nx.Graph[int] = inspect.unwrap(call.func)(*call.args, **call.keywords)
     matrix = built.adjacency() if isinstance(built, Edges) else adjacency(built)
-    _check_size(specification, matrix.shape[0], n_agents)
+    check_size(specification, matrix.shape[0], n_agents)
     return matrix
 
 
@@ -160,7 +160,7 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
         values[first] = _most_square(name, operator.index(n_agents)) if sides else n_agents
     leading = values.pop(first)
     sizes = leading if sides else (leading,)
-    _check_size(specification, math.prod(sizes), n_agents)  # before anything is built
+    check_size(specification, math.prod(sizes), n_agents)  # before anything is built
     return partial(factory, *sizes, **values)
 
 
@@ -178,7 +178,7 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
     return name, functions[name], next(iter(known), None), values(repr(specification), name, hints, written)
 
 
-def _check_size(specification: str, n: int, n_agents: int | None) -> None:
+def check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
         repair = "leave one of the two out"
         raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; {repair}")

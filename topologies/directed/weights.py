@@ -7,9 +7,7 @@ Both need an agent's own degrees only. Perron vectors: pi^T A = pi^T and B v = v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,7 +17,7 @@ from scipy.sparse.linalg import splu
 
 from topologies.canonical import ROW_SUM_TOLERANCE as NEAR
 from topologies.canonical import Weights, WeightsLike, finite_square, row_sums, with_diagonal
-from topologies.weights.checks import agent_names, check_no_loops, from_graph, pattern
+from topologies.weights.checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from topologies.canonical import Adjacency
 
 Digraph: TypeAlias = "nx.Graph[int] | Adjacency"
-Names: TypeAlias = Mapping[int, object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +79,7 @@ def check_digraph(graph: Digraph) -> Weights:
     Raises TypeError if it is no graph or a multigraph; ValueError if it is empty, its nodes are not 0..n-1 in order, it has
     self-loops, or is not strongly connected: then two agents without a path from one to the other are named.
     """
-    bare = sparse.issparse(graph) or isinstance(graph, np.ndarray)
-    matrix = pattern(graph) if bare else from_graph(graph, directed=True)
+    matrix = edges_of(graph, directed=True)
     check_no_loops(matrix, "an agent always hears itself")
     _check_strongly_connected(matrix, "the graph", agent_names(graph))
     return matrix
@@ -136,13 +132,14 @@ def _checked(matrix: Weights, name: str, line: str) -> Weights:
     negative = np.flatnonzero(entries.data < 0)
     if negative.size:
         i, j, entry = (part[negative[0]] for part in (entries.row, entries.col, entries.data))
-        raise ValueError(f"{name} must not have negative entries, but {name}[{i}, {j}] = {entry:.3g}")
+        found = f"{name}[{i}, {j}] = {entry:.3g}"
+        raise ValueError(f"{name} must not have negative entries, but {found}")
     sums = row_sums(matrix)
     bad = np.flatnonzero(np.abs(sums - 1) > NEAR)
     if bad.size:
         total = f"{line} {bad[0]} sums to {sums[bad[0]]:.12g} ({bad.size} are off)"
         hint = ""
-        if np.all(np.abs(row_sums(matrix.T) - 1) <= NEAR):
+        if np.all(np.abs(row_sums(matrix.T.tocsr()) - 1) <= NEAR):
             hint = f"; its {other}s do, so it may be the other matrix of the two"
         elif sums[bad[0]] > 0:
             hint = f"; divide it by {sums[bad[0]]:.12g}"
@@ -154,7 +151,7 @@ def _checked(matrix: Weights, name: str, line: str) -> Weights:
     return with_diagonal(matrix, matrix.diagonal())
 
 
-def _check_strongly_connected(adjacency: Weights, what: str, names: Names = MappingProxyType({})) -> None:
+def _check_strongly_connected(adjacency: Weights, what: str, names: Names = NAMELESS) -> None:
     """Raise ValueError with two agents between which there is no path; an entry (j, i) is an edge from j to i."""
     parts, _ = csgraph.connected_components(adjacency, directed=True, connection="strong")
     if parts == 1:
@@ -166,9 +163,9 @@ def _check_strongly_connected(adjacency: Weights, what: str, names: Names = Mapp
             agent = int(np.setdiff1d(np.arange(n), reached)[0])
             ends = (0, agent) if forward else (agent, 0)
             tail, head = (names.get(end, end) for end in ends)
-            wrong = f"there is no path from agent {tail} to agent {head} ({parts} strongly connected parts)"
+            wrong = f"no path from agent {tail} to agent {head} ({parts} strongly connected parts)"
             repair = f"add edges, for example {tail} -> {head}"
-            raise ValueError(f"{what} must be strongly connected, but {wrong}; {repair}")
+            raise ValueError(f"{what} must be strongly connected, but there is {wrong}; {repair}")
 
 
 def perron_vector(M: WeightsLike) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -40,10 +40,10 @@ def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> floa
     floor = 100 * np.finfo(float).eps * float(np.abs(matrix.diagonal()).max())
     levels = {"max_coarse": _COARSEST, "coarse_solver": "pinv"}
     multigrid = pyamg.smoothed_aggregation_solver(sparse.csr_matrix(matrix), **levels)
-    settings: Any = {"M": multigrid.aspreconditioner(), "tol": floor, "maxiter": _ITERATIONS, "largest": False}
+    settings: Any = {"M": multigrid.aspreconditioner(), "tol": floor, "largest": False}
     for _ in range(_RESTARTS):
         with warnings.catch_warnings(action="ignore"):  # it warns where it stops before the floor
-            values, X = lobpcg(matrix, X, Y=known, **settings)
+            values, X = lobpcg(matrix, X, Y=known, maxiter=_ITERATIONS, **settings)
         least = float(values[0])
         distance = max(float(values[-1]) - least, _CLUSTER * least)
         residual = float(np.linalg.norm(matrix @ X[:, 0] - least * X[:, 0]))
