@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from topologies.directed.weights import directed_weights
 from topologies.drawing import draw_graph, draw_spectrum
 from topologies.graphs.families import Labelled
 from topologies.measures import graph_measures, kemeny_constant, mixing_time
-from topologies.names import digraph_from_name
 from topologies.progress import LOG
 from topologies.sequences.flooding import flooding_rounds
 from topologies.sequences.names import sequence_from_name
@@ -27,8 +26,12 @@ from topologies.spectra.tracking_rate import Order, TrackingScore, tracking_scor
 from topologies.weights.rules import available_weights, resolve_weights_name, weights_from_name
 from topologies.weights.tracking_optimal import tracking_weights
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 SCORED = 100
 """The most agents of a graph that is scored for gradient tracking: the score takes eigenvalues of dense matrices."""
+UNSCORED = f"more than {SCORED} agents, which are not scored"
 _SMALL = 1000
 _OPTIMISED = "tracking"
 _HEADS = ("measure", "value", "what it says")
@@ -45,7 +48,7 @@ class Case(NamedTuple):
     """A graph, and the settings of its weights and its score."""
 
     edges: Weights
-    self_weight: float
+    self_weight: float | None
     curvatures: tuple[float, float] | None
     order: Order
 
@@ -60,7 +63,8 @@ class Case(NamedTuple):
         """The rule that a name stands for, and its mixing matrix."""
         if name == _OPTIMISED:
             return name, tracking_weights(self.edges, self.spaced(), self.order).W
-        W = weights_from_name(self.edges, name, self.self_weight)
+        self_weight = 0.8 if self.self_weight is None else self.self_weight
+        W = weights_from_name(self.edges, name, self_weight)
         return resolve_weights_name(self.edges, name), W
 
     def spaced(self) -> NDArray[np.float64]:
@@ -188,9 +192,8 @@ def sequence_table(name: str, agents: int | None, seed: int, weights: str | None
     return _measures(f"{name}: {sequence.n} agents", rows)
 
 
-def directed_table(specification: str, agents: int | None, seed: int) -> Iterator[str]:
+def directed_table(name: str, graph: nx.DiGraph[int]) -> Iterator[str]:
     """The measures of a directed graph and its weights."""
-    graph = digraph_from_name(specification, agents, seed)
     weights = directed_weights(graph)
     heard, hearers = (sorted(dict(degree).values()) for degree in (graph.in_degree, graph.out_degree))
     rounds = flooding_rounds(weights)
@@ -200,20 +203,20 @@ def directed_table(specification: str, agents: int | None, seed: int) -> Iterato
         ("hearers", f"{hearers[0]} to {hearers[-1]}", "agents that hear an agent"),
         ("diameter", rounds, "rounds until every agent can have received from all"),
     ]
-    for name, M, use in (("A", weights.A, "pulling, rows"), ("B", weights.B, "pushing, columns")):
+    for which, M, use in (("A", weights.A, "pulling, rows"), ("B", weights.B, "pushing, columns")):
         found = directed_spectrum(M)
         perron = f"{found.perron.min():.3g} to {found.perron.max():.3g}"
         rows += [
-            (f"sigma of {name}", found.sigma, f"second largest modulus: {use} sum to 1"),
-            (f"contraction of {name}", found.contraction, "of a round, in the norm of the Perron vector"),
-            (f"Perron vector of {name}", perron, "1/n each, were it doubly stochastic"),
+            (f"sigma of {which}", found.sigma, f"second largest modulus: {use} sum to 1"),
+            (f"contraction of {which}", found.contraction, "of a round, in the norm of the Perron vector"),
+            (f"Perron vector of {which}", perron, "1/n each, were it doubly stochastic"),
         ]
     both = push_pull_spectrum(weights)
     rows += [
         ("gain", both.gain, "push-pull: the common step over the agents' own"),
         ("limit", both.limit, "push-pull: common step times curvature must be below, nearly"),
     ]
-    return _measures(f"{specification}: {weights.shape[0]} agents", rows)
+    return _measures(f"{name}: {weights.shape[0]} agents", rows)
 
 
 def draw(graph: Labelled, W: Weights | None, path: Path) -> str:

@@ -124,8 +124,9 @@ def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
     bracket = (grid[best - 1] if best else 0.0, grid[best], grid[above])
     found = optimize.minimize_scalar(rate, bracket, method="golden", tol=_RELATIVE)
     unstable = int(np.argmax(rates >= 1))
-    ends, tolerances = grid[unstable - 1 : unstable + 1], (_RELATIVE * grid[0], _RELATIVE)
-    largest = optimize.brentq(lambda step: rate(step) - 1, *ends, (), *tolerances)
+    low, high = grid[unstable - 1 : unstable + 1]
+    xtol = _RELATIVE * grid[0]
+    largest = optimize.brentq(lambda step: rate(step) - 1, low, high, (), xtol, _RELATIVE)
     return TrackingScore(float(found.fun), float(found.x), float(largest))
 
 
