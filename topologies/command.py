@@ -8,12 +8,14 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from topologies.flags import HELP, InputError, call, function_help
 from topologies.progress import LOG, Telling
 
 if TYPE_CHECKING:
+    from topologies import reports
+    from topologies.canonical import Weights
     from topologies.graphs.families import Labelled
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
@@ -68,13 +70,6 @@ def main(
     drawn: Labelled | None = None
     W = None
 
-    def case() -> reports.Case:
-        """The graph, and the settings of its weights and its score."""
-        edges = names.adjacency_from_name(graph, agents, seed)
-        if edges.shape[0] > reports.SCORED:
-            _refuse({"curvatures": curvatures, "order": order}, reports.UNSCORED)
-        return reports.Case(edges, self_weight, curvatures, order or "combine-then-adapt")
-
     try:
         _require_matplotlib(plot)
         if names.is_digraph_name(graph):
@@ -86,9 +81,10 @@ def main(
             lines = [*reports.sequence_table(graph, agents, seed, weights)]
         elif compare:
             _refuse({"weights": weights, "plot": plot}, "compare, which is about every rule")
-            lines = [*reports.comparison(case())]
+            edges = names.adjacency_from_name(graph, agents, seed)
+            lines = [*reports.comparison(_case(edges, scored))]
         else:
-            one = case()
+            one = _case(names.adjacency_from_name(graph, agents, seed), scored)
             rule, W = one.weights(weights or "auto")
             if not rule.endswith("uniform"):
                 _refuse({"self-weight": self_weight}, f"{rule} weights")
@@ -103,6 +99,16 @@ def main(
         return _refused(error)
     _say(lines)
     return 0
+
+
+def _case(edges: Weights, scored: Mapping[str, Any]) -> reports.Case:
+    """A graph, and the settings of its weights and its score."""
+    from topologies import reports
+
+    self_weight, curvatures, order = scored.values()
+    if edges.shape[0] > reports.SCORED:
+        _refuse({"curvatures": curvatures, "order": order}, reports.UNSCORED)
+    return reports.Case(edges, self_weight, curvatures, order or "combine-then-adapt")
 
 
 def command(tokens: Sequence[str] | None = None) -> int:

@@ -1,15 +1,17 @@
-"""The import of scikit-learn, the optional extra ``data``, with an error that names the command to install it."""
+"""The import of libraries that come with an extra, with an error that names the command to install it."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 
-def sklearn_datasets(what: str) -> Any:
-    """The module ``sklearn.datasets``, which ``what`` needs; the ModuleNotFoundError names the command that installs it."""
+def optional(module: str, what: str, extra: str) -> Any:
+    """The ``module``, which ``what`` needs; the ModuleNotFoundError names the command that installs it."""
     try:
-        import sklearn.datasets  # scikit-learn ships no types
+        return import_module(module)
     except ModuleNotFoundError as error:
-        repair = 'pip install "decentorth[data]"'
-        raise ModuleNotFoundError(f"{what} needs scikit-learn ({error}): {repair}", name=error.name) from error
-    return sklearn.datasets
+        library = {"sklearn": "scikit-learn"}.get(package := module.partition(".")[0], package)
+        wrong = f"{what} needs {library} ({error})"
+        repair = f'pip install "decentorth[{extra}]"'
+        raise ModuleNotFoundError(f"{wrong}: {repair}", name=error.name) from error
