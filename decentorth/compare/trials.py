@@ -71,7 +71,8 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """The run as JSON can hold it, with every digit."""
-        return {**asdict(self), "history": {name: column.tolist() for name, column in self.history.items()}}
+        history = {name: column.tolist() for name, column in self.history.items()}
+        return {**asdict(self), "history": history}
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Self:
@@ -93,7 +94,8 @@ def make(job: Job, comm: object = "serial") -> Trace:
     run, rules = job.run(comm), job.rules
     digest = fingerprint(run)
     steps = Steps(run.algorithm, prints=False)
-    options = Options(iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], record_every=1)
+    watched: dict[str, Any] = {"stopping": rules.stop(), "metrics": [steps]}
+    options = Options(iterations=rules.iterations, record_every=1, **watched)
     if rules.resolution:
         options = replace(options, record_every=None, rows=rules.rows(rules.iterations))
     result = run.solve(options)
@@ -101,7 +103,8 @@ def make(job: Job, comm: object = "serial") -> Trace:
     spent = result.seconds["compute"] + result.seconds["wait"]
     busy = float(seconds[-1] - seconds[0]) * (result.seconds["compute"] / spent)
     computing = busy / (run.network.n_local * max(int(result.history["iteration"][-1]), 1))
-    return Trace(dict(result.history), result.status, result.message, steps.ranges or {}, computing, digest)
+    ending = result.status, result.message, steps.ranges or {}
+    return Trace(dict(result.history), *ending, computing, digest)
 
 
 class Store:
@@ -110,9 +113,8 @@ class Store:
     ``about`` has the settings on which all runs depend: the problem and the network.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, object], communicator: Communicator) -> None:
-        self.folder = folder
-        self.communicator = communicator
+    def __init__(self, folder: Path, about: Mapping[str, object], communicator: Communicator):
+        self.folder, self.communicator = folder, communicator
         self._about = {**about, "version": __version__, "files": _stamps(about.values())}
 
     def path(self, job: Job) -> Path | None:
@@ -120,7 +122,7 @@ class Store:
         if self.communicator.rank > 0:
             return None
         rules, kind = job.rules, type(job.algorithm)
-        sources = {getattr(sys.modules[base.__module__], "__file__", None) for base in kind.__mro__}
+        sources = {vars(sys.modules[base.__module__]).get("__file__") for base in kind.__mro__}
         facts = {
             **self._about,
             "algorithm": [kind.__qualname__, values(job.algorithm), sorted(_stamps(sources))],
