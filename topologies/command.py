@@ -16,7 +16,6 @@ from topologies.progress import LOG, Telling
 if TYPE_CHECKING:
     from topologies import reports
     from topologies.canonical import Weights
-    from topologies.graphs.families import Labelled
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 
@@ -67,15 +66,14 @@ def main(
     from topologies.sequences.names import is_sequence_name
 
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
-    drawn: Labelled | None = None
-    W = None
 
     try:
         _require_matplotlib(plot)
         if names.is_digraph_name(graph):
             _refuse({**scored, "weights": weights, "compare": compare or None}, "a directed graph")
-            digraph = drawn = names.digraph_from_name(graph, agents, seed)
+            digraph = names.digraph_from_name(graph, agents, seed)
             lines = [*reports.directed_table(graph, digraph)]
+            lines += reports.draw(lambda: digraph, None, plot)
         elif is_sequence_name(graph):
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
             lines = [*reports.sequence_table(graph, agents, seed, weights)]
@@ -89,10 +87,7 @@ def main(
             if not rule.endswith("uniform"):
                 _refuse({"self-weight": self_weight}, f"{rule} weights")
             lines = [*reports.measures(one, rule, W)]
-            if plot is not None:
-                drawn = names.graph_from_name(graph, agents, seed)
-        if plot is not None and drawn is not None:
-            lines += [reports.draw(drawn, W, Path(plot))]
+            lines += reports.draw(lambda: names.graph_from_name(graph, agents, seed), W, plot)
         for name in names.unread_in_file(graph):
             lines.append(f"edge attribute {name} is not read: all edges count the same")
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -219,13 +219,16 @@ def directed_table(name: str, graph: nx.DiGraph[int]) -> Iterator[str]:
     return _measures(f"{name}: {weights.shape[0]} agents", rows)
 
 
-def draw(graph: Labelled, W: Weights | None, path: Path) -> str:
-    """Draw the graph and the spectrum into a file, a .png unless the name says otherwise, and return a line with its path.
+def draw(make: Callable[[], Labelled], W: Weights | None, plot: str | Path | None) -> list[str]:
+    """Draw a graph and the spectrum into a file, a .png unless the name says otherwise, and return a line with its path.
 
     A directed graph has its own weights.
     """
+    if plot is None:
+        return []
     from topologies.pictures import Picture, save
 
+    graph, path = make(), Path(plot)
     if W is None:
         W = directed_weights(graph).A
         found = directed_spectrum(W)
@@ -242,4 +245,4 @@ def draw(graph: Labelled, W: Weights | None, path: Path) -> str:
         save(figure, path, dpi=150)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
-    return f"drawn into {path}"
+    return [f"drawn into {path}"]

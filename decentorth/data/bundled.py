@@ -5,19 +5,16 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from decentorth.data.arrays import Extent
-from decentorth.data.checks import require_rows
+from decentorth.data.arrays import ArrayReader, Content
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
-from decentorth.data.optional import optional
+from decentorth.data.optional import needing
 from decentorth.data.tables import ALL, Columns
-from decentorth.protocols import Array, Index
+from decentorth.protocols import Array
 from topologies.words import suggestion
 
 
@@ -41,8 +38,9 @@ def digits() -> tuple[Array, Labels]:
         if file.is_file():
             table = np.loadtxt(file, delimiter=",")
             return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
-    datasets = optional("sklearn.datasets", "the bundled data set 'digits'", "data")
-    X, y = datasets.load_digits(return_X_y=True)
+    with needing("scikit-learn", "the bundled data set 'digits'", "data"):
+        from sklearn.datasets import load_digits
+    X, y = load_digits(return_X_y=True)
     return np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.int64)
 
 
@@ -50,37 +48,14 @@ BUNDLED: dict[str, Callable[[], tuple[Array, Labels]]] = {"digits": digits}
 """The bundled data sets by name; each gives ``(X, y)``."""
 
 
-class Bundled:
-    """One of the data sets in `BUNDLED`, loaded when first used; it has what `MatrixFile` has for samples."""
+class Bundled(MatrixFile):
+    """One of the data sets in `BUNDLED`, loaded when first used."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-
-    @cached_property
-    def _content(self) -> tuple[Array, Labels]:
-        return BUNDLED[self.name]()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        m, d = self._content[0].shape
-        return m, d
-
-    def extent(self) -> Extent:
-        return Extent(*self.shape)
-
-    def rows(self, index: ArrayLike) -> Array:
-        X, _ = self._content
-        return X[require_rows(index, len(X), self.name)]
-
-    def part(self, rows: Index, columns: Index) -> Array:
-        return np.ascontiguousarray(self.rows(rows)[:, columns])
-
-    @property
-    def labels(self) -> Labels:
-        return self._content[1].copy()
+        super().__init__(name, reader=ArrayReader(Path(name), lambda _: Content(*BUNDLED[name]()), name))
 
 
-def resolve(spec: str, columns: Columns = ALL) -> Bundled | MatrixFile:
+def resolve(spec: str, columns: Columns = ALL) -> MatrixFile:
     """The samples that ``spec`` names: a bundled name, else the path of a file, of which ``columns`` are read.
 
     Raises
@@ -99,5 +74,5 @@ def resolve(spec: str, columns: Columns = ALL) -> Bundled | MatrixFile:
     if not (path.exists() or path.name != spec or extension(path) or keyed):
         near = suggestion(spec, BUNDLED) or ";"
         wrong = f"no bundled data set is named {spec!r}{near} there is {', '.join(BUNDLED)}"
-        raise ValueError(f"{wrong}. As a path it was tried too, and {Path.cwd()} has no such file")
+        raise ValueError(f"{wrong}. As a path it was tried too, and there is no such file in {Path.cwd()}")
     return MatrixFile(spec, columns)

@@ -132,6 +132,8 @@ class MatrixFile:
         The columns of a table (.csv, .tsv, .txt, .parquet) by their names.
     triplets
         The table has a row (user, item, value) for each observed entry of the matrix, whose rows are the users.
+    reader
+        The reader of a set that is no file.
 
     Raises
     ------
@@ -152,9 +154,15 @@ class MatrixFile:
     (4, 3)
     """
 
-    def __init__(self, path: PathLike, columns: Columns = ALL, triplets: bool = False) -> None:
+    def __init__(
+        self,
+        path: PathLike,
+        columns: Columns = ALL,
+        triplets: bool = False,
+        reader: Reader | None = None,
+    ) -> None:
         self.name = os.fspath(path)
-        self._reader = _reader(self.name, columns, triplets)
+        self._reader = reader or _reader(self.name, columns, triplets)
         self._keeps_missing = columns.keep_missing
 
     @property

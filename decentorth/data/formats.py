@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from decentorth.data.arrays import Content
-from decentorth.data.optional import optional
+from decentorth.data.optional import needing
 from topologies.matrix_files import is_sparse, npy_array, npz_array, npz_keys, read_matrix, reading, require_unpacked
 from topologies.words import suggestion
 
@@ -71,9 +71,10 @@ def svmlight(path: Path) -> Content:
 
     Indices count from 1, or from 0 if one of them is 0; the largest one in this file is the number of columns.
     """
-    datasets = optional("sklearn.datasets", f"reading {path} (SVMlight format)", "data")
+    with needing("scikit-learn", f"reading {path} (SVMlight format)", "data"):
+        from sklearn.datasets import load_svmlight_file
     with reading(path, " in SVMlight format (label index:value ...)"):
-        matrix, labels = datasets.load_svmlight_file(str(path), dtype=np.float64)
+        matrix, labels = load_svmlight_file(str(path), dtype=np.float64)
         if not matrix.nnz:
             raise ValueError(f"it is empty: it has {matrix.shape[0]} rows and no feature")
     return Content(matrix, labels)

@@ -1,17 +1,17 @@
-"""The import of libraries that come with an extra, with an error that names the command to install it."""
+"""The errors of imports of libraries that come with an extra, which name the command to install it."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-def optional(module: str, what: str, extra: str) -> Any:
-    """The ``module``, which ``what`` needs; the ModuleNotFoundError names the command that installs it."""
+@contextmanager
+def needing(library: str, what: str, extra: str) -> Iterator[None]:
+    """A context of an import for ``what``; its ModuleNotFoundError names the command that installs the library."""
     try:
-        return import_module(module)
+        yield
     except ModuleNotFoundError as error:
-        library = {"sklearn": "scikit-learn"}.get(package := module.partition(".")[0], package)
-        wrong = f"{what} needs {library} ({error})"
         repair = f'pip install "decentorth[{extra}]"'
-        raise ModuleNotFoundError(f"{wrong}: {repair}", name=error.name) from error
+        wrong = f"{what} needs {library} ({error}): {repair}"
+        raise ModuleNotFoundError(wrong, name=error.name) from error

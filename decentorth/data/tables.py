@@ -24,7 +24,7 @@ from scipy import sparse
 from decentorth.data.arrays import Content, Extent, Reader
 from decentorth.data.checks import DROP, LEAVE_OUT
 from decentorth.data.labels import Labels
-from decentorth.data.optional import optional
+from decentorth.data.optional import needing
 from decentorth.data.text import about_lines, delimiter_of, is_number, shown, text_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
@@ -290,7 +290,8 @@ class ParquetTable(Table):
 
     @cached_property
     def _file(self) -> Any:
-        parquet = optional("pyarrow.parquet", f"reading {self.path} (Parquet)", "tables")
+        with needing("pyarrow", f"reading {self.path} (Parquet)", "tables"):
+            from pyarrow import parquet
         with reading(self.path, " as Parquet"):
             return parquet.ParquetFile(self.path)
 

@@ -83,20 +83,6 @@ def test_dense_matrices_that_do_not_fit_are_refused() -> None:
         tp.eigenvalues(ring)
 
 
-@pytest.mark.parametrize(
-    "variables",
-    [{"SLURM_MEM_PER_NODE": "1000"}, {"SLURM_MEM_PER_CPU": "250", "SLURM_CPUS_ON_NODE": "4"}],
-)
-def test_what_slurm_grants_the_job_counts(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, megabytes in variables.items():
-        monkeypatch.setenv(name, megabytes)
-    own = memory._fields("/proc/self/status")["VmRSS"] * 1024
-    (room,) = memory._job()
-    assert abs(room + own - (1000 << 20)) < 1 << 24
-    with pytest.raises(MemoryError, match=r"the data would take 1.1 GB, and .* MB are free"):
-        memory.require(1.1e9, "the data")
-
-
 def test_points_that_do_not_fit_are_refused_before_the_data_are_made() -> None:
     """One row for each agent, and points that are 10,000 times as wide."""
     settings = do.problems.PCASettings(data="synthetic", samples=1, dimension=20_000, rank=10_000)

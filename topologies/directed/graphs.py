@@ -13,7 +13,7 @@ import numpy as np
 
 from topologies.directed.weights import check_digraph
 from topologies.graphs.edges import LINK_BYTES, Agents
-from topologies.graphs.families import at_least, numbered
+from topologies.graphs.families import at_least, at_most, numbered
 from topologies.graphs.real import integer_labels, read_graph
 from topologies.memory import require
 
@@ -112,13 +112,9 @@ def _digraph(n: int, tails: Agents, heads: Agents) -> nx.DiGraph[int]:
 
 
 def _count(name: str, n: int, least: int) -> int:
-    n = at_least(least, n, f"{name}: the number of agents")
-    if n > AGENTS_LIMIT:
-        raise ValueError(f"{name}: the number of agents must be at most {AGENTS_LIMIT}, got {n}")
-    return n
+    return at_most(AGENTS_LIMIT, at_least(least, n, f"{name}: the number of agents"), f"{name}: the number of agents")
 
 
 def _check_edges(name: str, edges: int) -> None:
-    if edges > EDGES_LIMIT:
-        raise ValueError(f"{name}: the number of edges must be at most {EDGES_LIMIT}, got {edges}")
+    at_most(EDGES_LIMIT, edges, f"{name}: the number of edges")
     require(LINK_BYTES * edges, f"{name}: a graph of {edges} edges")

@@ -249,7 +249,7 @@ def _is_prime(n: int) -> bool:
 def count(name: str, n: int) -> int:
     """``n`` as a number of agents of the graph ``name``, from 1 to `AGENTS_LIMIT`."""
     what = f"{name}: the number of agents"
-    n = _at_most(AGENTS_LIMIT, at_least(1, n, what), what)
+    n = at_most(AGENTS_LIMIT, at_least(1, n, what), what)
     require(AGENT_BYTES * n, f"{name}: the mixing matrix of {n} agents")
     return n
 
@@ -259,11 +259,11 @@ def check_edges(name: str, edges: float) -> None:
 
     Called before the graph is built.
     """
-    most = _at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
+    most = at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
     require(EDGE_BYTES * most, f"{name}: a matrix of {most} edges")
 
 
-def _at_most(limit: int, value: int, what: str) -> int:
+def at_most(limit: int, value: int, what: str) -> int:
     if value > limit:
         found = value if value < 10**18 else "more than 10^18"
         raise ValueError(f"{what} must be at most 10^{len(str(limit)) - 1}, got {found}")
