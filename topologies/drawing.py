@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,13 +17,9 @@ from scipy.sparse import csr_array
 from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
 from topologies.directed.weights import check_digraph
 from topologies.graphs.families import Labelled, grid, named_graph, torus
+from topologies.later import nx
 from topologies.memory import dense
 from topologies.weights.checks import adjacency
-
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    from topologies.later import nx
 
 Points: TypeAlias = NDArray[np.float64]
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import WeightsLike, distances
+from topologies.canonical import Adjacency, WeightsLike, distances
+from topologies.later import nx
 from topologies.memory import dense
 from topologies.spectra.eigenvalues import eigenvalues, laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 Matrix: TypeAlias = NDArray[np.float64]
 

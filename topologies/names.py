@@ -15,22 +15,19 @@ import operator
 from collections.abc import Callable
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from topologies.canonical import Weights
 from topologies.directed import graphs as directed_graphs
 from topologies.graphs import families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
+from topologies.later import nx
 from topologies.text import divided, values
 from topologies.typed import Shape
 from topologies.weights.checks import adjacency
 from topologies.words import normal_name
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Weights
 
 _FAMILIES: tuple[Callable[..., Any], ...] = (
     *(graphs.barbell, graphs.binary_tree, graphs.chordal_cycle, graphs.circulant, graphs.complete),

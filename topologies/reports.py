@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from topologies.directed.spectra import directed_spectrum, push_pull_spectrum
 from topologies.directed.weights import directed_weights
 from topologies.drawing import draw_graph, draw_spectrum
 from topologies.graphs.families import Labelled
+from topologies.later import nx
 from topologies.measures import graph_measures, kemeny_constant, mixing_time
 from topologies.progress import LOG
 from topologies.sequences.flooding import flooding_rounds
@@ -25,9 +26,6 @@ from topologies.spectra.eigenvalues import eigenvalues, spectrum
 from topologies.spectra.tracking_rate import Order, TrackingScore, tracking_score
 from topologies.weights.rules import available_weights, resolve_weights_name, weights_from_name
 from topologies.weights.tracking_optimal import tracking_weights
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 SCORED = 100
 """The most agents of a graph that is scored for gradient tracking: the score takes eigenvalues of dense matrices."""

@@ -6,8 +6,9 @@ there is a path from every agent to every other.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +16,8 @@ from topologies.directed.weights import check_digraph
 from topologies.graphs.edges import LINK_BYTES, Agents
 from topologies.graphs.families import at_least, at_most, numbered
 from topologies.graphs.real import integer_labels, read_graph
+from topologies.later import nx
 from topologies.memory import require
-
-if TYPE_CHECKING:
-    import os
-
-    import networkx as nx
-else:
-    from topologies.later import nx
 
 AGENTS_LIMIT = 10**6
 """The maximum number of agents of a directed graph built by name: each edge is an object of networkx."""

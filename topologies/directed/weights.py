@@ -8,7 +8,7 @@ Both need an agent's own degrees only. Perron vectors: pi^T A = pi^T and B v = v
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -16,13 +16,9 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from topologies.canonical import ROW_SUM_TOLERANCE as NEAR
-from topologies.canonical import Weights, WeightsLike, finite_square, row_sums, with_diagonal
+from topologies.canonical import Adjacency, Weights, WeightsLike, finite_square, row_sums, with_diagonal
+from topologies.later import nx
 from topologies.weights.checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 Digraph: TypeAlias = "nx.Graph[int] | Adjacency"
 

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+from typing import NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from topologies.canonical import Weights
+from topologies.later import nx
 from topologies.memory import require
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Weights
-else:
-    from topologies.later import nx
 
 P = ParamSpec("P")
 LINK_BYTES = 190

@@ -8,17 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from topologies.graphs.edges import Agents, Edges, family, simplified
+from topologies.later import nx
 from topologies.memory import require
-
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    from topologies.later import nx
 
 Labelled: TypeAlias = "nx.Graph[Any]"
 """A graph whose nodes have labels of any kind."""

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topologies.graphs.edges import Agents, Edges, family, simplified
 from topologies.graphs.families import at_least, check_edges, count
-
-if TYPE_CHECKING:
-    import networkx as nx
-    from scipy import spatial
-else:
-    from topologies.later import nx, spatial
+from topologies.later import nx, spatial
 
 Draw = Callable[[np.random.Generator], Edges]
 _TRIES = 100

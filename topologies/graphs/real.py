@@ -6,25 +6,20 @@ Edge weights and other attributes are kept but play no role for the communicatio
 from __future__ import annotations
 
 import csv
+import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from topologies.graphs.families import Labelled, numbered
+from topologies.later import nx
 from topologies.matrix_files import read_square, regular_size
 from topologies.weights.checks import check_graph
-
-if TYPE_CHECKING:
-    import os
-
-    import networkx as nx
-else:
-    from topologies.later import nx
 
 _SHOWN = 200
 """The maximum number of a file's characters that a message quotes."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.sparse import csgraph
 
-from topologies.canonical import WeightsLike, canonical_weights, distances, upper
+from topologies.canonical import Weights, WeightsLike, canonical_weights, distances, upper
 from topologies.directed.weights import DirectedWeights
 from topologies.graphs.edges import Edges
 from topologies.measures import diameter
 from topologies.sequences.sequences import WeightSequence
-
-if TYPE_CHECKING:
-    from topologies.canonical import Weights
 
 LARGEST_EXACT = 2000
 """The largest number of agents with an exact answer; above, one breadth-first search gives an upper bound."""

@@ -13,19 +13,14 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, on_edges, upper
+from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, on_edges, upper
 from topologies.graphs.families import at_least, count
+from topologies.later import nx
 from topologies.weights.checks import adjacency
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 
 class WeightSequence(ABC):

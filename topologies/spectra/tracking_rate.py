@@ -20,18 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import WeightsLike, canonical_weights
+from topologies.later import optimize
 from topologies.memory import dense
-
-if TYPE_CHECKING:
-    from scipy import optimize
-else:
-    from topologies.later import optimize
 
 Matrix: TypeAlias = NDArray[np.float64]
 Order: TypeAlias = Literal["combine-then-adapt", "adapt-then-combine"]

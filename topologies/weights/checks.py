@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, distances
+from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, distances
+from topologies.later import nx
 from topologies.spectra.eigenvalues import spectrum
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
-else:
-    from topologies.later import nx
 
 Names: TypeAlias = Mapping[int, object]
 """The names of agents that have one, by number."""

@@ -17,25 +17,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from topologies.canonical import Weights, on_edges, row_sums, upper, with_diagonal
+from topologies.canonical import Adjacency, Weights, on_edges, row_sums, upper, with_diagonal
+from topologies.later import cp, nx, optimize
 from topologies.memory import dense
 from topologies.progress import LOG
 from topologies.weights.checks import adjacency, check_weights
-
-if TYPE_CHECKING:
-    import cvxpy as cp
-    import networkx as nx
-    from scipy import optimize
-
-    from topologies.canonical import Adjacency
-else:
-    from topologies.later import cp, optimize
 
 Vector: TypeAlias = NDArray[np.float64]
 

@@ -12,20 +12,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias
+from typing import Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.later import nx
 from topologies.spectra.eigenvalues import laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.fastest import fdla_weights, fmmc_weights
 from topologies.words import suggestion
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 P = ParamSpec("P")
 Graph: TypeAlias = "nx.Graph[int] | Adjacency"

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eig
 
-from topologies.canonical import Weights, upper
+from topologies.canonical import Adjacency, Weights, upper
+from topologies.later import nx
 from topologies.memory import dense
 from topologies.progress import LOG
 from topologies.spectra import tracking_rate
@@ -32,11 +33,6 @@ from topologies.spectra.tracking_rate import COMBINE, Order, Recursion, Tracking
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.quasi_newton import minimise_nonsmooth
 from topologies.weights.rules import best_constant_weights, lazy, metropolis_weights
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 Vector: TypeAlias = NDArray[np.float64]
 

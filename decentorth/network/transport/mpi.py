@@ -25,7 +25,6 @@ from ...process.abort import RANK_TIMEOUT, end_job_on_error
 from ...process.environment import cores, expected_ranks, local_ranks
 from ...process.leaving import early, ended, initializing, mark_end
 from ...protocols import Array, Index
-from .communicator import Links
 from .watch import Pulse, Watch
 
 finalizing = "mpi4py.MPI" not in sys.modules
@@ -54,6 +53,7 @@ with initializing():
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
+Links: TypeAlias = Sequence[tuple[int, Array]]
 PostLinks: TypeAlias = Sequence[tuple[int, int]]
 """Ranks, and the tags of links to them or from them."""
 _EXCHANGE, _MESSAGE, _GOODBYE, _POST = 1, 2, 3, 4

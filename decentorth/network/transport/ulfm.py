@@ -15,8 +15,7 @@ from mpi4py import MPI
 
 from ...process.environment import fault_tolerant
 from . import mpi
-from .communicator import Links
-from .mpi import MpiCommunicator, PostLinks
+from .mpi import Links, MpiCommunicator, PostLinks
 
 _COMMAND = "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink"
 _kept: list[object] = []
