@@ -94,8 +94,7 @@ def make(job: Job, comm: object = "serial") -> Trace:
     run, rules = job.run(comm), job.rules
     digest = fingerprint(run)
     steps = Steps(run.algorithm, prints=False)
-    watched: dict[str, Any] = {"stopping": rules.stop(), "metrics": [steps]}
-    options = Options(iterations=rules.iterations, record_every=1, **watched)
+    options = Options(iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], record_every=1)
     if rules.resolution:
         options = replace(options, record_every=None, rows=rules.rows(rules.iterations))
     result = run.solve(options)
@@ -103,8 +102,7 @@ def make(job: Job, comm: object = "serial") -> Trace:
     spent = result.seconds["compute"] + result.seconds["wait"]
     busy = float(seconds[-1] - seconds[0]) * (result.seconds["compute"] / spent)
     computing = busy / (run.network.n_local * max(int(result.history["iteration"][-1]), 1))
-    ending = result.status, result.message, steps.ranges or {}
-    return Trace(dict(result.history), *ending, computing, digest)
+    return Trace(dict(result.history), result.status, result.message, steps.ranges or {}, computing, digest)
 
 
 class Store:

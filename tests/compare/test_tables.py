@@ -228,8 +228,8 @@ def test_a_latex_table_fits_a_column(found: Comparison) -> None:
     labels = {CTA: "DRFGT (CTA)", ATC: "DRFGT (ATC)", WILD: "DRFGT (wild)"}
     short = replace(found, entries=tuple(replace(one, label=labels[one.label]) for one in found.entries))
     for columns, ranges in ((("iterations", "bytes"), True), (("iterations", "rounds", "bytes", "seconds on lan"), False)):
-        text = short.table("latex", columns=columns, tolerances=[1.0], ranges=ranges, caption="A & B", label="tab:x")
-        assert r"\caption{A \& B}" + "\n" + r"\label{tab:x}" in text
+        text = short.table("latex", columns=columns, tolerances=[1.0], ranges=ranges, caption="A & B")
+        assert r"\caption{A \& B}" + "\n" + r"\label{tab:comparison}" in text
         rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if " & " in line and "caption" not in line]
         assert [row[0] for row in rows] == ["method", *labels.values()]
         assert len(rows[0]) == 1 + len(columns)
