@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from ..records.figures import (
     style,
     whole_decades,
 )
-from ..running.history import COUNTS
 from .counts import CountedRuns
 from .tuning import Entry
 from .words import title
@@ -35,11 +35,15 @@ if TYPE_CHECKING:
 
 Band = Literal["range", "quartiles", "none"]
 Log = Literal["xy", "x", "y", "none"]
-BANDS: dict[Band, tuple[float, float]] = {"range": (0, 1), "quartiles": (0.25, 0.75), "none": (0, 1)}
+BANDS: dict[Band, list[float]] = {"range": [0, 1], "quartiles": [0.25, 0.75], "none": [0, 1]}
 """The quantiles between which a band lies."""
 SCALES: tuple[Scale, Scale] = ("linear", "log")
 HEIGHT = 2.1
-KINDS = ("median", "low", "high")
+
+
+Entries: TypeAlias = Sequence[Entry]
+Shown: TypeAlias = tuple[str, str]
+"""A metric, and the count against which it is drawn."""
 
 
 class Curve(NamedTuple):
@@ -51,12 +55,13 @@ class Curve(NamedTuple):
     high: Array
 
 
-def curve(comparison: CountedRuns, entry: Entry, metric: str, against: str, first: int = 1, band: Band = "range") -> Curve:
-    """A metric of a method over its trials, as long as most of them continue, from row ``first``; row 0 is the start.
+def curve(comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "range") -> Curve:
+    """A metric of a method against a count over its trials, as long as most of them continue, from row 1; row 0 is the start.
 
     A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); equal rows
     of the histories belong to the same iteration.
     """
+    metric, against = shown
     ends = [trace.history["iteration"].size for trace in entry.traces]
     rows = sorted(ends)[len(ends) // 2]
     x, y = np.full((len(ends), rows), np.nan), np.full((len(ends), rows), np.inf)
@@ -66,28 +71,10 @@ def curve(comparison: CountedRuns, entry: Entry, metric: str, against: str, firs
         if trace.status != "diverged":
             y[trial, len(values) :] = values[-1]
         x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
-    y = y[:, first:]
-    middle = np.nanmedian(x[:, first:], axis=0)
+    y = y[:, 1:]
+    middle = np.nanmedian(x[:, 1:], axis=0)
     low, high = np.quantile(y, BANDS[band], axis=0, method="inverted_cdf")
     return Curve(middle, np.median(y, axis=0), low, high)
-
-
-def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
-    """A row for each method and recorded row: medians of the counts, and medians and ranges of the metrics, to six digits."""
-    known = dict.fromkeys(name for entry in comparison.entries for name in entry.traces[0].history)
-    metrics = [name for name in known if name not in (*COUNTS, "seconds")]
-    blank = dict.fromkeys(comparison.quantities)
-    blank |= dict.fromkeys(f"{name} {kind}" for name in metrics for kind in KINDS)
-    for entry in comparison.entries:
-        own, columns = [name for name in metrics if name in entry.traces[0].history], {}
-        for name in comparison.quantities:
-            columns[name] = curve(comparison, entry, own[0], name, first=0).x
-        for name in own:
-            _, *values = curve(comparison, entry, name, "iterations", first=0)
-            columns |= {f"{name} {kind}": one for kind, one in zip(KINDS, values, strict=True)}
-        for row in range(columns["iterations"].size):
-            found = {name: float(f"{column[row]:.6g}") for name, column in columns.items()}
-            yield {"algorithm": entry.label, "step": entry.step, **blank, **found}
 
 
 @style()
@@ -128,21 +115,22 @@ def figure(
     """
     columns = [x or "iterations"]
     if x is None:
-        columns += ["rounds", "bytes", *[name for name in comparison.quantities if " on " in name][:1]]
+        modelled = [name for name in comparison.quantities if " on " in name]
+        columns += ["rounds", "bytes", *modelled[:1]]
     metrics = metrics or (comparison.rules.metric,)
     check_metrics(metrics, {name for one in comparison.entries for name in one.traces[0].history})
     entries = {one.label: one for one in comparison.entries}
-    names = {label: f"{label}, step {one.step}".removesuffix(", step none") for label, one in entries.items()}
+    names = {name: f"{name}, step {one.step}".removesuffix(", step none") for name, one in entries.items()}
     check_known("unknown count", columns, comparison.quantities)
     check_known("unknown band", [band], BANDS)
     check_known("unknown method", [*order, *(labels or {})], names)
     names |= labels or {}
     drawn = [entries[label] for label in order or entries]
-    across = len(columns) if len(columns) > 1 else len(metrics)
-    if width == "column":
-        across = 1
+    across = 1
+    if width == "page":
+        across = len(columns) if len(columns) > 1 else len(metrics)
     sharing = "row" if across == len(columns) else "none"
-    pairs, size = [(metric, against) for metric in metrics for against in columns], WIDTHS[width]
+    pairs, size = list(product(metrics, columns)), WIDTHS[width]
     rows = len(pairs) // across
     per_row = max(1, min(4, size.letters // (8 + max(len(names[one.label]) for one in drawn))))
     height = 0.5 + rows * HEIGHT + 0.17 * math.ceil(len(drawn) / per_row)
@@ -161,9 +149,9 @@ def figure(
     return made
 
 
-def _panel(panel: Axes, comparison: CountedRuns, entries: Sequence[Entry], shown: tuple[str, str], log: Log, band: Band) -> None:
+def _panel(panel: Axes, comparison: CountedRuns, entries: Entries, shown: Shown, log: Log, band: Band) -> None:
     """Draw a metric against a count."""
-    metric, against = shown
+    metric, _ = shown
     least, vertical = 0.0, "y" in log
     if metric == "objective":  # of any sign
         least, vertical = -math.inf, False
@@ -171,7 +159,7 @@ def _panel(panel: Axes, comparison: CountedRuns, entries: Sequence[Entry], shown
     ranges: list[tuple[Curve, object]] = []
     for place, entry in enumerate(entries):
         if metric in entry.traces[0].history:
-            found = curve(comparison, entry, metric, against, band=band)
+            found = curve(comparison, entry, shown, band)
             visible = (found.x > 0.0) & np.isfinite(found.median) & (found.median > least)
             kept, mine = Curve(*(part[visible] for part in found)), look(place)
             ranges.append((kept, mine["color"]))
@@ -189,7 +177,8 @@ def _panel(panel: Axes, comparison: CountedRuns, entries: Sequence[Entry], shown
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
         low = np.maximum(kept.low, least + 1e-300)
         if band != "none":
-            panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
+            shade: dict[str, Any] = {"color": colour, "alpha": 0.15, "linewidth": 0}
+            panel.fill_between(kept.x, low, high, gid="range", **shade)
     panel.set_ylim(limits)
     if metric == comparison.rules.metric:
         dotted: dict[str, Any] = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2))}

@@ -17,23 +17,29 @@ from ..records.files import csv_text, replacing
 from ..running.checkpoint import limited
 from ..settings import settings, values
 from .counts import CountedRuns
-from .figures import curves, figure
+from .figures import figure
 from .model import NetworkModel
 from .rules import Rules
-from .tables import table, tuning
+from .tables import table
 from .trials import DAMAGED, LARGEST, Trace
 from .tuning import Candidate, Entry
 
 DATA, FIGURE = "comparison.json", "figure.png"
 FILES = (
-    *("comparison.csv", "trials.csv", "curves.csv", "tuning.csv"),
-    *("table.md", "table.tex", FIGURE, "figure.svg", DATA),
+    *("comparison.csv", "trials.csv", "table.md", "table.tex"),
+    *(FIGURE, "figure.svg", DATA),
 )
 """The files of a comparison."""
 
 
-def write(comparison: CountedRuns, folder: Path, *, plot: bool = True, metrics: Sequence[str] = ()) -> None:
-    """Write the files of a comparison, ``tuning.csv`` where steps were tuned, and with ``plot`` the figures.
+def write(
+    comparison: CountedRuns,
+    folder: Path,
+    *,
+    plot: bool = True,
+    metrics: Sequence[str] = (),
+) -> None:
+    """Write the files of a comparison, and with ``plot`` the figures.
 
     Parameters
     ----------
@@ -51,13 +57,10 @@ def write(comparison: CountedRuns, folder: Path, *, plot: bool = True, metrics: 
     texts = {
         "comparison.csv": table(comparison, "csv"),
         "trials.csv": csv_text(comparison.per_trial()),
-        "curves.csv": csv_text(curves(comparison)),
         "table.md": table(comparison),
         "table.tex": table(comparison, "latex"),
         DATA: json.dumps(_data(comparison)),
     }
-    if comparison.rules.tune:
-        texts["tuning.csv"] = csv_text(tuning(comparison))
     folder.mkdir(parents=True, exist_ok=True)
     for name, words in texts.items():
         with replacing(folder / name) as file:

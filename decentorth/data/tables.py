@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,7 @@ from scipy import sparse
 from decentorth.data.arrays import Content, Extent, Reader
 from decentorth.data.checks import DROP, LEAVE_OUT
 from decentorth.data.labels import Labels
+from decentorth.data.optional import needing
 from decentorth.data.text import about_lines, delimiter_of, is_number, shown, text_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
@@ -64,10 +65,21 @@ class Columns(NamedTuple):
         """True if columns are chosen, or rows by their cells, for which a table is needed."""
         return self._replace(keep_missing=False) != Columns()
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The name of the column of labels, if there is one."""
+        return (self.label,) if self.label is not None else ()
+
     def given(self) -> str:
         """The choices as keywords."""
         settings = self._replace(keep_missing=False)._asdict()
         return ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
+
+
+ALL = Columns()
+"""All columns of numbers."""
+Rows: TypeAlias = Iterator[tuple[int, Sequence[Any]]]
+"""The numbers and the cells of rows."""
 
 
 class Table(Reader):
@@ -93,7 +105,7 @@ class Table(Reader):
         return self.count()
 
     @abstractmethod
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
         """The numbers of the ``wanted`` rows (sorted; None: all) and, in the columns at ``places``, their cells."""
 
     def place_of(self, row: int, name: str) -> str:
@@ -135,34 +147,37 @@ class Table(Reader):
         texts: list[str] = []
         for row, (cell,) in self._cells([self.number(name)], wanted):
             if _is_missing(cell):
-                raise ValueError(f"{self.path}: {self.place_of(row, name)}: the cell is missing. {repair}")
+                where = self.place_of(row, name)
+                raise ValueError(f"{self.path}: {where}: the cell is missing. {repair}")
             texts.append(sys.intern(_text(cell)))  # equal labels take memory once
         return text_labels(texts, self.path)
 
     @cached_property
     def samples(self) -> tuple[str, ...]:
         """The names of the columns of the matrix."""
-        out = (*self.columns.exclude, self.columns.label)
+        out = (*self.columns.exclude, *self.columns.labels)
         found = self.columns.samples or tuple(name for name in self.names if name not in out)
         absent = () if self.columns.samples else self.columns.exclude
-        for name in (*found, *filter(None, [self.columns.label]), *absent):
+        for name in (*found, *self.columns.labels, *absent):
             self.number(name)
             if found.count(name) > 1:
                 raise ValueError(f"column {name!r} is named more than once in columns: leave one")
         if not found:
-            raise ValueError(f"{self.path} holds only the columns {', '.join(map(str, filter(None, out)))}: name fewer")
+            raise ValueError(f"{self.path} holds only the columns {', '.join(out)}: name fewer")
         return found
 
     @cached_property
     def _kept(self) -> Index:
         """The numbers of the rows that are read."""
-        places = [self.number(name) for name in (*self.samples, *filter(None, [self.columns.label]))]
+        places = [self.number(name) for name in (*self.samples, *self.columns.labels)]
         total = self.count()
         if not total:
             raise ValueError(f"{self.path} is empty: it holds no rows")
         if not self.columns.drop_missing:
             return np.arange(total)
-        kept = np.fromiter((row for row, cells in self._cells(places, None) if not any(map(_is_missing, cells))), np.int64)
+        rows = self._cells(places, None)
+        whole = (row for row, cells in rows if not any(map(_is_missing, cells)))
+        kept = np.fromiter(whole, np.int64)
         if not kept.size:
             raise ValueError(f"{self.path} has a missing cell in every row")
         return kept
@@ -185,7 +200,8 @@ class Table(Reader):
         require(8.0 * len(needed) * len(self.samples), "the matrix")
         block = self.numbers(self.samples, needed)
         if len(block) != len(needed):
-            raise ValueError(f"{self.path} is truncated: {len(block)} of {len(needed)} rows are there")
+            there = f"{len(block)} of {len(needed)} rows are there"
+            raise ValueError(f"{self.path} is truncated: {there}")
         return block
 
     @property
@@ -265,11 +281,13 @@ class TextTable(Table):
                     if len(fields) == len(names):
                         yield line, fields
                     elif any(map(str.strip, fields)):
-                        raise ValueError(f"{self.path}: line {line} has {len(fields)} columns, but there are {len(names)} names")
+                        wrong = f"{len(fields)} columns, but there are {len(names)} names"
+                        raise ValueError(f"{self.path}: line {line} has {wrong}")
             except csv.Error as error:
-                raise ValueError(f"{self.path}: line {before + headed + reader.line_num}: {error}") from error
+                line = before + headed + reader.line_num
+                raise ValueError(f"{self.path}: line {line}: {error}") from error
 
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
         chosen = None if wanted is None else frozenset(wanted.tolist())
         for row, (_, fields) in enumerate(self._data()):
             if chosen is None or row in chosen:
@@ -285,13 +303,8 @@ class ParquetTable(Table):
 
     @cached_property
     def _file(self) -> Any:
-        try:
+        with needing("pyarrow", f"reading {self.path} (Parquet)", "tables"):
             from pyarrow import parquet
-        except ModuleNotFoundError as error:
-            repair = 'pip install "decentorth[tables]"'
-            raise ModuleNotFoundError(
-                f"reading {self.path} (Parquet) needs pyarrow ({error}): {repair}", name=error.name
-            ) from error
         with reading(self.path, " as Parquet"):
             return parquet.ParquetFile(self.path)
 
@@ -306,7 +319,7 @@ class ParquetTable(Table):
             require_unpacked(8 * rows, self.path.stat().st_size)
         return rows
 
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
         chosen = None if wanted is None else frozenset(wanted.tolist())
         names = [self.names[place] for place in places]
         end = 0
@@ -320,8 +333,10 @@ class ParquetTable(Table):
     def _group(self, number: int, names: list[str]) -> Iterator[Sequence[Any]]:
         """The rows of a row group."""
         with reading(self.path, " as Parquet"):
-            require_unpacked(self._file.metadata.row_group(number).total_byte_size, self.path.stat().st_size)
-            for batch in self._file.iter_batches(_BATCH, row_groups=[number], columns=names, use_threads=False):
+            size = self._file.metadata.row_group(number).total_byte_size
+            require_unpacked(size, self.path.stat().st_size)
+            chosen = {"row_groups": [number], "columns": names}
+            for batch in self._file.iter_batches(_BATCH, use_threads=False, **chosen):
                 columns = [batch.column(name).to_pylist() for name in names]
                 yield from zip(*columns, strict=True)
 
@@ -333,7 +348,8 @@ def triplets(table: Table) -> Content:
     """
     names = table.columns.samples or table.names[:3]
     if len(names) != 3:
-        raise ValueError(f"{table.path} must have three columns, of users, items and values, but has {', '.join(names)}")
+        found = f"but has {', '.join(names)}"
+        raise ValueError(f"{table.path} must have three columns, of users, items and values, {found}")
     if not table.count():
         raise ValueError(f"{table.path} is empty: it holds no rows")
     users, user = np.unique(table.words(names[0]), return_inverse=True)
@@ -346,5 +362,6 @@ def triplets(table: Table) -> Content:
     _, first = np.unique(user * len(items) + item, return_index=True)
     if len(first) < len(values):
         twice = np.setdiff1d(np.arange(len(values)), first)[0]
-        raise ValueError(f"{table.path}: row {twice} (counted from 0) has a user and an item that an earlier row has: leave one")
+        same = "has a user and an item that an earlier row has: leave one"
+        raise ValueError(f"{table.path}: row {twice} (counted from 0) {same}")
     return Content(sparse.coo_array((values, (user, item)), shape=(len(users), len(items))))

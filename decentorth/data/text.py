@@ -92,9 +92,11 @@ def text_labels(texts: Sequence[str], path: Path) -> Labels:
         return np.array([int(text) for text in texts], dtype=np.int64)
     wrong = next((text for text in texts if not text.isascii() and _UNDECODED.search(text)), None)
     if wrong is not None:
-        raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8")
+        repair = "save the file as UTF-8"
+        raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: {repair}")
     with reading(path):
-        require_unpacked(4 * len(texts) * max(map(len, texts)), path.stat().st_size)  # an array has room for the longest in each
+        longest = max(map(len, texts))  # an array has room for it in each cell
+        require_unpacked(4 * len(texts) * longest, path.stat().st_size)
     return as_labels(np.array(texts, dtype=np.str_), str(path))
 
 
@@ -114,11 +116,13 @@ class TextReader(Reader):
             return _Layout(number, delimiter_of(text), len(fields), numbers)
         first, row = next(lines, (0, ""))
         if not first:
-            raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) holds no number, and no line follows")
+            wrong = f"line {number} ({shown(text)}) holds no number, and no line follows"
+            raise ValueError(f"{self.path} is empty: {wrong}")
         mark = delimiter_of(row)
         columns, names = len(row.split(mark)), [name.strip(' "') for name in text.split(mark)]
         if mark is not None and '"' not in text and len(names) != columns:
-            raise ValueError(f"{self.path}: line {first} has {columns} columns, but the header, line {number}, has {len(names)}")
+            header = f"the header, line {number}, has {len(names)}"
+            raise ValueError(f"{self.path}: line {first} has {columns} columns, but {header}")
         return _Layout(first, mark, columns, tuple(names))
 
     def _data(self) -> Iterator[tuple[int, str]]:
@@ -143,7 +147,8 @@ class TextReader(Reader):
             return np.empty((0, d))
         texts = (text for _, text in compress(self._data(), chosen.tobytes()))
         try:
-            block: Array = np.loadtxt(texts, delimiter=self._layout.delimiter, comments=None, ndmin=2)
+            mark = self._layout.delimiter
+            block: Array = np.loadtxt(texts, delimiter=mark, comments=None, ndmin=2)
         except ValueError as error:
             self._refuse(chosen)
             raise ValueError(f"{self.path} cannot be read: {error}") from error
@@ -171,10 +176,12 @@ class TextReader(Reader):
             raise ValueError(f"{self.path} is empty: it holds no labels")
         for expected, (number, text) in enumerate(lines, lines[0][0]):
             if number != expected:
-                raise ValueError(f"{self.path}: line {expected} is blank, but each line must hold one label")
+                wrong = "is blank, but each line must hold one label"
+                raise ValueError(f"{self.path}: line {expected} {wrong}")
             fields = text.split(delimiter_of(text))
             if delimiter_of(text) or (len(fields) > 1 and all(map(is_number, fields))):
-                raise ValueError(f"{self.path}: line {number} must hold one label, but holds {len(fields)}: {shown(text)}")
+                wrong = f"must hold one label, but holds {len(fields)}: {shown(text)}"
+                raise ValueError(f"{self.path}: line {number} {wrong}")
         texts = [text.strip() for _, text in lines]
         if len(texts) > 1 and not is_number(texts[0]) and all(map(is_number, texts[1:])):
             texts = texts[1:]

@@ -27,8 +27,8 @@ class Layer(NamedTuple):
 LAYERS = {
     "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
     "text": Layer(("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""),
-    "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx"),
-    "topologies": Layer(("topologies",), "files text memory", "numpy scipy networkx cvxpy matplotlib rich"),
+    "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx cvxpy pyamg"),
+    "topologies": Layer(("topologies",), "files text memory", "numpy scipy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "lazy", "numpy"),
     "display": Layer(("decentorth.display",), "memory", ""),
@@ -38,7 +38,7 @@ LAYERS = {
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy threadpoolctl torch"),
     "kernels": Layer(("decentorth.numerics.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy"),
-    "data": Layer(("decentorth.data",), "protocols settings files text memory", "numpy scipy sklearn pyarrow"),
+    "data": Layer(("decentorth.data",), "lazy protocols settings files text memory", "numpy scipy sklearn pyarrow"),
     "problems": Layer(
         ("decentorth.problems",),
         "lazy protocols settings display numerics sets data text",

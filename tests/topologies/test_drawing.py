@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies.drawing import agent_positions, draw_graph, draw_spectrum, edge_segments
+from topologies.drawing import _segments, agent_positions, draw_graph, draw_spectrum
 
 
 def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity() -> None:
@@ -61,7 +61,7 @@ def test_grids_and_tori_are_lattices_whose_edges_have_length_one(name: str) -> N
     places = agent_positions(graph)
     sides = [int(side) for side in name.split(":")[1].split("x")]
     np.testing.assert_array_equal(places, [(j, -i) for i in range(sides[0]) for j in range(sides[1])])
-    segments = edge_segments(graph, places)
+    segments = _segments(topologies.adjacency(graph), places, True).ends
     lengths = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
     short = lengths < 1
     around = sum(sides) if name.startswith("torus") else 0

@@ -6,12 +6,17 @@ error shrinks by (1 - lambda_min(W)) / 2 per round: fast if the agents keep some
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from topologies.canonical import SYMMETRY_TOLERANCE, Weights, WeightsLike, finite_square, with_diagonal
+from topologies.canonical import SYMMETRY_TOLERANCE as NEAR
+from topologies.canonical import Weights, WeightsLike, finite_square, with_diagonal
 from topologies.weights.checks import check_weights
 
+Entries: TypeAlias = "sparse.coo_array[np.float64, tuple[int, int]]"
 _ROUNDS = 20_000
 _WIDEST = 1e100
 _ROW_SUM = 1e-14
@@ -29,18 +34,25 @@ def sinkhorn_weights(A: WeightsLike) -> Weights:
     coo = matrix.tocoo()
     negative = np.flatnonzero(coo.data < 0)
     if negative.size:
-        i, j, entry = coo.row[negative[0]], coo.col[negative[0]], coo.data[negative[0]]
-        raise ValueError(f"A must not be negative, but A[{i}, {j}] = {entry:.3g}; use numpy.maximum(A, 0)")
+        entry = "A[{}, {}] = {:.3g}".format(*_entry(coo, negative))
+        raise ValueError(f"A must not be negative, but {entry}; use numpy.maximum(A, 0)")
     difference = (matrix - matrix.T.tocsr()).tocoo()
-    skew = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE * matrix.data.max(initial=0.0))
+    largest = matrix.data.max(initial=0.0)
+    skew = np.flatnonzero(np.abs(difference.data) > NEAR * largest)
     if skew.size:
-        i, j, excess = difference.row[skew[0]], difference.col[skew[0]], difference.data[skew[0]]
-        raise ValueError(f"A must be symmetric, but A[{i}, {j}] - A[{j}, {i}] = {excess:.3g}; use (A + A.T) / 2")
+        entry = "A[{0}, {1}] - A[{1}, {0}] = {2:.3g}".format(*_entry(difference, skew))
+        raise ValueError(f"A must be symmetric, but {entry}; use (A + A.T) / 2")
     scale = _scale(matrix)
     scaled = matrix.tocoo()
     scaled.data = scaled.data * (scale[scaled.row] * scale[scaled.col])
     W: Weights = scaled.tocsr()
     return check_weights(with_diagonal(W, W.diagonal()))
+
+
+def _entry(coo: Entries, places: NDArray[np.int64]) -> tuple[int, int, float]:
+    """The first of some entries: its row, its column and its value."""
+    first = places[0]
+    return coo.row[first], coo.col[first], coo.data[first]
 
 
 def _scale(matrix: Weights) -> NDArray[np.float64]:
@@ -52,14 +64,14 @@ def _scale(matrix: Weights) -> NDArray[np.float64]:
         sums = scale * np.asarray(matrix @ scale)
         if sums.min() <= 0:
             empty = int(np.argmin(sums))
-            raise ValueError(f"A must have a positive entry in every row, but row {empty} has none; give A[{empty}, {empty}] > 0")
+            repair = f"give A[{empty}, {empty}] > 0"
+            raise ValueError(f"A must have a positive entry a row, but row {empty} has none; {repair}")
         if np.abs(sums - 1).max() <= n * _ROW_SUM:
             return scale
         scale = scale / np.sqrt(sums)
         if scale.max() > _WIDEST * scale.min():
             break
     worst = int(np.argmax(np.abs(sums - 1)))
-    raise ValueError(
-        f"A cannot be scaled to row sums 1 (row {worst} stays at {sums[worst]:.6g}): some entries lie on no positive diagonal of "
-        f"A; give every agent a weight of its own, A[i, i] > 0"
-    )
+    wrong = f"A cannot be scaled to row sums 1 (row {worst} stays at {sums[worst]:.6g})"
+    repair = "give every agent a weight of its own, A[i, i] > 0"
+    raise ValueError(f"{wrong}: some entries lie on no positive diagonal of A; {repair}")
