@@ -117,7 +117,7 @@ def command(tokens: Sequence[str] | None = None) -> int:
         with Telling("computing", "the measures", (LOG,), True, sys.stderr):
             words = ["--agents" if word == "-n" else word for word in words]
             return call(main, words, "give a graph, as in: decentorth graph ring:10")
-    except (InputError, FileNotFoundError) as error:
+    except InputError as error:
         return _refused(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -60,12 +60,12 @@ def plain_words(error: object) -> str:
 
 def require_existing(path: Path, kind: str = "file") -> None:
     """Raise FileNotFoundError, with the nearest name in its folder, for a path that does not exist."""
-    if path.exists():
-        return
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"no such {kind}: {path} (there is no folder {path.parent} seen from {Path.cwd()})")
-    near = suggestion(path.name, (other.name for other in path.parent.iterdir()))
-    raise FileNotFoundError(f"no such {kind}: {path}, in the folder {path.parent.resolve()}{near}")
+    folder, wrong = path.parent, f"no such {kind}: {path}"
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{wrong}, there is no folder {folder} seen from {Path.cwd()}")
+    if not path.exists():
+        near = suggestion(path.name, (other.name for other in folder.iterdir()))
+        raise FileNotFoundError(f"{wrong}, in the folder {folder.resolve()}{near}")
 
 
 def regular_size(path: Path) -> int:
@@ -76,8 +76,7 @@ def regular_size(path: Path) -> int:
     require_existing(path)
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        repair = "write its content into a file first"
-        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: {repair}")
+        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
     return status.st_size
 
 
@@ -115,8 +114,7 @@ def require_unpacked(unpacked: int, packed: int) -> None:
     """Raise an error unless ``unpacked`` bytes fit into memory and are in proportion to the ``packed`` bytes that hold them."""
     if unpacked > max(UNPACKED_LIMIT, EXPANSION * packed):
         sizes = f"from {packed} bytes to {unpacked / 2**30:.3g} GiB, more than {EXPANSION} times its size"
-        repair = "save it uncompressed (numpy.save, numpy.savez, gunzip)"
-        raise ValueError(f"it would unpack {sizes}: {repair}")
+        raise ValueError(f"it would unpack {sizes}: save it uncompressed (numpy.save, numpy.savez, gunzip)")
     require(float(unpacked), "its content")
 
 

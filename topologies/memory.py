@@ -64,7 +64,7 @@ def size(number: float) -> str:
 
 def _of_host() -> int | None:
     """The bytes that are free for all processes of this host, or of its container; None where the system does not say."""
-    rooms = [*_groups()]
+    rooms = [*_groups(), *_job()]
     known = _fields("/proc/meminfo")
     if "MemAvailable" in known:
         rooms.append(1024 * (known["MemAvailable"] + known.get("SwapFree", 0)))
@@ -80,6 +80,19 @@ def _of_process() -> int | None:
         if limit != resource.RLIM_INFINITY:
             return max(limit - 1024 * _fields("/proc/self/status").get("VmSize", 0), 0)
     return None
+
+
+def _job() -> Iterator[int]:
+    """The bytes that SLURM grants the job on this host, but those of this process; nothing outside of a job or without a limit."""
+    granted = _number("SLURM_MEM_PER_NODE") or _number("SLURM_MEM_PER_CPU") * _number("SLURM_CPUS_ON_NODE")
+    if granted:
+        yield max((granted << 20) - 1024 * _fields("/proc/self/status").get("VmRSS", 0), 0)
+
+
+def _number(variable: str) -> int:
+    """The whole number in a variable of the environment; 0 without it."""
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _groups() -> Iterator[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -24,6 +24,7 @@ from ..records.figures import (
     style,
     whole_decades,
 )
+from ..running.history import COUNTS
 from .counts import CountedRuns
 from .tuning import Entry
 from .words import title
@@ -55,8 +56,8 @@ class Curve(NamedTuple):
     high: Array
 
 
-def curve(comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "range") -> Curve:
-    """A metric of a method against a count over its trials, as long as most of them continue, from row 1; row 0 is the start.
+def curve(comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "range", first: int = 1) -> Curve:
+    """A metric of a method against a count, as long as most trials continue, from row ``first``; row 0 is the start.
 
     A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); equal rows
     of the histories belong to the same iteration.
@@ -71,10 +72,28 @@ def curve(comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "ran
         if trace.status != "diverged":
             y[trial, len(values) :] = values[-1]
         x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
-    y = y[:, 1:]
-    middle = np.nanmedian(x[:, 1:], axis=0)
+    y = y[:, first:]
+    middle = np.nanmedian(x[:, first:], axis=0)
     low, high = np.quantile(y, BANDS[band], axis=0, method="inverted_cdf")
     return Curve(middle, np.median(y, axis=0), low, high)
+
+
+def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
+    """A row for each method and recorded row: medians of the counts, and medians and ranges of the metrics, to six digits."""
+    known = dict.fromkeys(name for entry in comparison.entries for name in entry.traces[0].history)
+    metrics = [name for name in known if name not in (*COUNTS, "seconds")]
+    blank = dict.fromkeys(comparison.quantities)
+    blank |= dict.fromkeys(f"{name} {kind}" for name in metrics for kind in Curve._fields[1:])
+    for entry in comparison.entries:
+        own, columns = [name for name in metrics if name in entry.traces[0].history], {}
+        for name in comparison.quantities:
+            columns[name] = curve(comparison, entry, (own[0], name), first=0).x
+        for name in own:
+            found = curve(comparison, entry, (name, "iterations"), first=0)
+            columns |= {f"{name} {kind}": one for kind, one in list(found._asdict().items())[1:]}
+        for row in range(columns["iterations"].size):
+            cells = {name: float(f"{column[row]:.6g}") for name, column in columns.items()}
+            yield {"algorithm": entry.label, "step": entry.step, **blank, **cells}
 
 
 @style()

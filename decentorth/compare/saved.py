@@ -17,7 +17,7 @@ from ..records.files import csv_text, replacing
 from ..running.checkpoint import limited
 from ..settings import settings, values
 from .counts import CountedRuns
-from .figures import figure
+from .figures import curves, figure
 from .model import NetworkModel
 from .rules import Rules
 from .tables import table
@@ -26,8 +26,8 @@ from .tuning import Candidate, Entry
 
 DATA, FIGURE = "comparison.json", "figure.png"
 FILES = (
-    *("comparison.csv", "trials.csv", "table.md", "table.tex"),
-    *(FIGURE, "figure.svg", DATA),
+    *("comparison.csv", "trials.csv", "curves.csv"),
+    *("table.md", "table.tex", FIGURE, "figure.svg", DATA),
 )
 """The files of a comparison."""
 
@@ -57,6 +57,7 @@ def write(
     texts = {
         "comparison.csv": table(comparison, "csv"),
         "trials.csv": csv_text(comparison.per_trial()),
+        "curves.csv": csv_text(curves(comparison)),
         "table.md": table(comparison),
         "table.tex": table(comparison, "latex"),
         DATA: json.dumps(_data(comparison)),

@@ -20,19 +20,19 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 31_658,
-    "code lines above 100 characters, in 1,000": 48.5,
-    "conditional expressions in 1,000 code lines": 16.3,
+    "code lines": 31_679,
+    "code lines above 100 characters, in 1,000": 35.6,
+    "conditional expressions in 1,000 code lines": 15.0,
     "Any in 1,000 lines": 17.6,
-    "getattr, hasattr, setattr": 58,
-    "isinstance": 255,
-    "functions that import": 69,
+    "getattr, hasattr, setattr": 44,
+    "isinstance": 235,
+    "functions that import": 66,
     "functions above 45 code lines": 0,
     "modules above 300 code lines": 0,
     "class names used twice": 11,
     "rooms": 27,
     "arrows between rooms": 139,
-    "lines of tests": 39_884,
+    "lines of tests": 39_856,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""

@@ -60,10 +60,10 @@ def test_the_report_has_the_numbers_of_the_run(folder: Path) -> None:
 
 def test_it_draws_curves_against_every_count_and_the_graph_of_each_run(folder: Path) -> None:
     both = pictures((folder / "both.html").read_text())
-    assert len(both) == 4 + 2
-    for drawn in both[:4]:
+    assert len(both) == 5 + 2
+    for drawn in both[:5]:
         assert {"objective", "gradient_norm", "consensus_error"} <= set(re.findall(r'<g id="([^"]+)"', drawn))
-    assert all("consensus error" in drawn or "bar x" in drawn or "PathCollection" in drawn for drawn in both[4:])
+    assert all("consensus error" in drawn or "bar x" in drawn or "PathCollection" in drawn for drawn in both[5:])
 
 
 def test_rows_in_which_runs_differ_are_marked(folder: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_miss
     page = (tmp_path / "x.html").read_text()
     assert "The run has not ended." in page
     assert "cannot read the final points of" in page
-    assert len(pictures(page)) == 4
+    assert len(pictures(page)) == 5
 
 
 def test_the_folder_of_a_comparison_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,7 +142,7 @@ def test_files(found: Comparison, tmp_path: Path) -> None:
     found.save(tmp_path / "new")
     files = {path.name for path in (tmp_path / "new").iterdir()}
     assert files == {
-        *("comparison.csv", "trials.csv"),
+        *("comparison.csv", "trials.csv", "curves.csv"),
         *("table.md", "table.tex", "figure.png", "figure.svg", "comparison.json"),
     }
     trials = list(csv.DictReader((tmp_path / "new" / "trials.csv").read_text().splitlines()))
@@ -327,3 +327,15 @@ def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
     some = small(algorithms={"drfgt": DRFGT(), "template": Template()}, rules=replace(RULES, trials=1))
     (row,) = [drawn.axes for drawn in [some.plot(metrics=("tracking_error",))]]
     assert [sum(line.get_gid() == "median" for line in axes.lines) for axes in row] == [1] * 4
+
+
+def test_the_curves_in_the_folder_are_medians_and_ranges_of_the_runs(found: Comparison, tmp_path: Path) -> None:
+    found.save(tmp_path, plot=False)
+    rows = list(csv.DictReader((tmp_path / "curves.csv").read_text().splitlines()))
+    assert {row["algorithm"] for row in rows} == set(LABELS)
+    entry = found.entries[0]
+    own = [row for row in rows if row["algorithm"] == entry.label]
+    values = np.array([trace.history["gradient_norm"] for trace in entry.traces])  # none is ended early
+    for kind, expected in (("median", np.median(values, axis=0)), ("low", values.min(axis=0)), ("high", values.max(axis=0))):
+        np.testing.assert_allclose([float(row[f"gradient_norm {kind}"]) for row in own], expected, rtol=1e-5)
+    np.testing.assert_array_equal([float(row["iterations"]) for row in own], entry.traces[0].history["iteration"])

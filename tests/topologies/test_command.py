@@ -151,7 +151,6 @@ def test_figures_are_written_with_fonts_that_publishers_take(tmp_path: Path) -> 
         ("ring:200", {"curvatures": (0.1, 1.0)}, "--curvatures has no effect with more than 100 agents"),
         ("ring:6", {"plot": Path("missing/x.png")}, "x.png: No such file or directory"),
         ("ring:6", {"plot": Path("x.nothing")}, "must end in .png, .svg or .pdf"),
-        ("file:no/such.txt", {}, "decentorth graph: cannot use no/such.txt: No such file or directory\n"),
         ("my/lesmis.graphml", {}, "for a file write file:my/lesmis.graphml, or digraph:my/lesmis.graphml"),
     ],
 )
@@ -169,7 +168,7 @@ def test_what_cannot_be_meant_is_refused_in_a_line_without_a_table(
 def test_a_file_that_is_missing_is_named(capsys: Capsys, tmp_path: Path) -> None:
     (tmp_path / "roads.txt").touch()
     for file, rest in (
-        ("no/such.txt", r" \(there is no folder no seen from .*\)"),
+        ("no/such.txt", ", there is no folder no seen from .*"),
         (f"{tmp_path}/raods.txt", ".*; did you mean 'roads.txt'\\?"),
     ):
         assert command([f"file:{file}"]) == 2

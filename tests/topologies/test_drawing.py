@@ -112,12 +112,3 @@ def test_arrows_of_a_directed_graph_are_its_links_as_thick_as_their_weights() ->
     weights = [A[heard_by, agent] for agent, heard_by in sorted(graph.edges)]
     widths = [arrow.get_linewidth() for arrow in arrows]
     np.testing.assert_allclose((np.array(widths) - 0.3) / (max(widths) - 0.3), np.array(weights) / max(weights))
-
-
-def test_notebooks_show_the_entries_of_sequences_and_of_directed_weights() -> None:
-    sequence = topologies.OnePeerExponential(8)
-    cells = sum(sequence.at(k).nnz for k in range(3))
-    assert sequence._repr_html_().count('width="1"') == cells
-    weights = topologies.directed_weights(topologies.directed_ring(5))
-    assert weights._repr_html_().count('width="1"') == weights.A.nnz + weights.B.nnz
-    assert repr(weights) == "DirectedWeights(n=5, links=5)"

@@ -32,7 +32,7 @@ def new(kind: str, name: str, /) -> str:
     Parameters
     ----------
     kind
-        algorithm or problem, whose mathematics is to be replaced by yours.
+        algorithm or problem; replace its mathematics by yours.
     name
         The name on the command line, as heavy_ball.
 
