@@ -51,6 +51,10 @@ class AsynchronousState(NamedTuple):
     agents: Simulation | Live
 
 
+P = Problem[Landing]
+State = AsynchronousState
+
+
 @dataclass(frozen=True, kw_only=True)
 class AsynchronousDRFGT(Method):
     """Asynchronous retraction-free gradient tracking with exact mass counters.
@@ -150,7 +154,7 @@ class AsynchronousDRFGT(Method):
         used = versions(self.schedule, Graph.of(network.rows.indptr, network.rows.indices))
         return replace(self, activations=max(1, sum(map(len, used))))
 
-    def init(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> AsynchronousState:
+    def init(self, problem: P, network: Any, streams: Any, x0: Array) -> State:
         step, penalty, spent = self._steps(problem, network, streams, x0)
         gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
         largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
@@ -176,15 +180,15 @@ class AsynchronousDRFGT(Method):
         else:
             used = versions(self.schedule, graph)
             agents = Simulation(own, lambda: repeated(graph, used), [len(one) for one in used])
-        return AsynchronousState(x, penalty, 0, spent + 2, spent + 2, agents)
+        return State(x, penalty, 0, spent + 2, spent + 2, agents)
 
-    def step(self, problem: Problem[Landing], network: Any, streams: Any, state: AsynchronousState) -> AsynchronousState:
+    def step(self, problem: P, network: Any, streams: Any, state: State) -> State:
         _, penalty, k, _, spent, agents = state
         x: Array = agents.agents[0].x.base  # type: ignore[assignment]  # all agents' points, of which each has a view
         k = agents.step(network, k, self.activations)
-        return AsynchronousState(x, penalty, k, spent + k // network.n_agents, spent, agents)
+        return State(x, penalty, k, spent + k // network.n_agents, spent, agents)
 
-    def ending(self, problem: Problem[Landing], state: AsynchronousState) -> Stop | None:
+    def ending(self, problem: P, state: State) -> Stop | None:
         """The agents' agreement on the end; a log is replayed to its own end."""
         if self.schedule is not None or not state.agents.agreed:
             return None
@@ -223,7 +227,7 @@ class AsynchronousDRFGT(Method):
             header = {**whole, **facts}
             write(self.log, b"".join(logs), header)
 
-    def _steps(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
+    def _steps(self, problem: P, network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
         """alpha and lambda ``(n_local,)``, and the gradients spent."""
         scale = landing_scale(problem.constraint)
         automatic = "auto" in (self.step_size, self.penalty)

@@ -42,6 +42,10 @@ class ConjugateGradientsState(NamedTuple):
     gradients: int
 
 
+P = Problem[RetractableManifold]
+State = ConjugateGradientsState
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConjugateGradients(Searching):
     """Riemannian conjugate gradients for a single agent (Sakai, Iiduka 2020).
@@ -60,13 +64,11 @@ class ConjugateGradients(Searching):
 
     on_devices: ClassVar[bool] = True
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> ConjugateGradientsState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         point, first = begun(problem, x0)
-        return ConjugateGradientsState(x0.copy(), point, *field(point).times(-1.0), np.zeros(1), first, 0, 1)
+        return State(x0.copy(), point, *field(point).times(-1.0), np.zeros(1), first, 0, 1)
 
-    def step(
-        self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: ConjugateGradientsState
-    ) -> ConjugateGradientsState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
         minimiser = taylor(view, state.point, d)
         trial, more = (float(state.trial[0]), 0) if np.isnan(minimiser) else (minimiser, 1)
@@ -82,6 +84,4 @@ class ConjugateGradients(Searching):
             if not down < 0.0:
                 ahead, down = z.times(-1.0), -squared
             following = step * start / down if down < 0.0 else step
-        return ConjugateGradientsState(
-            state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + more + spent
-        )
+        return State(state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + more + spent)

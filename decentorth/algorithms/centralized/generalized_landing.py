@@ -76,6 +76,10 @@ class GeneralizedLandingState(NamedTuple):
     gradients: int
 
 
+P = Problem[ProductLanding]
+State = GeneralizedLandingState
+
+
 @dataclass(frozen=True, kw_only=True)
 class GeneralizedLanding(OnMatrices):
     """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
@@ -126,7 +130,7 @@ class GeneralizedLanding(OnMatrices):
         if self.covariance != "exact" and self.safe is True:
             raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
 
-    def init(self, problem: Problem[ProductLanding], network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         measure, length = _STEPS[self.direction]
         scale = 2.0 if self.direction == "natural" else problem.constraint.landing_scale()
         if self.direction == "psi-b":
@@ -140,11 +144,9 @@ class GeneralizedLanding(OnMatrices):
         nothing = nothing_seen(len(x0))
         field = self._field(problem, streams, 0, x0, nothing, penalty, nothing)
         step = base * schedule(self.step_size).scale(0)
-        return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
+        return State(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
-    def step(
-        self, problem: Problem[ProductLanding], network: Network, streams: Streams, state: GeneralizedLandingState
-    ) -> GeneralizedLandingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, eta = state.k + 1, state.step_size
         if self._safe:
             eta = np.minimum(eta, problem.constraint.safe_step(*state[:2], state.penalty, self.eps, state.product, state.image))
@@ -154,15 +156,13 @@ class GeneralizedLanding(OnMatrices):
         field = self._field(problem, streams, k, x, bx, state.penalty, state.matrices)
         image = field.image if self.direction == "natural" else nothing_seen(len(x))
         step_size = measured_in_metric(self.step_size, state, x, field.field, field.product, image)
-        return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
+        return State(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     @property
     def _safe(self) -> bool:
         return self.safe is True or (self.safe == "auto" and self.covariance == "exact")
 
-    def _field(
-        self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, bx: Array, penalty: Array, matrices: Array
-    ) -> Field:
+    def _field(self, problem: P, streams: Streams, k: int, x: Array, bx: Array, penalty: Array, matrices: Array) -> Field:
         """The field at x, and B x unless it is given as ``bx``."""
         nothing = nothing_seen(len(x))
         if self.covariance == "sampled":

@@ -41,6 +41,10 @@ class LandingState(NamedTuple):
     gradients: int
 
 
+P = Problem[CanLand]
+State = LandingState
+
+
 @dataclass(frozen=True, kw_only=True)
 class Landing(Measuring):
     """The landing algorithm for a single agent (Ablin & Peyre 2022).
@@ -69,16 +73,16 @@ class Landing(Measuring):
     safe: bool = False
     eps: Eps = 0.5
 
-    def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         base, penalty, spent = resolve(self, problem, network, streams, x0, batch_size=self.batch_size)
         field = landing(self.oracle(problem, streams, 0), x0, penalty)
-        return LandingState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
+        return State(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[CanLand], network: Network, streams: Streams, state: LandingState) -> LandingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, eta = state.k + 1, state.step_size
         if self.safe:
             eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))
         x = state.x - eta[:, None, None] * state.field  # (4)
         field = landing(self.oracle(problem, streams, k), x, state.penalty)
         step_size = measured(self.step_size, state, x, field)
-        return LandingState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
+        return State(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)

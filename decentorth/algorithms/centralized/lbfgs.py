@@ -58,6 +58,9 @@ class LBFGSState(NamedTuple):
     gradients: int
 
 
+P = Problem[RetractableManifold]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LBFGS(Searching):
     """Riemannian L-BFGS for a single agent (Liu, Nocedal 1989; Huang, Gallivan, Absil 2015).
@@ -78,11 +81,11 @@ class LBFGS(Searching):
 
     memory: Annotated[Count, "m, the pairs that are kept."] = 5
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> LBFGSState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> LBFGSState:
         point, first = begun(problem, x0)
         return LBFGSState(x0.copy(), point, self._none(point), *field(point).times(-1.0), np.zeros(1), first, 0, 1)
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: LBFGSState) -> LBFGSState:
+    def step(self, problem: P, network: Network, streams: Streams, state: LBFGSState) -> LBFGSState:
         k, view, old, d = state.k + 1, viewed(problem), state.point, Vector(state.tangent, state.along)
         point, step, _, spent = search(view, old, d, float(state.trial[0]), SIGMA, self.retraction, k)
         pairs, z = self._none(point), field(point)

@@ -33,6 +33,9 @@ PLAMState = LandingState
 """The state of `Landing`, where the field is the augmented Lagrangian's gradient at x."""
 
 
+P = Problem[AugmentedLagrangian]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PLAM(Measuring):
     """Proximal linearised augmented Lagrangian for a single agent (Gao, Liu, Yuan 2019; Gao, Hu, Kuang, Liu 2022).
@@ -59,12 +62,12 @@ class PLAM(Measuring):
 
     penalty: Positive | Auto = "auto"
 
-    def init(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, x0: Array) -> PLAMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> PLAMState:
         base, penalty, spent = self.constants(problem, network, streams, x0)
         field = self._field(problem, streams, 0, x0, penalty)
         return PLAMState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, state: PLAMState) -> PLAMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: PLAMState) -> PLAMState:
         k = state.k + 1
         x, bx = self._moved(problem.constraint, state.x - state.step_size[:, None, None] * state.field)
         field = self._field(problem, streams, k, x, state.penalty, bx)
@@ -75,9 +78,7 @@ class PLAM(Measuring):
         """The next point, from the result of the gradient step, and its product with B where it is known."""
         return y, None
 
-    def _field(
-        self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
-    ) -> Array:
+    def _field(self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None) -> Array:
         g = self.oracle(problem, streams, k).gradient(x)
         return problem.constraint.augmented_gradient(x, g, penalty, bx)
 

@@ -47,6 +47,9 @@ def _field(problem: Oracle[Normal], x: Array) -> Array:
     return problem.constraint.relative_gradient(x, problem.gradient(x))
 
 
+P = Problem[Normal]
+
+
 @dataclass(frozen=True, kw_only=True)
 class POGO(Measuring):
     """A gradient step and a normal step, for a single agent (Javaloy, Vergari 2026).
@@ -67,7 +70,7 @@ class POGO(Measuring):
 
     step_size: StepSize = "auto"
 
-    def init(self, problem: Problem[Normal], network: Network, streams: Streams, x0: Array) -> POGOState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> POGOState:
         def automatic() -> tuple[Array, int]:
             mean, spent = curvature(problem, network, streams, x0)
             share = landing_share(problem, 0.7, self.batch_size)
@@ -78,7 +81,7 @@ class POGO(Measuring):
         step_size = base * schedule(self.step_size).scale(0)
         return POGOState(x0.copy(), field, step_size, base, 0, spent + 1)
 
-    def step(self, problem: Problem[Normal], network: Network, streams: Streams, state: POGOState) -> POGOState:
+    def step(self, problem: P, network: Network, streams: Streams, state: POGOState) -> POGOState:
         moved = state.x - state.step_size[:, None, None] * state.field  # (1)
         x = problem.constraint.dissolve(moved)  # (2)
         field = _field(self.oracle(problem, streams, state.k + 1), x)

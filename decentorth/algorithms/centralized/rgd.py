@@ -84,6 +84,9 @@ def whitened(problem: object) -> Any:
     return cast(Whitening, problem).whitened if can(problem, Whitening) else None
 
 
+P = Problem[RetractableManifold]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RGD(OnMatrices):
     """Riemannian gradient descent for a single agent.
@@ -114,7 +117,7 @@ class RGD(OnMatrices):
     metric: MetricName = "natural"
     covariance: Literal["exact", "rolling"] = "exact"
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RGDState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RGDState:
         def automatic() -> tuple[Array, int]:
             measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
             if isinstance(problem.constraint, Signature):
@@ -131,7 +134,7 @@ class RGD(OnMatrices):
             found = found._replace(product=x)
         return RGDState(x0.copy(), *found, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RGDState) -> RGDState:
+    def step(self, problem: P, network: Network, streams: Streams, state: RGDState) -> RGDState:
         k, eta = state.k + 1, state.step_size[:, None, None]
         changed = self._whitened(problem)
         if changed is not None:
@@ -145,12 +148,12 @@ class RGD(OnMatrices):
         following = measured_in_metric(self.step_size, state, x, found.field, found.product, found.image)
         return RGDState(x, *found, following, state.base, k, state.gradients + 1)
 
-    def completed(self, problem: Problem[RetractableManifold], state: RGDState) -> RGDState:
+    def completed(self, problem: P, state: RGDState) -> RGDState:
         """The state with the point x of the problem's own set from the variables of the iteration."""
         changed = self._whitened(problem)
         return state if changed is None or state.k == 0 else state._replace(x=changed.back(state.product))
 
-    def _whitened(self, problem: Problem[RetractableManifold]) -> Any:
+    def _whitened(self, problem: P) -> Any:
         """The problem in the variables in which its set is a Stiefel manifold, if it has such, for exact gradients and B."""
         exact = self.metric == "natural" and self.covariance == "exact" and not self.batch_size
         return whitened(problem) if exact else None
@@ -165,9 +168,7 @@ class RGD(OnMatrices):
         by = state.product - eta * state.image if self.metric == "natural" else constraint.product(y)
         return constraint.retract_with(y, by, self.retraction)
 
-    def _gradient(
-        self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
-    ) -> Field:
+    def _gradient(self, problem: P, streams: Streams, k: int, x: Array, bx: Array, matrices: Array) -> Field:
         nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
         constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
         if not by_products(constraint):

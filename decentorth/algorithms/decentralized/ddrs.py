@@ -52,6 +52,10 @@ class SplittingState(NamedTuple):
     gradients: int
 
 
+P = Problem[ProjectableManifold]
+State = SplittingState
+
+
 @dataclass(frozen=True, kw_only=True)
 class DDRS(Mixing):
     """Decentralized Douglas-Rachford splitting, after the abstract of Deng, Hu, Wang 2023.
@@ -73,7 +77,7 @@ class DDRS(Mixing):
     step_size: ConstantStepSize = "auto"
     inner_steps: Annotated[Count, "J, the gradient steps to a proximal point."] = 3
 
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> SplittingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def automatic() -> tuple[Array, int]:
             largest = 0.35
             if network.n_agents > 1:
@@ -83,11 +87,9 @@ class DDRS(Mixing):
         gamma, spent = start(self.step_size, len(x0), automatic)
         move = gamma[:, None, None] * problem.gradient(x0)
         s = x0 - move
-        return SplittingState(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)
+        return State(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: SplittingState
-    ) -> SplittingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         gamma, steps, old = state.step_size[:, None, None], self.inner_steps, state.field
         u = 0.5 * (old + state.center)
         z = state.center + state.x - u  # (1)
@@ -99,4 +101,4 @@ class DDRS(Mixing):
         (mixed,) = self.mix(network, ahead)
         d = 0.5 * (ahead + mixed)  # (3)
         x = problem.constraint.project(d, "polar")  # (4)
-        return SplittingState(x, d, s, z, state.step_size, state.k + 1, state.gradients + steps)
+        return State(x, d, s, z, state.step_size, state.k + 1, state.gradients + steps)

@@ -35,7 +35,9 @@ from ..common.method import Decentralized
 from ..common.mixing import average
 from ..common.spectral_steps import Length, Weight, spectral_step
 from ..common.step_sizes import StepSize, advanced, schedule
-from .tracking import TrackingState
+from .tracking import TrackingState as State
+
+P = Problem[Spectral]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ class DeMuon(Decentralized):
     length: Length = "unit"
     weight: Weight = 1.0
 
-    def init(self, problem: Problem[Spectral], network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
 
         def automatic() -> tuple[Array, int]:
@@ -77,9 +79,9 @@ class DeMuon(Decentralized):
         base, spent = start(self.step_size, len(x0), automatic)
         (tracker,) = network.mix(field)
         step_size = base * schedule(self.step_size).scale(0)
-        return TrackingState(x0.copy(), tracker, field, step_size, base, 0, spent + 1)
+        return State(x0.copy(), tracker, field, step_size, base, 0, spent + 1)
 
-    def step(self, problem: Problem[Spectral], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         constraint = problem.constraint
         move = spectral_step(constraint, state.x, state.tracker, state.step_size, self.length)
         (mixed,) = network.mix(state.x - move)

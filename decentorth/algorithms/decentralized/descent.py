@@ -39,13 +39,16 @@ def begun(step_size: StepSize, x0: Array, automatic: Callable[[], tuple[Array, i
     return DescentState(x0.copy(), base * schedule(step_size).scale(0), base, 0, spent)
 
 
+P = Problem[object]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Descent(Mixing):
     """Decentralized gradient descent on a manifold. Automatic first steps are half the `descent_limit`."""
 
     step_size: StepSize = "diminishing"
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DescentState:
         def automatic() -> tuple[Array, int]:
             largest = 0.5 * descent_limit(network, self.rounds, self.chebyshev)
             return agreed(problem, network, streams, x0, largest, 1.6, rounds=self.rounds, chebyshev=self.chebyshev)

@@ -27,7 +27,10 @@ from ..common.fields import blockwise, soft
 from ..common.method import Soft
 from ..common.shared_step import agreed
 from ..common.step_sizes import StepSize, advanced
-from .descent import DescentState, begun, descent_limit
+from .descent import DescentState as State
+from .descent import begun, descent_limit
+
+P = Problem[object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +53,7 @@ class DGD(Soft):
 
     step_size: StepSize = "diminishing"
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def automatic() -> tuple[Array, int]:
             # where ||x|| = s, the penalty's curvature is below 3 lambda s^2, and lambda s^3 <= ||G|| <= Lhat at a minimiser of the
             # penalised problem: 3 lambda^(1/3) Lhat^(2/3) <= lambda + 2 Lhat
@@ -59,7 +62,7 @@ class DGD(Soft):
 
         return begun(self.step_size, x0, automatic)
 
-    def step(self, problem: Problem[object], network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
         def moved(f: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:

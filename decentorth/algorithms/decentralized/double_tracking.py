@@ -87,6 +87,10 @@ class DistributedProblem(Problem[TrackedProducts], LocalProducts, Protocol):
     """A problem whose agents each know a part of the constraint's B, on a set that uses their products with B."""
 
 
+P = DistributedProblem
+State = DoubleTrackingState
+
+
 @dataclass(frozen=True, kw_only=True)
 class DoubleTracking(Method, ABC):
     """A method with both trackers; each subclass defines its field.
@@ -134,7 +138,7 @@ class DoubleTracking(Method, ABC):
     def _field(self, constraint: TrackedProducts, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The field F(x, g, d), fresh."""
 
-    def init(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         x, metric = self._prepared(problem, network, streams, x0)
         product = blockwise(_product, problem, x)
         gradient = blockwise(_gradient, problem, x)
@@ -142,17 +146,13 @@ class DoubleTracking(Method, ABC):
         step, penalty, spent = self._constants(problem, network, streams, x, gradient, product, g, metric)
         field = blockwise(self._own, problem, x, d)
         tracker = g + (field - gradient)
-        return DoubleTrackingState(
-            x, x.copy(), tracker, field, np.ascontiguousarray(d), product, step, penalty, *metric, 0, spent + 2
-        )
+        return State(x, x.copy(), tracker, field, np.ascontiguousarray(d), product, step, penalty, *metric, 0, spent + 2)
 
-    def _own(self, problem: DistributedProblem, x: Array, d: Array) -> Array:
+    def _own(self, problem: P, x: Array, d: Array) -> Array:
         """The gradients G_i(a_i)."""
         return problem.gradient(self._point(problem.constraint, x, d))
 
-    def step(
-        self, problem: DistributedProblem, network: Network, streams: Streams, state: DoubleTrackingState
-    ) -> DoubleTrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         moved = np.empty_like(state.x)
         for block, part in problem.blocks():
             x, g, d = state.x[block], state.tracker[block], state.product_tracker[block]
@@ -172,7 +172,7 @@ class DoubleTracking(Method, ABC):
             x=mixed, before=state.x, tracker=tracker, product_tracker=products, k=state.k + 1, gradients=state.gradients + 1
         )
 
-    def _prepared(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> tuple[Array, Preconditioner]:
+    def _prepared(self, problem: P, network: Network, streams: Streams, x0: Array) -> tuple[Array, Preconditioner]:
         """The start, made feasible, and the preconditioner."""
         constraint, p = problem.constraint, x0.shape[-1]
         omega = probe(self.preconditioner, self.sketch_columns, constraint.rows, p, streams)
@@ -186,7 +186,7 @@ class DoubleTracking(Method, ABC):
 
     def _constants(
         self,
-        problem: DistributedProblem,
+        problem: P,
         network: Network,
         streams: Streams,
         x: Array,
@@ -239,11 +239,11 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
     return min(alone, kept / size)
 
 
-def _gradient(problem: DistributedProblem, x: Array) -> Array:
+def _gradient(problem: P, x: Array) -> Array:
     return problem.gradient(x)
 
 
-def _product(problem: DistributedProblem, x: Array) -> Array:
+def _product(problem: P, x: Array) -> Array:
     return problem.local_product(x)
 
 

@@ -23,7 +23,10 @@ from typing import ClassVar
 from ...protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ..common.fields import blockwise, riemannian
 from ..common.step_sizes import advanced
-from .descent import Descent, DescentState
+from .descent import Descent
+from .descent import DescentState as State
+
+P = Problem[ProjectableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,7 @@ class DPRGD(Descent):
     on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
-    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = self.mix(network, state.x)
 
         def moved(f: Oracle[ProjectableManifold], x: Array, mixed: Array, a: Array) -> Array:

@@ -26,7 +26,10 @@ from typing import ClassVar
 from ...protocols import Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ..common.fields import refresh, riemannian
 from ..common.step_sizes import advanced
-from .tracking import ManifoldTracking, TrackingState, projected
+from .tracking import ManifoldTracking, projected
+from .tracking import TrackingState as State
+
+P = Problem[ProjectableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +50,7 @@ class DPRGT(ManifoldTracking):
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
-    ) -> TrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)

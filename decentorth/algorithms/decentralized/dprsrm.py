@@ -29,7 +29,10 @@ from ...protocols import Network, Problem, ProjectableManifold, Projection, Riem
 from ...settings import NotNegative
 from ..common.fields import blockwise, riemannian
 from ..common.step_sizes import StepSize, advanced
-from .tracking import OnManifold, TrackingState, projected
+from .tracking import OnManifold, projected
+from .tracking import TrackingState as State
+
+P = Problem[ProjectableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +56,7 @@ class DPRSRM(OnManifold):
     step_size: StepSize = "diminishing:power=0.3333333333333333"
     forgetting: Annotated[NotNegative, "The power with which the weight of new gradients falls."] = 2 / 3
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
-    ) -> TrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         oracle, kept = self.oracle(problem, streams, state.k + 1), 1.0 - (state.k + 2) ** -self.forgetting

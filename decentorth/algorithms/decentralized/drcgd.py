@@ -51,6 +51,10 @@ class ConjugateState(NamedTuple):
     gradients: int
 
 
+P = Problem[ProjectableManifold]
+State = ConjugateState
+
+
 @dataclass(frozen=True, kw_only=True)
 class DRCGD(OnManifold):
     """Decentralized Riemannian conjugate directions, after the abstract of Chen and others 2024.
@@ -78,14 +82,12 @@ class DRCGD(OnManifold):
         return 1.0 - self.cap
 
     def init(  # type: ignore[override]  # the state has d too
-        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
-    ) -> ConjugateState:
+        self, problem: P, network: Network, streams: Streams, x0: Array
+    ) -> State:
         x, y, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
-        return ConjugateState(x, -field, y, field, step_size, base, k, spent)
+        return State(x, -field, y, field, step_size, base, k, spent)
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: ConjugateState
-    ) -> ConjugateState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         tangent = problem.constraint.tangent
         if self.tracked:
             mixed, direction, y = self.mix(network, state.x, state.direction, state.tracker)

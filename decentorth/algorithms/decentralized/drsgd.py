@@ -26,7 +26,10 @@ from ...protocols import Array, Network, Oracle, Problem, RetractableManifold, S
 from ..common.fields import blockwise
 from ..common.method import Retracting
 from ..common.step_sizes import advanced
-from .descent import Descent, DescentState
+from .descent import Descent
+from .descent import DescentState as State
+
+P = Problem[RetractableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,7 @@ class DRSGD(Descent, Retracting):
 
     on_devices: ClassVar[bool] = True
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         a, (mixed,) = self.consensus_step, self.mix(network, state.x)
 
         def moved(f: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:

@@ -39,7 +39,9 @@ from ..common.method import Decentralized
 from ..common.schedules import LandingPenalty
 from ..common.spectral_steps import Weight
 from ..common.step_sizes import advanced, schedule
-from .tracking import PenalisedState
+from .tracking import PenalisedState as State
+
+P = Problem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,7 @@ class EFLanding(Decentralized):
             )
         return self
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def aim() -> Aim:
             if self.server or network.n_agents == 1:
                 return Aim()
@@ -91,9 +93,9 @@ class EFLanding(Decentralized):
             sums = network.total(base, penalty, v)
             base, penalty, y = [one / network.n_agents for one in sums]  # equal on all agents
         step = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), y, v, step, base, penalty, 0, spent + 1)
+        return State(x0.copy(), y, v, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, y, gamma = state.x, state.tracker, self.consensus_step
         move = state.step_size[:, None, None] * problem.constraint.landing(x, y, state.penalty)
         if not self.server:

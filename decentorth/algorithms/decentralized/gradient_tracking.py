@@ -33,7 +33,10 @@ from ..common.curvature import steepness
 from ..common.fields import blockwise, refresh, soft
 from ..common.method import Ordered, Soft
 from ..common.step_sizes import advanced, schedule
-from .tracking import TrackingState, tracked
+from .tracking import TrackingState as State
+from .tracking import tracked
+
+P = Problem[object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,7 @@ class GradientTracking(Ordered, Soft):
     gradient_factor: ClassVar[float] = 1.0
     on_devices: ClassVar[bool] = True
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         steps = schedule(self.step_size)
 
         def automatic() -> tuple[Array, int]:
@@ -68,9 +71,9 @@ class GradientTracking(Ordered, Soft):
 
         base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(self._field, self.oracle(problem, streams, 0), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
 
-    def step(self, problem: Problem[object], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)
 
         def refreshed(x: Array, y: Array, *along: Array) -> Array:

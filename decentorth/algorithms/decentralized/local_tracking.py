@@ -51,6 +51,9 @@ class LocalState(NamedTuple):
     gradients: int
 
 
+P = Problem[ProjectableManifold]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LocalTracking(OnManifold):
     """Local steps with corrected drift, after the abstract of Zhang, Hu, So, Johansson 2024.
@@ -85,13 +88,13 @@ class LocalTracking(OnManifold):
         return gap, min(0.35 * limit, math.sqrt(gap))
 
     def init(  # type: ignore[override]  # the state has c, and no tracker
-        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
+        self, problem: P, network: Network, streams: Streams, x0: Array
     ) -> LocalState:
         x, g, _, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
         (mixed,) = self.mix(network, g)
         return LocalState(x, mixed - g, step_size, base, k, spent)
 
-    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: LocalState) -> LocalState:
+    def step(self, problem: P, network: Network, streams: Streams, state: LocalState) -> LocalState:
         eta, steps = state.step_size[:, None, None], self.local_steps
         project = problem.constraint.project
         x = z = state.x

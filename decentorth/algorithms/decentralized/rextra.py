@@ -44,6 +44,10 @@ class REXTRAState(NamedTuple):
     """Progress of growing steps."""
 
 
+P = Problem[ProjectableManifold]
+State = REXTRAState
+
+
 @dataclass(frozen=True, kw_only=True)
 class REXTRA(Extra):
     """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking.
@@ -63,17 +67,17 @@ class REXTRA(Extra):
     on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> REXTRAState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def automatic() -> tuple[Array, int]:
             return agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6)
 
         step, spent = start(self.step_size, len(x0), automatic)
-        return REXTRAState(x0.copy(), np.zeros_like(x0), step, 0, spent)
+        return State(x0.copy(), np.zeros_like(x0), step, 0, spent)
 
-    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: REXTRAState) -> REXTRAState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Problem[ProjectableManifold], x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
+        def moved(part: P, x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
             point = part.constraint.project(mixed - alpha[:, None, None] * riemannian(part, x) + u, "polar")  # (1)
             u += 0.5 * (mixed - x)  # (2)
             return point

@@ -53,6 +53,10 @@ class RFEXTRAState(NamedTuple):
     """Progress of growing steps."""
 
 
+P = Problem[Landing]
+State = RFEXTRAState
+
+
 @dataclass(frozen=True, kw_only=True)
 class RFEXTRA(Extra):
     """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT.
@@ -86,7 +90,7 @@ class RFEXTRA(Extra):
         """True if the penalty is a multiple of 1 / step."""
         return self.penalty == "auto"
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         if self.direction == "landing":
             step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
             share = 0.1 / landing_scale(problem.constraint)
@@ -94,12 +98,12 @@ class RFEXTRA(Extra):
             share = 2.0 * _MAPPED * extra_limit(network)
             step, spent = step_along_gradients(self.step_size, problem, network, streams, x0, _MAPPED)
         penalty = given_or(self.penalty, share / step)
-        return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
+        return State(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Problem[Landing], x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
+        def moved(part: P, x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
             if self.direction == "landing":
                 field = landing(part, x, penalty)
             else:

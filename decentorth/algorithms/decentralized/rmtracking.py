@@ -49,6 +49,10 @@ class MomentumState(NamedTuple):
     """Progress of growing steps."""
 
 
+P = Problem[ProjectableManifold]
+State = MomentumState
+
+
 @dataclass(frozen=True, kw_only=True)
 class RMTracking(ManifoldTracking):
     """Riemannian gradient tracking with momentum, after the abstract of Chen and others 2026.
@@ -74,14 +78,12 @@ class RMTracking(ManifoldTracking):
         return 1.0 - self.momentum
 
     def init(  # type: ignore[override]  # the state has m too
-        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
-    ) -> MomentumState:
+        self, problem: P, network: Network, streams: Streams, x0: Array
+    ) -> State:
         x, s, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
-        return MomentumState(x, s, field, s.copy(), step_size, base, k, spent)
+        return State(x, s, field, s.copy(), step_size, base, k, spent)
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: MomentumState
-    ) -> MomentumState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.average, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)

@@ -54,9 +54,12 @@ class TableState(NamedTuple):
     gradients: int
 
 
-def _of_samples(problem: SampledProblem[Landing], x: Array, samples: Index) -> Array:
+def _of_samples(problem: P, x: Array, samples: Index) -> Array:
     """The gradient of one sample ``(n_local,)`` of each agent."""
     return blockwise(gradient, OnSamples(problem, samples[:, None]), x)
+
+
+P = SampledProblem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +84,7 @@ class SagaDRFGT(Decentralized):
     batch_size: Annotated[Count, "Samples of each agent in an iteration."] = 8
     penalty: LandingPenalty = "auto"
 
-    def init(self, problem: SampledProblem[Landing], network: Network, streams: Streams, x0: Array) -> TableState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TableState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
         counts = problem.n_samples
@@ -98,7 +101,7 @@ class SagaDRFGT(Decentralized):
         step_size = base * schedule(self.step_size).scale(0)
         return TableState(x0.copy(), field.copy(), field, v, table, step_size, base, penalty, 0, spent + 1)
 
-    def step(self, problem: SampledProblem[Landing], network: Network, streams: Streams, state: TableState) -> TableState:
+    def step(self, problem: P, network: Network, streams: Streams, state: TableState) -> TableState:
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)
         counts, table, agents = problem.n_samples, state.table, np.arange(len(x))

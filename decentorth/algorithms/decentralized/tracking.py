@@ -86,6 +86,9 @@ def projected(problem: Problem[ProjectableManifold], x: Array, mixed: Array, alo
     return blockwise(moved, problem, x, mixed, along, step)
 
 
+P = Problem[Riemannian]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OnManifold(Mixing):
     """Riemannian gradients of points that stay on a manifold, and what follows from the mixing of both.
@@ -113,7 +116,7 @@ class OnManifold(Mixing):
         gap = self.pull * (1.0 - mixing.lambda_2)
         return gap, tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
 
-    def init(self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TrackingState:
         def automatic() -> tuple[Array, int]:
             c, gap, gain = 0.7, 1.0, 1.0
             if network.directed:

@@ -51,6 +51,10 @@ class ReducedState(NamedTuple):
     gradients: int
 
 
+P = Problem[Landing]
+State = ReducedState
+
+
 @dataclass(frozen=True, kw_only=True)
 class VRDRFGT(Decentralized):
     """DRFGT with variance-reduced gradients: mini-batches, and exact with a constant step.
@@ -73,15 +77,15 @@ class VRDRFGT(Decentralized):
     penalty: LandingPenalty = "auto"
     period: Annotated[Count, "q, the iterations between two gradients of all samples."] = 20
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> ReducedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
         step_size = base * schedule(self.step_size).scale(0)
-        return ReducedState(x0.copy(), field.copy(), field, v, step_size, base, penalty, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, v, step_size, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: ReducedState) -> ReducedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, spent = state.k + 1, state.gradients + 1
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)

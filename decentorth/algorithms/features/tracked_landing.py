@@ -60,6 +60,10 @@ class TrackedLandingState(NamedTuple):
     gradients: int
 
 
+P = SplitProblem
+State = TrackedLandingState
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrackedLanding(Method):
     """Landing with tracked sums for features split over agents: one round of mixing an iteration, also on graphs that change.
@@ -95,7 +99,7 @@ class TrackedLanding(Method):
     penalty: Positive | Auto = "auto"
     momentum: Probability | Auto = "auto"
 
-    def init(self, problem: SplitProblem, network: Network, streams: Streams, x0: Array) -> TrackedLandingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         largest = spread = np.ones(len(x0))
         if "auto" in (self.step_size, self.penalty):
             largest, spread = _eigenvalues(problem, network, streams, LOBPCG())
@@ -114,9 +118,9 @@ class TrackedLanding(Method):
         sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])
         x = x @ (vectors @ (vectors.transpose(0, 2, 1) / np.sqrt(sizes)[:, :, None]))
         field = _sums(problem, x)
-        return TrackedLandingState(x, np.zeros_like(x), _first_mixed(network, field), field, steps, penalties, 0, 0)
+        return State(x, np.zeros_like(x), _first_mixed(network, field), field, steps, penalties, 0, 0)
 
-    def step(self, problem: SplitProblem, network: Network, streams: Streams, state: TrackedLandingState) -> TrackedLandingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, velocity, tracker, field, step, penalty, k, gradients = state
         momentum = self.momentum
         if momentum == "auto":
@@ -131,10 +135,10 @@ class TrackedLanding(Method):
         x = x + velocity  # (3)
         fresh = _sums(problem, x)
         (tracker,) = network.mix(tracker + (fresh - field))  # (4)
-        return TrackedLandingState(x, velocity, tracker, fresh, step, penalty, k + 1, gradients + 1)
+        return State(x, velocity, tracker, fresh, step, penalty, k + 1, gradients + 1)
 
 
-def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams, method: LOBPCG) -> tuple[Array, Array]:
+def _eigenvalues(problem: P, network: Network, streams: Streams, method: LOBPCG) -> tuple[Array, Array]:
     """``(n_local,)`` each: estimates from below of the largest eigenvalue of the pencil, and of that of P^{-1} B, 1 for PCA."""
     x = np.ascontiguousarray(random_rows(problem, streams)[:, :, :1])
     state = method.begun(problem, network, x)
@@ -151,7 +155,7 @@ def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams, meth
     return np.where(largest > 0.0, largest, 1.0), spread
 
 
-def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -> Array:
+def _own_eigenvalue(problem: P, network: Network, streams: Streams) -> Array:
     """``(n_local,)``: the largest over all agents of an estimate of the largest eigenvalue of its block of M against its B_ii."""
     y, size = random_rows(problem, streams)[:, :, :1], np.ones(problem.n_local)
     for _ in range(_POWERS):
@@ -163,12 +167,12 @@ def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -
     return every.max(axis=1)
 
 
-def _sums(problem: SplitProblem, x: Array) -> Array:
+def _sums(problem: P, x: Array) -> Array:
     """``(n_local, k + r, r)``: n D_i x_i over n x_i^T diag(ridge) x_i, whose means over the agents are the sums."""
     return problem.n_agents * np.concatenate((problem.products(x), ridge_products(problem, x)), axis=1)
 
 
-def _constraint(problem: SplitProblem, tracker: Array) -> Array:
+def _constraint(problem: P, tracker: Array) -> Array:
     """``(n_local, r, r)``: each agent's estimate of x^T B x."""
     r = tracker.shape[2]
     return forms(problem, np.ascontiguousarray(tracker[:, :-r]), tracker[:, -r:])[1]

@@ -67,6 +67,9 @@ class Factors(NamedTuple):
         return Factors(*[function(*parts) for parts in zip(self, *others, strict=True)])
 
 
+P = Problem[Signatures]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CSDM(SingleAgentMethod):
     """Adagrad on the hyperbolic CS decomposition, for a single agent under J-orthogonality (a rival in paper 001).
@@ -92,12 +95,12 @@ class CSDM(SingleAgentMethod):
     step_size: Positive = 0.2
     learning_rate: adam.LearningRate = adam.LEARNING_RATE
 
-    def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> CSDMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> CSDMState:
         order, p = _sorted(problem.constraint.each.signs)
         factors = _decomposed(_matrices(problem.constraint, x0)[..., order[:, None], order], p).map(np.ascontiguousarray)
         return CSDMState(x0.copy(), factors, factors.map(np.zeros_like), adam.begin(problem.constraint, x0), 0, 0)
 
-    def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: CSDMState) -> CSDMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: CSDMState) -> CSDMState:
         constraint, gradient = problem.constraint, problem.gradient(state.x)
         order, _ = _sorted(constraint.each.signs)
         factors, still = state.factors, isinstance(problem, TraceForm)

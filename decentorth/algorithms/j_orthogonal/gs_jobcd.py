@@ -29,6 +29,9 @@ LEAST = 250
 """The least default number of steps in an iteration."""
 
 
+P = Problem[OneSignature]
+
+
 @dataclass(frozen=True, kw_only=True)
 class GSJOBCD(PairMethod):
     """Block coordinate descent under J-orthogonality, Gauss-Seidel (paper 001, Algorithm 1).
@@ -66,10 +69,10 @@ class GSJOBCD(PairMethod):
     def _varsigma(self, problem: object) -> float | str:
         return "exact" if self.varsigma == "auto" and isinstance(problem, TraceForm) else self.varsigma
 
-    def init(self, problem: Problem[OneSignature], network: Network, streams: Streams, x0: Array) -> JOBCDState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self._varsigma(problem), problem, streams, x0)
 
-    def step(self, problem: Problem[OneSignature], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+    def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         n, quadratic, varsigma = state.x.shape[-1], state.product.size > 0, self._varsigma(problem)
         if n < 2:
             return state._replace(k=state.k + 1)

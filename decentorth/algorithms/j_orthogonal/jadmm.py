@@ -48,6 +48,9 @@ class JADMMState(NamedTuple):
     gradients: int
 
 
+P = Problem[Signature]
+
+
 @dataclass(frozen=True, kw_only=True)
 class JADMM(SingleAgentMethod):
     """Alternating direction method of multipliers, for a single agent under J-orthogonality (a rival in paper 001).
@@ -78,7 +81,7 @@ class JADMM(SingleAgentMethod):
     penalty: Positive | Auto = "auto"
     schedule: Growth = "constant"
 
-    def init(self, problem: Problem[Signature], network: Network, streams: Streams, x0: Array) -> JADMMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JADMMState:
         curvature, spent = start(self.curvature, 1, lambda: steepest(problem, streams, x0))
         automatic = {"constant": 0.3 * curvature, "published": np.full(1, START)}
         penalty = given_or(self.penalty, automatic[self.schedule])
@@ -86,7 +89,7 @@ class JADMM(SingleAgentMethod):
         y = problem.constraint.signs[:, None] * x0
         return JADMMState(x0.copy(), y, zero, zero.copy(), penalty, curvature, 0, spent)
 
-    def step(self, problem: Problem[Signature], network: Network, streams: Streams, state: JADMMState) -> JADMMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: JADMMState) -> JADMMState:
         J = problem.constraint.signs
         x, y, z, w = state.x, state.y, state.z, state.w
         curvature, beta, k = state.curvature[:, None, None], state.penalty[:, None, None], state.k + 1

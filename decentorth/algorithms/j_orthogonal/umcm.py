@@ -60,6 +60,9 @@ class CurvedProblem(Problem[Signature], HessianProducts, Protocol):
     """A problem under J-orthogonality that can differentiate its gradients."""
 
 
+P = CurvedProblem
+
+
 @dataclass(frozen=True, kw_only=True)
 class UMCM(SingleAgentMethod):
     """Unconstrained multiplier correction, for a single agent under J-orthogonality (a rival in paper 001).
@@ -106,7 +109,7 @@ class UMCM(SingleAgentMethod):
             return self
         return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein())
 
-    def init(self, problem: CurvedProblem, network: Network, streams: Streams, x0: Array) -> UMCMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> UMCMState:
         steps, spent, own = schedule(self.resolved(network).step_size), 0, np.zeros(1)
         measured_penalty = self.penalty == "auto" and self.schedule == "constant"
         if measured_penalty or steps.initial == "auto":
@@ -121,7 +124,7 @@ class UMCM(SingleAgentMethod):
         squares = field * field if self.optimizer == "adagrad" else np.empty((1, 0, 0))
         return UMCMState(x0.copy(), field, squares, base * steps.scale(0), base, penalty, 0, spent + 1)
 
-    def step(self, problem: CurvedProblem, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
         k = state.k + 1
         direction = state.field / (np.sqrt(state.squares) + SMALL) if state.squares.size else state.field
         x = state.x - state.step_size[:, None, None] * direction
@@ -132,7 +135,7 @@ class UMCM(SingleAgentMethod):
         return UMCMState(x, field, squares, step_size, state.base, penalty, k, state.gradients + 1)
 
 
-def _field(problem: CurvedProblem, x: Array, penalty: Array) -> Array:
+def _field(problem: P, x: Array, penalty: Array) -> Array:
     """The gradient grad h (1)."""
     J, g = problem.constraint.signs, problem.gradient(x)
     jx, xt = J[:, None] * x, x.swapaxes(-1, -2)

@@ -42,6 +42,9 @@ CAUTION = 100.0
 """The ratio of L between new estimates to the largest L at a new estimate."""
 
 
+P = SampledProblem[Signatures]
+
+
 @dataclass(frozen=True, kw_only=True)
 class VRJJOBCD(JacobiMethod):
     """Block coordinate descent under J-orthogonality, Jacobi with variance reduction (paper 001, Algorithm 2).
@@ -75,22 +78,22 @@ class VRJJOBCD(JacobiMethod):
     large_batch: Count | None = None
     restart: Annotated[float, Range(least=0, most=1)] | None = None
 
-    def _sizes(self, problem: SampledProblem[Signatures]) -> tuple[int, int, float]:
+    def _sizes(self, problem: P) -> tuple[int, int, float]:
         """The numbers b, b' and p'."""
         total = int(problem.n_samples[0])
         large, small = self.large_batch or total, self.batch_size or max(1, math.isqrt(total))
         return large, small, small / (large + small) if self.restart is None else self.restart
 
-    def _afresh(self, problem: SampledProblem[Signatures], streams: Streams, k: int, x: Array, size: int) -> Array:
+    def _afresh(self, problem: P, streams: Streams, k: int, x: Array, size: int) -> Array:
         """The mean gradient over the samples S+."""
         if size >= int(problem.n_samples[0]):
             return problem.gradient(x)
         return problem.gradient_on(x, self._draw(problem, streams, k, size))
 
-    def _draw(self, problem: SampledProblem[Signatures], streams: Streams, k: int, size: int) -> Index:
+    def _draw(self, problem: P, streams: Streams, k: int, size: int) -> Index:
         return streams.integers("batch", k, size, problem.n_samples)
 
-    def init(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JOBCDState:
         large, _, _ = self._sizes(problem)
         estimate = self._afresh(problem, streams, 0, x0, large)  # (9)
         begun = jobcd.begin(self.varsigma, problem, streams, x0)
@@ -101,7 +104,7 @@ class VRJJOBCD(JacobiMethod):
         """True if the estimate of iteration ``k`` is a new one."""
         return k == 0 or bool(streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN)
 
-    def _moved(self, problem: SampledProblem[Signatures], state: JOBCDState, pairs: list[Pairs], anew: bool) -> JOBCDState:
+    def _moved(self, problem: P, state: JOBCDState, pairs: list[Pairs], anew: bool) -> JOBCDState:
         """The state after the rows are multiplied."""
         if jobcd.rule(self.varsigma, problem) != "backtracking":
             return jobcd.move(self.varsigma, self.theta, problem, state, state.estimate, pairs)
@@ -114,7 +117,7 @@ class VRJJOBCD(JacobiMethod):
         state = state._replace(varsigma=CAUTION * state.largest)
         return jobcd.move("pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
 
-    def step(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+    def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         large, small, restart = self._sizes(problem)
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         before = state.x.copy()

@@ -58,6 +58,10 @@ class ProximalState(NamedTuple):
     gradients: int
 
 
+P = CompositeProblem
+State = ProximalState
+
+
 @dataclass(frozen=True, kw_only=True)
 class DRProxGT(Decentralized):
     """Decentralized Riemannian proximal gradient tracking, after the abstract of Wang, Bao, Liu 2024.
@@ -83,7 +87,7 @@ class DRProxGT(Decentralized):
     def requires(self) -> tuple[type, ...]:
         return (Composite, *super().requires)
 
-    def init(self, problem: CompositeProblem, network: Network, streams: Streams, x0: Array) -> ProximalState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def automatic() -> tuple[Array, int]:
             c = 0.7
             if network.n_agents > 1:
@@ -95,9 +99,9 @@ class DRProxGT(Decentralized):
         field = self.oracle(problem.smooth, streams, 0).gradient(x0)
         step_size = base * schedule(self.step_size).scale(0)
         none = np.zeros((len(x0), x0.shape[2], x0.shape[2]))
-        return ProximalState(x0.copy(), field.copy(), field, none, step_size, base, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, none, step_size, base, 0, spent + 1)
 
-    def step(self, problem: CompositeProblem, network: Network, streams: Streams, state: ProximalState) -> ProximalState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         t = state.step_size
         ahead = state.x - t[:, None, None] * state.tracker
         h = problem.regularizer

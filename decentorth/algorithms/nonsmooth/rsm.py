@@ -34,6 +34,9 @@ class RSMState(NamedTuple):
     gradients: int
 
 
+P = Problem[RetractableManifold]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RSM(Subgradient):
     """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021).
@@ -53,12 +56,12 @@ class RSM(Subgradient):
 
     retraction: RetractionName = "polar"
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RSMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RSMState:
         method = self.suited(problem)
         base, spent = method.first_steps(problem, x0)
         return RSMState(x0.copy(), base * schedule(method.step_size).scale(0), 0.0 * base, base, 0, spent)
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RSMState) -> RSMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: RSMState) -> RSMState:
         tangent = problem.constraint.tangent(state.x, problem.gradient(state.x))
         x = problem.constraint.retract(state.x, -state.step_size[:, None, None] * tangent, self.retraction)
         flops = state.flops + iteration_flops(problem, problem.shape[1])

@@ -67,6 +67,9 @@ class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
     """A manifold on which some columns can move alone, and which has a projection."""
 
 
+P = Problem[BlockManifold]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RSSM(Subgradient):
     """Randomized submanifold subgradient method for a single agent (Cheung, Wang, Yue, So 2024).
@@ -109,13 +112,13 @@ class RSSM(Subgradient):
         divided(method.blocks, problem.shape[1])
         return method
 
-    def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RSSMState:
         method = self.suited(problem)
         base, spent = method.first_steps(problem, x0)
         step = base * schedule(method.step_size).scale(0)
         return RSSMState(x0.copy(), _cache(problem, x0), step, 0.0 * base, 0.0 * base, base, 0, spent)
 
-    def step(self, problem: Problem[BlockManifold], network: Network, streams: Streams, state: RSSMState) -> RSSMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: RSSMState) -> RSSMState:
         method, k = self.suited(problem), state.k + 1
         x, cache = state.x, state.cache
         columns = method.drawn(streams, state.k, problem.shape[1])
