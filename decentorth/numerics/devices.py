@@ -31,14 +31,16 @@ def opened(name: str) -> Device:
     try:
         import torch
     except ImportError:
-        raise ValueError(f'device {name!r} needs PyTorch: pip install "decentorth[torch]"') from None
+        install = 'pip install "decentorth[torch]"'
+        raise ValueError(f"device {name!r} needs PyTorch: {install}") from None
     from .torch_arrays import Device
 
     kind, real = found.groups()
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind.startswith("cuda") and int(kind[5:] or 0) >= count:
-        there = f"PyTorch finds {count} GPUs" if count else "PyTorch finds no GPU"
-        raise ValueError(f"device {name!r} is not there ({there}): leave device out, or take 'torch:cpu'")
+        there = f"PyTorch finds {count or 'no'} GPU{'s' * (count > 0)}"
+        repair = "leave device out, or take 'torch:cpu'"
+        raise ValueError(f"device {name!r} is not there ({there}): {repair}")
     return Device(kind, real or "float64")
 
 

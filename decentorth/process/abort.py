@@ -46,7 +46,8 @@ def abort(code: int) -> None:
     mpi: Any = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
         mpi.COMM_WORLD.Abort(code)
-    os.kill(os.getpid(), signal.SIGTERM)  # not connected yet: a launcher ends the job when one process dies of a signal
+    # not connected yet: a launcher ends the job when one process dies of a signal
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def end_soon() -> None:
@@ -69,7 +70,8 @@ def end_job_on_error() -> None:
         try:
             if before is sys.__excepthook__:
                 text = "".join(traceback.format_exception(kind, error, trace))
-                sys.stderr.write(f"rank {rank()} of {expected_ranks()[0]} failed and ends the job:\n{text}")
+                ranks = f"rank {rank()} of {expected_ranks()[0]}"
+                sys.stderr.write(f"{ranks} failed and ends the job:\n{text}")
             else:
                 before(kind, error, trace)
         finally:

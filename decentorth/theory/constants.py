@@ -49,7 +49,8 @@ def merit_smoothness_quadratic(lipschitz: float, gradient: float, symmetric: flo
     <sym(v^T G) + sym(x^T H v), v^T x + x^T v> - <sym(x^T G), v^T v>, at most eps L + 2 sqrt(1 + eps) (sup||G|| + sqrt(1 + eps) L)
     + s.
     """
-    return (3.0 + 3.0 * eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient + symmetric + (2.0 + 3.0 * eps) * gamma
+    own = (3.0 + 3.0 * eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient
+    return own + symmetric + (2.0 + 3.0 * eps) * gamma
 
 
 def landing_lipschitz(lipschitz: float, gradient: float, penalty: float, eps: float) -> float:
@@ -57,7 +58,8 @@ def landing_lipschitz(lipschitz: float, gradient: float, penalty: float, eps: fl
 
     It is (1 + eps) L + 2 sqrt(1 + eps) sup||G|| + (2 + 3 eps) lam. The paper only states L_Lambda <= L'.
     """
-    return (1.0 + eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient + (2.0 + 3.0 * eps) * penalty
+    own = (1.0 + eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient
+    return own + (2.0 + 3.0 * eps) * penalty
 
 
 def descent_ratio(gamma: float, penalty: float, eps: float) -> float:
@@ -75,12 +77,12 @@ def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, pena
 
     ``smoothness`` is L', and ``field`` is G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
     """
-    push = field + penalty * eps * (1.0 + eps)
-    contraction = (1.0 - sigma) ** 2
+    push, contraction = field + penalty * eps * (1.0 + eps), (1.0 - sigma) ** 2
+    inward = penalty**2 * (1.0 + eps / 2.0) * eps**2
     return min(
         penalty * eps * (1.0 - eps / 4.0) * contraction / (16.0 * smoothness * push),
         contraction * eps / (4.0 * math.sqrt(n_agents) * push),
-        2.0 * penalty * eps * (2.0 - eps) / (16.0 * field**2 + penalty**2 * (1.0 + eps / 2.0) * eps**2),
+        2.0 * penalty * eps * (2.0 - eps) / (16.0 * field**2 + inward),
         math.sqrt(n_agents) / smoothness,
         math.sqrt(eps / (8.0 * field**2)),
         1.0 / (2.0 * penalty),
@@ -280,6 +282,6 @@ def ergodic_bounds(
     start = (1.0 + s) / (1.0 - s) ** 3 * spread
     field = 4.0 / (step * c.rho) * descent
     field += 32.0 * (step * c.ratio * own) ** 2 / (c.rho**2 * c.n_agents) * start
-    consensus = 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * start
-    consensus += (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * step**3 * c.smoothness**2 / c.rho * descent
+    consensus, cube = 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * start, step**3
+    consensus += (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * cube * c.smoothness**2 / c.rho * descent
     return field / iterations, consensus / iterations

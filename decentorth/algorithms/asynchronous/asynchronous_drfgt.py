@@ -32,11 +32,13 @@ from ..common.curvature import curvature
 from ..common.fields import landing
 from ..common.method import Method
 from ..common.schedules import Auto
-from .agent import COUNT, Agent, quantum
+from .agent import COUNT, Agent, LandingSet, quantum
 from .live import Live
 from .log import check_place, read_agent, versions, write
 from .schedule import Clocks, Graph, drawn, repeated
 from .simulation import Simulation
+
+Agents = Simulation | Live
 
 
 class AsynchronousState(NamedTuple):
@@ -48,10 +50,10 @@ class AsynchronousState(NamedTuple):
     k: int
     gradients: int
     spent: int
-    agents: Simulation | Live
+    agents: Agents
 
 
-P = Problem[Landing]
+P = Problem[LandingSet]
 State = AsynchronousState
 
 
@@ -126,9 +128,8 @@ class AsynchronousDRFGT(Method):
         """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
         for fault in channel.written:
             if not fault.startswith("loss:"):
-                raise ValueError(
-                    f"an asynchronous run takes loss alone of a channel, as loss:p=0.3, got {fault!r}; delays are its setting delay"
-                )
+                allowed = "loss alone of a channel, as loss:p=0.3"
+                raise ValueError(f"an asynchronous run takes {allowed}, got {fault!r}; for delays give delay")
         if channel.correction:
             raise ValueError("an asynchronous run needs no correction of trackers: leave it out")
 
@@ -142,11 +143,13 @@ class AsynchronousDRFGT(Method):
             ranks.
         """
         if network.sequence is not None:
-            raise ValueError("an asynchronous run needs a graph that stays: give one graph, and losses as the channel loss:p=0.3")
+            repair = "give one graph, and losses as the channel loss:p=0.3"
+            raise ValueError(f"an asynchronous run needs a graph that stays: {repair}")
         if network.n_agents < 2:
             raise ValueError("an asynchronous run needs at least two agents; for one take landing")
         if self.slow_agents > network.n_agents:
-            raise ValueError(f"slow_agents must be at most the number of agents, {network.n_agents}, got {self.slow_agents}")
+            most = f"at most the number of agents, {network.n_agents}"
+            raise ValueError(f"slow_agents must be {most}, got {self.slow_agents}")
         if self.schedule is None:
             return self
         if network.communicator.size > 1:
@@ -159,14 +162,13 @@ class AsynchronousDRFGT(Method):
         gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
         largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
         unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
-        graph, x = Graph.of(network.rows.indptr, network.rows.indices), x0.copy()
+        graph, x, n = Graph.of(network.rows.indptr, network.rows.indices), x0.copy(), network.n_agents
         own = []
         for i, number in enumerate(range(problem.agents.start, problem.agents.stop)):
             alone, links = problem.restrict(slice(number, number + 1)), (graph.ins[number], graph.outs[number])
-            alpha, lam = float(step[i]), float(penalty[i])
-            agent = Agent(number, alone, x[i : i + 1], unit, alpha, lam, *links, network.n_agents, self.end_tolerance)
-            own.append(agent)
-        fast = network.n_agents - self.slow_agents
+            numbers = unit, float(step[i]), float(penalty[i])
+            own.append(Agent(number, alone, x[i : i + 1], *numbers, *links, n, self.end_tolerance))
+        fast = n - self.slow_agents
         periods = (self.slowness,) * self.slow_agents + (1.0,) * fast
         kept = 1.0
         if network.channel is not None:
@@ -174,7 +176,7 @@ class AsynchronousDRFGT(Method):
                 kept *= 1.0 - fault.p
         clocks = Clocks(periods, self.delay, 1.0 - kept)
         if network.communicator.size > 1:
-            agents: Simulation | Live = Live(own, graph, clocks, streams.seed, network)
+            agents: Agents = Live(own, graph, clocks, streams.seed, network)
         elif self.schedule is None:
             agents = Simulation(own, lambda: drawn(graph, clocks, streams.seed))
         else:
@@ -183,8 +185,9 @@ class AsynchronousDRFGT(Method):
         return State(x, penalty, 0, spent + 2, spent + 2, agents)
 
     def step(self, problem: P, network: Any, streams: Any, state: State) -> State:
-        _, penalty, k, _, spent, agents = state
-        x: Array = agents.agents[0].x.base  # type: ignore[assignment]  # all agents' points, of which each has a view
+        x, penalty, k, _, spent, agents = state
+        if (whole := agents.agents[0].x.base) is not None:
+            x = whole  # all agents' points, of which each has a view
         k = agents.step(network, k, self.activations)
         return State(x, penalty, k, spent + k // network.n_agents, spent, agents)
 
@@ -192,9 +195,10 @@ class AsynchronousDRFGT(Method):
         """The agents' agreement on the end; a log is replayed to its own end."""
         if self.schedule is not None or not state.agents.agreed:
             return None
-        return Stop("converged", True, f"the agents agree that their local quantities are at most {self.end_tolerance:g}")
+        bound = f"their local quantities are at most {self.end_tolerance:g}"
+        return Stop("converged", True, f"the agents agree that {bound}")
 
-    def recover(self, agents: Simulation | Live, folder: Path) -> int:
+    def recover(self, agents: Agents, folder: Path) -> int:
         """Let agents continue from their own checkpoints in the folder, if any; return the activations of these agents.
 
         Raises
@@ -216,16 +220,16 @@ class AsynchronousDRFGT(Method):
         if self.log is not None:
             check_place(self.log)
 
-    def write_log(self, agents: Simulation | Live, facts: Mapping[str, Any], collective: Collective) -> None:
+    def write_log(self, agents: Agents, facts: Mapping[str, Any], collective: Collective) -> None:
         """Write the logs of all agents to ``log``, with the facts; called by every rank."""
         sizes = [len(one) for one in agents.logs]
         counts = [agent.version & COUNT for agent in agents.agents]
-        every = [json.loads(one) for one in collective.everyone(json.dumps([sizes, counts]).encode())]
+        own = json.dumps({"bytes": sizes, "activations": counts}).encode()
+        every = [json.loads(one) for one in collective.everyone(own)]
         logs = collective.everyone(b"".join(agents.logs))
         if collective.rank == 0 and self.log is not None:
-            whole = {name: [k for one in every for k in one[place]] for place, name in enumerate(("bytes", "activations"))}
-            header = {**whole, **facts}
-            write(self.log, b"".join(logs), header)
+            whole = {name: [k for one in every for k in one[name]] for name in every[0]}
+            write(self.log, b"".join(logs), {**whole, **facts})
 
     def _steps(self, problem: P, network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
         """alpha and lambda ``(n_local,)``, and the gradients spent."""
@@ -243,5 +247,5 @@ class AsynchronousDRFGT(Method):
                 step = np.minimum(step, part / (scale * self.penalty))
             return step, spent
 
-        step, spent = start(self.step_size, len(x0), found)
+        step, _, spent = start(self.step_size, len(x0), found)
         return step, given_or(self.penalty, part / (scale * step)), spent

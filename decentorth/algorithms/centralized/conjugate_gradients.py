@@ -77,11 +77,14 @@ class ConjugateGradients(Searching):
         start, squared, ahead = before.inner(d), z.inner(z), z.times(-1.0)
         following = float(state.trial[0])
         if step > 0.0:
-            beta = max(0.0, min(squared, squared - z.inner(before)) / (slope - start)) if slope > start else 0.0
+            beta = 0.0
+            if slope > start:
+                beta = min(squared, squared - z.inner(before)) / (slope - start)
             if beta > 0.0:
                 ahead.add(beta, transported(view, point, d))
             down = z.inner(ahead)
             if not down < 0.0:
                 ahead, down = z.times(-1.0), -squared
             following = step * start / down if down < 0.0 else step
-        return State(state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + more + spent)
+        steps, spent = (np.array([step]), np.array([following])), spent + more
+        return State(state.x, point, *ahead, *steps, k, state.gradients + spent)

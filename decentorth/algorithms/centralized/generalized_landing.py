@@ -40,12 +40,13 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from ...protocols import Array, Direction, Network, Problem, ProductLanding, SampledProducts, Streams
+from ...protocols import Array, Network, Problem, SampledProducts, Streams
+from ...protocols.sets import Direction, ProductLanding
 from ...settings import Positive, Range
 from ..common.automatic_steps import landing_share, with_penalties
 from ..common.curvature import curvature, embedded_curvature
 from ..common.schedules import Auto
-from ..common.step_sizes import measured_in_metric, schedule
+from ..common.step_sizes import measured, measured_in_metric
 from .rgd import REFRESHED
 from .samples import Field, OnMatrices, draws, nothing_seen, passing
 
@@ -123,12 +124,14 @@ class GeneralizedLanding(OnMatrices):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        source = f"got covariance {self.covariance!r}"
         if self.batches == "one" and self.covariance != "sampled":
-            raise ValueError(f"batches 'one' goes with covariance 'sampled', got covariance {self.covariance!r}")
+            raise ValueError(f"batches 'one' goes with covariance 'sampled', {source}")
         if self.covariance == "sampled" and self.direction != "psi-b":
-            raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
+            form = "only direction 'psi-b' has an unbiased form for covariance 'sampled'"
+            raise ValueError(f"{form}, got {self.direction!r}")
         if self.covariance != "exact" and self.safe is True:
-            raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
+            raise ValueError(f"safe steps need the exact B, {source}")
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         measure, length = _STEPS[self.direction]
@@ -140,22 +143,25 @@ class GeneralizedLanding(OnMatrices):
             mean, spent = measure(problem, network, streams, x0)
             return 2.0 * landing_share(problem, 0.7) / (length * mean), spent
 
-        base, penalty, spent = with_penalties(self, len(x0), automatic, 2.0, scale)
+        step, base, penalty, spent = with_penalties(self, len(x0), automatic, 2.0, scale)
         nothing = nothing_seen(len(x0))
         field = self._field(problem, streams, 0, x0, nothing, penalty, nothing)
-        step = base * schedule(self.step_size).scale(0)
         return State(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, eta = state.k + 1, state.step_size
         if self._safe:
-            eta = np.minimum(eta, problem.constraint.safe_step(*state[:2], state.penalty, self.eps, state.product, state.image))
+            products = state.product, state.image
+            safe = problem.constraint.safe_step(*state[:2], state.penalty, self.eps, *products)
+            eta = np.minimum(eta, safe)
         x = state.x - eta[:, None, None] * state.field  # (8)
         follows = state.image.size and self.covariance == "exact" and k % REFRESHED
         bx = state.product - eta[:, None, None] * state.image if follows else nothing_seen(len(x))
         field = self._field(problem, streams, k, x, bx, state.penalty, state.matrices)
-        image = field.image if self.direction == "natural" else nothing_seen(len(x))
-        step_size = measured_in_metric(self.step_size, state, x, field.field, field.product, image)
+        if self.direction == "natural":
+            step_size = measured_in_metric(self.step_size, state, x, field)
+        else:
+            step_size = measured(self.step_size, state, x, field.field)
         return State(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     @property
@@ -174,7 +180,8 @@ class GeneralizedLanding(OnMatrices):
             else:
                 xi, zeta, zeta2 = draws(products, streams, k, size, 3)
                 bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
-            value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
+            g = products.gradient_on(x, xi)
+            value = constraint.landing_from_products(x, g, bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, nothing, matrices)
         constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
         bx = bx if bx.size else constraint.product(x)

@@ -25,7 +25,7 @@ from ..common.automatic_steps import resolve
 from ..common.fields import landing
 from ..common.method import Measuring
 from ..common.schedules import LandingPenalty
-from ..common.step_sizes import measured, schedule
+from ..common.step_sizes import measured
 from ..decentralized.safe import Eps
 
 
@@ -74,14 +74,16 @@ class Landing(Measuring):
     eps: Eps = 0.5
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
-        base, penalty, spent = resolve(self, problem, network, streams, x0, batch_size=self.batch_size)
+        given = problem, network, streams, x0
+        step, base, penalty, spent = resolve(self, *given, batch_size=self.batch_size)
         field = landing(self.oracle(problem, streams, 0), x0, penalty)
-        return State(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
+        return State(x0.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, eta = state.k + 1, state.step_size
         if self.safe:
-            eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))
+            safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps)
+            eta = np.minimum(eta, safe)
         x = state.x - eta[:, None, None] * state.field  # (4)
         field = landing(self.oracle(problem, streams, k), x, state.penalty)
         step_size = measured(self.step_size, state, x, field)

@@ -20,9 +20,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...protocols import Array, AugmentedLagrangian, ByProducts, Network, Problem, Streams
+from ...protocols import Array, Known, Network, Problem, Streams
+from ...protocols.sets import AugmentedLagrangian, ByProducts
 from ...settings import Positive
-from ..common.automatic_steps import given_or, start
+from ..common.automatic_steps import Landed, given_or, start
 from ..common.curvature import curvature
 from ..common.method import Measuring
 from ..common.schedules import Auto
@@ -63,27 +64,27 @@ class PLAM(Measuring):
     penalty: Positive | Auto = "auto"
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> PLAMState:
-        base, penalty, spent = self.constants(problem, network, streams, x0)
+        step, base, penalty, spent = self.constants(problem, network, streams, x0)
         field = self._field(problem, streams, 0, x0, penalty)
-        return PLAMState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
+        return PLAMState(x0.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: PLAMState) -> PLAMState:
-        k = state.k + 1
-        x, bx = self._moved(problem.constraint, state.x - state.step_size[:, None, None] * state.field)
+        k, ahead = state.k + 1, state.x - state.step_size[:, None, None] * state.field
+        x, bx = self._moved(problem.constraint, ahead)
         field = self._field(problem, streams, k, x, state.penalty, bx)
         step_size = measured(self.step_size, state, x, field)
         return PLAMState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
-    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
+    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Known]:
         """The next point, from the result of the gradient step, and its product with B where it is known."""
         return y, None
 
-    def _field(self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None) -> Array:
+    def _field(self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Known = None) -> Array:
         g = self.oracle(problem, streams, k).gradient(x)
         return problem.constraint.augmented_gradient(x, g, penalty, bx)
 
-    def constants(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
-        """The first steps and the penalties, each ``(n_local,)``, and the gradients spent.
+    def constants(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> Landed:
+        """The steps of iteration 0, the base steps, the penalties, each ``(n_local,)``, and the gradients spent.
 
         Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier sym(x^T G); automatic steps
         0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the curvature of
@@ -91,15 +92,17 @@ class PLAM(Measuring):
         with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier can grow from x0 on.
         """
         spent, constraint, natural = 0, problem.constraint, np.zeros(len(x0))
-        curved = schedule(self.step_size).initial == "auto" and isinstance(constraint, ByProducts) and constraint.solvable
+        largest, curved = 1.0, False
+        if isinstance(constraint, ByProducts):
+            largest = constraint.largest
+            curved = schedule(self.step_size).initial == "auto" and constraint.solvable
         if self.penalty == "auto" or curved:
             natural, spent = curvature(problem, network, streams, x0, "natural")
         penalty = given_or(self.penalty, natural)
-        largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
 
         def automatic() -> tuple[Array, int]:
             mean, more = curvature(problem, network, streams, x0)
             return 0.7 / (mean + largest * np.maximum(penalty, natural)), more
 
-        step, more = start(self.step_size, len(x0), automatic)
-        return step, penalty, spent + more
+        step, base, more = start(self.step_size, len(x0), automatic)
+        return step, base, penalty, spent + more

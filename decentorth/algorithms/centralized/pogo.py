@@ -24,7 +24,7 @@ from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
 from ..common.automatic_steps import landing_scale, landing_share, start
 from ..common.curvature import curvature
 from ..common.method import Measuring
-from ..common.step_sizes import StepSize, advanced, schedule
+from ..common.step_sizes import StepSize, advanced
 from ..decentralized.destiny import Dissolvable
 
 
@@ -76,10 +76,9 @@ class POGO(Measuring):
             share = landing_share(problem, 0.7, self.batch_size)
             return 2.0 * share / (landing_scale(problem.constraint) * mean), spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = _field(self.oracle(problem, streams, 0), x0)
-        step_size = base * schedule(self.step_size).scale(0)
-        return POGOState(x0.copy(), field, step_size, base, 0, spent + 1)
+        return POGOState(x0.copy(), field, step, base, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: POGOState) -> POGOState:
         moved = state.x - state.step_size[:, None, None] * state.field  # (1)

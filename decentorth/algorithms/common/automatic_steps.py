@@ -20,12 +20,17 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from ...protocols import Array, Network, Nonsmooth, Problem, ProductLanding, PushPullSpectrum, Spectrum, Streams
-from .curvature import Steepness, curvature
+from ...protocols import Array, Network, PushPullSpectrum, Spectrum, Streams
+from ...protocols.problems import Nonsmooth, Problem
+from ...protocols.sets import ProductLanding
+from .curvature import Spent, Steepness, curvature
 from .schedules import Auto
 from .step_sizes import StepSize, schedule
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
+Landed = tuple[Array, Array, Array, int]
+Rule = Callable[[], Spent]
+"""A method's rule for its automatic steps."""
 _ROUGH = 0.1
 """The largest product of automatic step and curvature of landing methods for subgradients, and gradients of a single sample."""
 
@@ -55,7 +60,8 @@ def penalty_share(limit: float) -> float:
 
 def push_pull_step(spectrum: PushPullSpectrum, late: bool = False) -> float:
     """The product of common step and curvature that ``auto`` aims at with A and B; ``late`` where the steps are not mixed."""
-    return min(0.35 * (spectrum.late_limit if late else spectrum.limit), math.sqrt(1.0 - spectrum.sigma))
+    limit = spectrum.late_limit if late else spectrum.limit
+    return min(0.35 * limit, math.sqrt(1.0 - spectrum.sigma))
 
 
 def tracking_share(spectrum: Spectrum, order: Order) -> float:
@@ -69,7 +75,7 @@ def tracking_step(spectrum: Spectrum, order: Order) -> float:
     return min(tracking_share(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
 
 
-def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float] = tracking_step) -> Order:
+def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]) -> Order:
     """Adapt-then-combine where the ``product`` of step and curvature is more than twice as large, so that it needs fewer rounds as
     well as fewer bytes."""
     if product(spectrum, "adapt-then-combine") > 2.0 * product(spectrum, "combine-then-adapt"):
@@ -77,12 +83,17 @@ def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]
     return "combine-then-adapt"
 
 
-def start(step_size: StepSize, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
-    """The first steps ``(n_local,)``, given or by the method's automatic rule, and the gradients spent."""
-    given = schedule(step_size).initial
-    if given == "auto":
-        return automatic()
-    return np.full(n_local, float(given)), 0
+def start(step_size: StepSize, n_local: int, automatic: Rule) -> tuple[Array, Array, int]:
+    """The steps of iteration 0, the base steps that a schedule multiplies, each ``(n_local,)``, and the gradients spent.
+
+    The base steps are given, or those of the ``automatic`` rule.
+    """
+    steps, spent = schedule(step_size), 0
+    if steps.initial == "auto":
+        base, spent = automatic()
+    else:
+        base = np.full(n_local, float(steps.initial))
+    return base * steps.scale(0), base, spent
 
 
 def given_or(setting: float | str, automatic: Array) -> Array:
@@ -164,8 +175,8 @@ def resolve(
     x0: Array,
     aim: Callable[[], Aim] = Aim,
     batch_size: int | None = None,
-) -> tuple[Array, Array, int]:
-    """The first steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
+) -> Landed:
+    """The steps of iteration 0 of a landing method, its base steps, its penalties, each ``(n_local,)``, and the gradients spent.
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
@@ -182,26 +193,26 @@ def resolve(
     found = aim() if "auto" in (schedule(method.step_size).initial, method.penalty) else Aim()
     scale = landing_scale(problem.constraint) * found.gain
 
-    def automatic() -> tuple[Array, int]:
+    def automatic() -> Spent:
         mean, spent = curvature(problem, network, streams, x0)
         return 2.0 * landing_share(problem, found.product, batch_size) / (scale * mean), spent
 
     return with_penalties(method, len(x0), automatic, found.limit, scale)
 
 
-def with_penalties(
-    method: LandingMethod, n_local: int, automatic: Callable[[], tuple[Array, int]], limit: float, scale: float
-) -> tuple[Array, Array, int]:
-    """The first steps of a landing method, given or ``automatic``, its penalties, and the gradients spent.
+def with_penalties(method: LandingMethod, n: int, automatic: Rule, limit: float, scale: float) -> Landed:
+    """As `start`, with the penalties of a landing method before the gradients spent.
 
     Automatic penalties are ``min(0.1, u / 4) / step``, u the ``limit``, also beside a given step size; in paper 004's experiment
     that is ``0.1 / step_size``. Beside a given penalty, whose curvature is twice the penalty, automatic steps are at most
     ``u / (4 penalty)``. Both are divided by the ``scale`` of the landing field.
     """
-    step, spent = start(method.step_size, n_local, automatic)
-    if method.penalty == "auto":
-        return step, penalty_share(limit) / (scale * step), spent
-    penalties = np.full(n_local, float(method.penalty))
-    if schedule(method.step_size).initial == "auto":
-        step = np.minimum(step, limit / 4.0 / (scale * penalties))
-    return step, penalties, spent
+
+    def bounded() -> Spent:
+        base, spent = automatic()
+        if method.penalty != "auto":
+            base = np.minimum(base, limit / 4.0 / (scale * method.penalty))
+        return base, spent
+
+    step, base, spent = start(method.step_size, n, bounded)
+    return step, base, given_or(method.penalty, penalty_share(limit) / (scale * base)), spent

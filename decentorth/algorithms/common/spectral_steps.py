@@ -20,7 +20,7 @@ from ...settings import Share
 
 Length = Annotated[
     Literal["unit", "nuclear"],
-    "Steps along matrix signs, which must shrink; or these times the nuclear norm of the direction.",
+    "Steps along matrix signs, which must shrink, or these times the direction's nuclear norm.",
 ]
 Weight = Annotated[Share, "theta, the weight of the new gradient in its running mean."]
 

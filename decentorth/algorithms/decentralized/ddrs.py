@@ -82,9 +82,9 @@ class DDRS(Mixing):
             largest = 0.35
             if network.n_agents > 1:
                 largest = min(largest, math.sqrt(0.5 * (1.0 - self.mixing(network).lambda_2)))
-            return agreed(problem, network, streams, x0, largest, 1.6, rounds=self.rounds, chebyshev=self.chebyshev)
+            return agreed(problem, network, streams, x0, largest, mixing=(self.rounds, self.chebyshev))
 
-        gamma, spent = start(self.step_size, len(x0), automatic)
+        gamma, _, spent = start(self.step_size, len(x0), automatic)
         move = gamma[:, None, None] * problem.gradient(x0)
         s = x0 - move
         return State(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)

@@ -20,7 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Array, Network, Oracle, Problem, Streams
+from ...protocols.sets import ProjectableManifold, Projection, Riemannian
 from ..common.fields import blockwise, riemannian
 from ..common.step_sizes import advanced
 from .descent import Descent

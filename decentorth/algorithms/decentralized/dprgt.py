@@ -21,9 +21,8 @@ The equations are those of the authors' published program. Beyond the paper: Che
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from ...protocols import Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Network, Problem, ProjectableManifold, Streams
 from ..common.fields import refresh, riemannian
 from ..common.step_sizes import advanced
 from .tracking import ManifoldTracking, projected
@@ -47,8 +46,6 @@ class DPRGT(ManifoldTracking):
     >>> bool(norm[-1] < 1e-2 * norm[0])
     True
     """
-
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)

@@ -30,7 +30,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Array, Network, Problem, ProjectableManifold, Streams
 from ...settings import Probability
 from ..common.fields import blockwise, riemannian
 from ..common.step_sizes import advanced
@@ -71,11 +71,10 @@ class DRCGD(OnManifold):
     True
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     sends: ClassVar[tuple[str, ...]] = ("x", "direction", "tracker")
 
     cap: Annotated[Probability, "The largest share of the last direction that is kept."] = 0.9
-    tracked: Annotated[bool, "Follow tracked gradients, which makes constant steps exact, rather than the agent's own."] = False
+    tracked: Annotated[bool, "Follow tracked gradients, exact with constant steps, not the agent's own."] = False
 
     @property
     def shortening(self) -> float:

@@ -52,6 +52,7 @@ class DRGTA(ManifoldTracking, Retracting):
     """
 
     directed: ClassVar[bool] = True
+    requires_set: ClassVar[tuple[type, ...]] = Retracting.requires_set
 
     @property
     def pull(self) -> float:

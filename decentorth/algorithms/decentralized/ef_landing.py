@@ -71,9 +71,9 @@ class EFLanding(Decentralized):
         """This method; a ValueError for the server form where `total` cannot be used."""
         if self.server and not network.sums:
             raise ValueError(
-                "the server form adds up over all agents, and this network changes over time, loses "
-                "or delays messages, or corrects trackers: leave server out, or take topk, randomk "
-                "and quantize alone"
+                "the server form adds up over all agents, and this network changes over time, "
+                "loses or delays messages, or corrects trackers: leave server out, or take topk, "
+                "randomk and quantize alone"
             )
         return self
 
@@ -86,7 +86,7 @@ class EFLanding(Decentralized):
             order: Order = "combine-then-adapt"
             return Aim(tracking_limit(spectrum, order), tracking_step(spectrum, order))
 
-        base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
+        _, base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         v = blockwise(gradient, self.oracle(problem, streams, 0), x0)
         y = v.copy()
         if self.server:

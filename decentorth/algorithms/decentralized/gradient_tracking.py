@@ -59,19 +59,19 @@ class GradientTracking(Ordered, Soft):
     on_devices: ClassVar[bool] = True
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
-        steps = schedule(self.step_size)
-
         def automatic() -> tuple[Array, int]:
             steep, spent = steepness(problem, network, streams, x0)
             slow = fast = steep.lipschitz
             if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
                 slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
-            share = tracking_share(network.spectrum, cast(Order, self.order)) if network.n_agents > 1 else 0.7
-            return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow) / steps.most, spent
+            share, root = 0.7, math.sqrt(1.0 - network.spectrum.lambda_2)
+            if network.n_agents > 1:
+                share = tracking_share(network.spectrum, cast(Order, self.order))
+            return np.minimum(share / fast, root / slow) / schedule(self.step_size).most, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(self._field, self.oracle(problem, streams, 0), x0)
-        return State(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)

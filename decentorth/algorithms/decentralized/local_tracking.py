@@ -31,7 +31,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Spectrum, Streams
+from ...protocols import Array, Network, Problem, ProjectableManifold, Spectrum, Streams
 from ...settings import Count
 from ..common.fields import blockwise, riemannian
 from ..common.mixing import effective
@@ -70,7 +70,6 @@ class LocalTracking(OnManifold):
     True
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     on_devices: ClassVar[bool] = True
 
     local_steps: Annotated[Count, "K, the steps of an agent between two exchanges."] = 4

@@ -76,9 +76,9 @@ class RFEXTRA(Extra):
     on_devices: ClassVar[bool] = True
 
     penalty: LandingPenalty = "auto"
-    direction: Annotated[
-        Literal["landing", "mapping"], "Along the landing field, or the approximate gradient mapping of the paper."
-    ] = "landing"
+    direction: Annotated[Literal["landing", "mapping"], "The landing field, or the paper's approximate gradient mapping."] = (
+        "landing"
+    )
 
     @property
     def requires_set(self) -> tuple[type, ...]:
@@ -91,12 +91,13 @@ class RFEXTRA(Extra):
         return self.penalty == "auto"
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+        given = problem, network, streams, x0
         if self.direction == "landing":
-            step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
+            step, spent = step_along_landing(self.step_size, self.penalty, *given)
             share = 0.1 / landing_scale(problem.constraint)
         else:
             share = 2.0 * _MAPPED * extra_limit(network)
-            step, spent = step_along_gradients(self.step_size, problem, network, streams, x0, _MAPPED)
+            step, spent = step_along_gradients(self.step_size, *given, _MAPPED)
         penalty = given_or(self.penalty, share / step)
         return State(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 

@@ -24,9 +24,9 @@ those of `dprgt` times 1 - beta.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Array, Network, Problem, ProjectableManifold, Streams
 from ...settings import Probability
 from ..common.fields import refresh, riemannian
 from ..common.step_sizes import advanced
@@ -68,8 +68,6 @@ class RMTracking(ManifoldTracking):
     >>> bool(norm[-1] < 1e-2 * norm[0])
     True
     """
-
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     momentum: Annotated[Probability, "beta, the share of the last direction that is kept."] = 0.8
 

@@ -34,7 +34,7 @@ from ..common.automatic_steps import resolve, tracking_aim
 from ..common.fields import OnSamples, SampledProblem, blockwise, gradient
 from ..common.method import Decentralized
 from ..common.schedules import LandingPenalty
-from ..common.step_sizes import advanced, schedule
+from ..common.step_sizes import advanced
 
 
 class TableState(NamedTuple):
@@ -86,7 +86,7 @@ class SagaDRFGT(Decentralized):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TableState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
-        base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        step, base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
         counts = problem.n_samples
         most = counts[:, None].astype(np.float64)
         for _ in range(network.flooding_rounds):
@@ -98,8 +98,7 @@ class SagaDRFGT(Decentralized):
             table[:, s] = np.where((s < counts)[:, None, None], own, 0.0)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
-        step_size = base * schedule(self.step_size).scale(0)
-        return TableState(x0.copy(), field.copy(), field, v, table, step_size, base, penalty, 0, spent + 1)
+        return TableState(x0.copy(), field.copy(), field, v, table, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: TableState) -> TableState:
         x, y = network.mix(state.x, state.tracker)

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Riemannian, Spectrum, Streams
+from ...protocols import Array, Network, Problem, Spectrum, Streams
+from ...protocols.sets import ProjectableManifold, Projection, Riemannian
 from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
 from ..common.curvature import steepness
 from ..common.fields import blockwise, riemannian
@@ -58,9 +59,11 @@ class PenalisedState(NamedTuple):
     """Progress of growing or of safe steps."""
 
 
-def tracked(
-    order: str, network: Network, state: TrackingState | PenalisedState, refreshed: Callable[..., Array]
-) -> tuple[Array, Array, Array]:
+Tracked = TrackingState | PenalisedState
+Refreshed = Callable[..., Array]
+
+
+def tracked(order: str, network: Network, state: Tracked, refreshed: Refreshed) -> tuple[Array, Array, Array]:
     """The points, trackers and fields after an iteration in this order.
 
     ``refreshed(x, y, *along)`` moves x along the steps and trackers ``along`` if these are given, adds the change of the fields to
@@ -76,10 +79,13 @@ def tracked(
     return x, y, field
 
 
-def projected(problem: Problem[ProjectableManifold], x: Array, mixed: Array, along: Array, step: Array) -> Array:
+Manifold = Problem[ProjectableManifold]
+
+
+def projected(problem: Manifold, x: Array, mixed: Array, along: Array, step: Array) -> Array:
     """The nearest points of the manifold to ``mixed - step P_x(along)``, in blocks of agents; ``step`` is ``(n_local,)``."""
 
-    def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, along: Array, a: Array) -> Array:
+    def moved(f: Manifold, x: Array, mixed: Array, along: Array, a: Array) -> Array:
         ahead = mixed - a[:, None, None] * f.constraint.tangent(x, along)
         return f.constraint.project(ahead, "polar")
 
@@ -99,6 +105,8 @@ class OnManifold(Mixing):
     set larger steps make the agents lose consensus for good. On a directed graph c is that of `push_pull_step`, late, and the steps
     are divided by the gain.
     """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     @property
     def pull(self) -> float:
@@ -121,16 +129,16 @@ class OnManifold(Mixing):
             c, gap, gain = 0.7, 1.0, 1.0
             if network.directed:
                 found = network.push_pull_spectrum
-                c, gap, gain = push_pull_step(found, late=True), self.pull * (1.0 - found.sigma), found.gain
+                c, gain = push_pull_step(found, late=True), found.gain
+                gap = self.pull * (1.0 - found.sigma)
             elif network.n_agents > 1:
                 gap, c = self.gap_and_aim(network.spectrum)
             steep, spent = steepness(problem, network, streams, x0)
             step = curved_step(steep, c, gap) / (gain * schedule(self.step_size).most)
             return self.shortening * step, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        step = base * schedule(self.step_size).scale(0)
         return TrackingState(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
 

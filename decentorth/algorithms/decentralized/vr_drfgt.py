@@ -33,7 +33,7 @@ from ..common.automatic_steps import resolve, tracking_aim
 from ..common.fields import blockwise, gradient
 from ..common.method import Decentralized
 from ..common.schedules import LandingPenalty
-from ..common.step_sizes import advanced, schedule
+from ..common.step_sizes import advanced
 
 
 class ReducedState(NamedTuple):
@@ -79,11 +79,10 @@ class VRDRFGT(Decentralized):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
-        base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        step, base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
-        step_size = base * schedule(self.step_size).scale(0)
-        return State(x0.copy(), field.copy(), field, v, step_size, base, penalty, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, v, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, spent = state.k + 1, state.gradients + 1
@@ -93,7 +92,8 @@ class VRDRFGT(Decentralized):
             v = blockwise(gradient, problem, x)
         else:
             oracle, spent = self.oracle(problem, streams, k), spent + 1
-            v = state.average + blockwise(gradient, oracle, x) - blockwise(gradient, oracle, state.x)  # (2)
+            old = blockwise(gradient, oracle, state.x)
+            v = state.average + blockwise(gradient, oracle, x) - old  # (2)
         field = problem.constraint.landing(x, v, state.penalty)
         y += field - state.field  # (3)
         after = advanced(self.step_size, state, x=x, tracker=y, field=field, average=v)

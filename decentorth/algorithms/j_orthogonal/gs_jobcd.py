@@ -67,7 +67,9 @@ class GSJOBCD(PairMethod):
         return (TraceForm,) if self.varsigma == "exact" else ()
 
     def _varsigma(self, problem: object) -> float | str:
-        return "exact" if self.varsigma == "auto" and isinstance(problem, TraceForm) else self.varsigma
+        if self.varsigma == "auto" and isinstance(problem, TraceForm):
+            return "exact"
+        return self.varsigma
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self._varsigma(problem), problem, streams, x0)
@@ -93,7 +95,8 @@ class GSJOBCD(PairMethod):
             form, signs = cast(TraceForm, problem).trace_form()[0], problem.constraint.signs
             done, ray = pair_kernels().gauss_seidel(x, product, form, signs, first, second, sweep)
             if ray != 0:
-                state = state._replace(ray=np.array([[float(first[done]), float(second[done]), float(ray)]]))
+                found = first[done], second[done], ray
+                state = state._replace(ray=np.array([found], dtype=np.float64))
         spent, k = number, state.k
         if quadratic:  # n/2 pairs read the n rows of a gradient
             spent = 2 * number * (k + 1) // n - 2 * number * k // n

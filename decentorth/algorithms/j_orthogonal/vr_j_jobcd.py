@@ -97,8 +97,9 @@ class VRJJOBCD(JacobiMethod):
         large, _, _ = self._sizes(problem)
         estimate = self._afresh(problem, streams, 0, x0, large)  # (9)
         begun = jobcd.begin(self.varsigma, problem, streams, x0)
-        begun = begun._replace(product=np.empty((1, 0, 0)), value=np.full(1, math.nan), gradients=begun.gradients + 1)
-        return begun._replace(estimate=estimate, samples=min(large, int(problem.n_samples[0])))
+        begun = begun._replace(product=np.empty((1, 0, 0)), value=np.full(1, math.nan))
+        spent, samples = begun.gradients + 1, min(large, int(problem.n_samples[0]))
+        return begun._replace(estimate=estimate, gradients=spent, samples=samples)
 
     def _starts_over(self, streams: Streams, k: int, restart: float) -> bool:
         """True if the estimate of iteration ``k`` is a new one."""
@@ -113,19 +114,20 @@ class VRJJOBCD(JacobiMethod):
             moved = jobcd.move("backtracking", self.theta, problem, state, state.estimate, pairs)
             largest = np.maximum(moved.largest, moved.varsigma)
             return moved._replace(value=np.full(1, math.nan), largest=largest)
-        found = state.varsigma
-        state = state._replace(varsigma=CAUTION * state.largest)
-        return jobcd.move("pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
+        cautious = state._replace(varsigma=CAUTION * state.largest)
+        moved = jobcd.move("pair", self.theta, problem, cautious, state.estimate, pairs)
+        return moved._replace(varsigma=state.varsigma)
 
     def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         large, small, restart = self._sizes(problem)
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
-        before = state.x.copy()
-        moved = self._moved(problem, state, pairs, self._starts_over(streams, state.k, restart))  # (12)
+        before, anew = state.x.copy(), self._starts_over(streams, state.k, restart)
+        moved = self._moved(problem, state, pairs, anew)  # (12)
         moved = jobcd.release(problem, moved, state.estimate, self.learning_rate)
         k = state.k + 1
         if self._starts_over(streams, k, restart):
-            estimate, spent, calls = self._afresh(problem, streams, k, moved.x, large), min(large, int(problem.n_samples[0])), 1
+            estimate = self._afresh(problem, streams, k, moved.x, large)
+            spent, calls = min(large, int(problem.n_samples[0])), 1
         else:
             batch = self._draw(problem, streams, k, small)
             gradient, free = problem.gradient_on(moved.x, batch), adam.free_rows(problem.constraint)

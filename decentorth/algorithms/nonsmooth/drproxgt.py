@@ -33,7 +33,7 @@ from ..common.automatic_steps import start, tracking_step
 from ..common.curvature import curvature
 from ..common.fields import gradient, refresh
 from ..common.method import Decentralized
-from ..common.step_sizes import StepSize, advanced, schedule
+from ..common.step_sizes import StepSize, advanced
 
 
 class Orthonormal(OrthonormalLanding, Projection, Protocol):
@@ -95,11 +95,10 @@ class DRProxGT(Decentralized):
             mean, spent = curvature(problem.smooth, network, streams, x0)
             return c / mean, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = self.oracle(problem.smooth, streams, 0).gradient(x0)
-        step_size = base * schedule(self.step_size).scale(0)
         none = np.zeros((len(x0), x0.shape[2], x0.shape[2]))
-        return State(x0.copy(), field.copy(), field, none, step_size, base, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, none, step, base, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         t = state.step_size

@@ -33,7 +33,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...numerics.tangent_proximal import tangent_proximal
-from ...protocols import Array, Composite, Network, OrthonormalLanding, Projection, Riemannian, Streams
+from ...protocols import Array, Composite, Network, Streams
+from ...protocols.sets import OrthonormalLanding, Projection, Riemannian
 from ..common.fields import blockwise, riemannian
 from ..common.method import Method
 from ..common.step_sizes import ConstantStepSize
