@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +27,10 @@ if TYPE_CHECKING:
 
 
 def _loops() -> Any:
-    """SciPy's compiled loops without the rest of ``scipy.sparse``, which uses the same module when it is loaded later."""
+    """SciPy's compiled loops without the rest of ``scipy.sparse``, which uses the same module when it is loaded later.
+
+    None if they have no file of their own.
+    """
     name = "scipy.sparse._sparsetools"
     if name in sys.modules:
         return sys.modules[name]
@@ -36,13 +38,14 @@ def _loops() -> Any:
     places = scipy.submodule_search_locations if scipy is not None else None
     spec = PathFinder.find_spec(name, [f"{place}/sparse" for place in places or ()])
     if spec is None or spec.loader is None:
-        return import_module(name)
+        return None
     module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-_sparsetools = _loops()
+if (_sparsetools := _loops()) is None:
+    from scipy.sparse import _sparsetools
 Loop = Callable[..., None]
 ROWS: Loop = _sparsetools.csr_matvecs
 """The loop of `accumulate`: its arguments are rows, columns, width, indptr, indices, data, x and out."""

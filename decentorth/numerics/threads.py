@@ -57,7 +57,7 @@ def _libraries(modules: int) -> list[Any]:
 
 def _is_openmp(library: Any) -> bool:
     """True for OpenMP itself, and for OpenBLAS on top of it."""
-    layer = getattr(library, "threading_layer", None)
+    layer = vars(library).get("threading_layer")
     return library.user_api == "openmp" or (library.internal_api, layer) == ("openblas", "openmp")
 
 

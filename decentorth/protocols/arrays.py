@@ -10,4 +10,4 @@ Index = NDArray[np.int64]
 Arrays = tuple[Array, ...]
 Two = tuple[Array, Array]
 Known = Array | None
-"""An array that the caller has already, or None where it is to be computed."""
+"""An array that the caller has already, or None: then it is computed."""

@@ -87,7 +87,7 @@ def symmetric(name: str, A: Any) -> Operator:
             return A
         case _ if issparse(A):
             return SparseMatrix(A, name)
-        case Products():
+        case Multiplies():
             return LinearOperator(A, name)
     array = np.asarray(A)
     _check_square(name, array.shape)
@@ -97,7 +97,7 @@ def symmetric(name: str, A: Any) -> Operator:
 
 
 @runtime_checkable
-class Products(Protocol):
+class Multiplies(Protocol):
     """An object that multiplies matrices, as ``scipy.sparse.linalg.LinearOperator`` does."""
 
     shape: tuple[int, ...]

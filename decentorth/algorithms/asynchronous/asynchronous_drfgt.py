@@ -27,11 +27,7 @@ import numpy as np
 
 from ...protocols import Array, Collective, Landing, Problem, Stop
 from ...settings import Condition, Count, Natural, NotNegative, Positive
-from ..common.automatic_steps import given_or, landing_scale, start
-from ..common.curvature import curvature
-from ..common.fields import landing
-from ..common.method import Method
-from ..common.schedules import Auto
+from ..common import Auto, Method, curvature, given_or, landing, landing_scale, start
 from .agent import COUNT, Agent, LandingSet, quantum
 from .live import Live
 from .log import check_place, read_agent, versions, write
@@ -128,8 +124,8 @@ class AsynchronousDRFGT(Method):
         """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
         for fault in channel.written:
             if not fault.startswith("loss:"):
-                allowed = "loss alone of a channel, as loss:p=0.3"
-                raise ValueError(f"an asynchronous run takes {allowed}, got {fault!r}; for delays give delay")
+                allowed, delays = "loss alone of a channel, as loss:p=0.3", "delays are its setting delay"
+                raise ValueError(f"an asynchronous run takes {allowed}, got {fault!r}; {delays}")
         if channel.correction:
             raise ValueError("an asynchronous run needs no correction of trackers: leave it out")
 
@@ -162,8 +158,8 @@ class AsynchronousDRFGT(Method):
         gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
         largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
         unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
-        graph, x, n = Graph.of(network.rows.indptr, network.rows.indices), x0.copy(), network.n_agents
-        own = []
+        graph, x = Graph.of(network.rows.indptr, network.rows.indices), x0.copy()
+        own, n = [], network.n_agents
         for i, number in enumerate(range(problem.agents.start, problem.agents.stop)):
             alone, links = problem.restrict(slice(number, number + 1)), (graph.ins[number], graph.outs[number])
             numbers = unit, float(step[i]), float(penalty[i])

@@ -43,10 +43,8 @@ import numpy as np
 from ...protocols import Array, Network, Problem, SampledProducts, Streams
 from ...protocols.sets import Direction, ProductLanding
 from ...settings import Positive, Range
-from ..common.automatic_steps import landing_share, with_penalties
+from ..common import Auto, landing_share, measured, measured_in_metric, schedule, with_penalties
 from ..common.curvature import curvature, embedded_curvature
-from ..common.schedules import Auto
-from ..common.step_sizes import measured, measured_in_metric
 from .rgd import REFRESHED
 from .samples import Field, OnMatrices, draws, nothing_seen, passing
 
@@ -143,7 +141,8 @@ class GeneralizedLanding(OnMatrices):
             mean, spent = measure(problem, network, streams, x0)
             return 2.0 * landing_share(problem, 0.7) / (length * mean), spent
 
-        step, base, penalty, spent = with_penalties(self, len(x0), automatic, 2.0, scale)
+        base, penalty, spent = with_penalties(self, len(x0), automatic, 2.0, scale)
+        step = base * schedule(self.step_size).scale(0)
         nothing = nothing_seen(len(x0))
         field = self._field(problem, streams, 0, x0, nothing, penalty, nothing)
         return State(x0.copy(), *field, step, base, penalty, 0, spent + 1)

@@ -21,11 +21,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Streams
 from ...protocols import Landing as CanLand
-from ..common.automatic_steps import resolve
-from ..common.fields import landing
-from ..common.method import Measuring
-from ..common.schedules import LandingPenalty
-from ..common.step_sizes import measured
+from ..common import LandingPenalty, Measuring, landing, measured, resolve, schedule
 from ..decentralized.safe import Eps
 
 
@@ -75,7 +71,8 @@ class Landing(Measuring):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         given = problem, network, streams, x0
-        step, base, penalty, spent = resolve(self, *given, batch_size=self.batch_size)
+        base, penalty, spent = resolve(self, *given, batch_size=self.batch_size)
+        step = base * schedule(self.step_size).scale(0)
         field = landing(self.oracle(problem, streams, 0), x0, penalty)
         return State(x0.copy(), field, step, base, penalty, 0, spent + 1)
 

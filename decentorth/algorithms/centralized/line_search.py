@@ -31,8 +31,7 @@ import numpy as np
 from ...numerics.ordered_sums import add_multiple
 from ...protocols import Array, HessianProducts, Known, Problem, Quadratic, Retraction
 from ...protocols.sets import ByProducts, Projection, Retractable, RetractableManifold, Riemannian
-from ..common.capabilities import Carries, Splits, can
-from ..common.method import RetractionName, SingleAgentMethod
+from ..common import Carries, RetractionName, SingleAgentMethod, Splits, can
 from .rgd import REFRESHED, whitened
 from .samples import nothing_seen
 

@@ -23,11 +23,7 @@ import numpy as np
 from ...protocols import Array, Known, Network, Problem, Streams
 from ...protocols.sets import AugmentedLagrangian, ByProducts
 from ...settings import Positive
-from ..common.automatic_steps import Landed, given_or, start
-from ..common.curvature import curvature
-from ..common.method import Measuring
-from ..common.schedules import Auto
-from ..common.step_sizes import measured, schedule
+from ..common import Auto, Landed, Measuring, curvature, given_or, measured, schedule, start
 from .landing import LandingState
 
 PLAMState = LandingState
@@ -64,7 +60,8 @@ class PLAM(Measuring):
     penalty: Positive | Auto = "auto"
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> PLAMState:
-        step, base, penalty, spent = self.constants(problem, network, streams, x0)
+        base, penalty, spent = self.constants(problem, network, streams, x0)
+        step = base * schedule(self.step_size).scale(0)
         field = self._field(problem, streams, 0, x0, penalty)
         return PLAMState(x0.copy(), field, step, base, penalty, 0, spent + 1)
 
@@ -84,7 +81,7 @@ class PLAM(Measuring):
         return problem.constraint.augmented_gradient(x, g, penalty, bx)
 
     def constants(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> Landed:
-        """The steps of iteration 0, the base steps, the penalties, each ``(n_local,)``, and the gradients spent.
+        """The base steps and the penalties, each ``(n_local,)``, and the gradients spent.
 
         Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier sym(x^T G); automatic steps
         0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the curvature of
@@ -104,5 +101,5 @@ class PLAM(Measuring):
             mean, more = curvature(problem, network, streams, x0)
             return 0.7 / (mean + largest * np.maximum(penalty, natural)), more
 
-        step, base, more = start(self.step_size, len(x0), automatic)
-        return step, base, penalty, spent + more
+        _, base, more = start(self.step_size, len(x0), automatic)
+        return base, penalty, spent + more

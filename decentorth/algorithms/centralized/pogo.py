@@ -21,10 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
-from ..common.automatic_steps import landing_scale, landing_share, start
-from ..common.curvature import curvature
-from ..common.method import Measuring
-from ..common.step_sizes import StepSize, advanced
+from ..common import Measuring, StepSize, advanced, curvature, landing_scale, landing_share, start
 from ..decentralized.destiny import Dissolvable
 
 

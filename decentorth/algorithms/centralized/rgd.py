@@ -44,11 +44,8 @@ from ...protocols.sets import (
     Signature,
     WithMatrices,
 )
-from ..common.automatic_steps import start
-from ..common.capabilities import Carries, can
+from ..common import Carries, RetractionName, can, measured, measured_in_metric, start
 from ..common.curvature import Spent, curvature, embedded_curvature, group_curvature
-from ..common.method import RetractionName
-from ..common.step_sizes import measured, measured_in_metric
 from .samples import Field, OnMatrices, nothing_seen
 
 _MEASURES: dict[MetricName, Callable[..., Spent]] = {

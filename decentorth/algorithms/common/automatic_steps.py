@@ -28,7 +28,7 @@ from .schedules import Auto
 from .step_sizes import StepSize, schedule
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
-Landed = tuple[Array, Array, Array, int]
+Landed = tuple[Array, Array, int]
 Rule = Callable[[], Spent]
 """A method's rule for its automatic steps."""
 _ROUGH = 0.1
@@ -176,7 +176,7 @@ def resolve(
     aim: Callable[[], Aim] = Aim,
     batch_size: int | None = None,
 ) -> Landed:
-    """The steps of iteration 0 of a landing method, its base steps, its penalties, each ``(n_local,)``, and the gradients spent.
+    """The base steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
@@ -201,7 +201,7 @@ def resolve(
 
 
 def with_penalties(method: LandingMethod, n: int, automatic: Rule, limit: float, scale: float) -> Landed:
-    """As `start`, with the penalties of a landing method before the gradients spent.
+    """The base steps of a landing method, given or ``automatic``, its penalties, and the gradients spent.
 
     Automatic penalties are ``min(0.1, u / 4) / step``, u the ``limit``, also beside a given step size; in paper 004's experiment
     that is ``0.1 / step_size``. Beside a given penalty, whose curvature is twice the penalty, automatic steps are at most
@@ -214,5 +214,5 @@ def with_penalties(method: LandingMethod, n: int, automatic: Rule, limit: float,
             base = np.minimum(base, limit / 4.0 / (scale * method.penalty))
         return base, spent
 
-    step, base, spent = start(method.step_size, n, bounded)
-    return step, base, given_or(method.penalty, penalty_share(limit) / (scale * base)), spent
+    _, base, spent = start(method.step_size, n, bounded)
+    return base, given_or(method.penalty, penalty_share(limit) / (scale * base)), spent

@@ -6,11 +6,11 @@ from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from ...protocols import Array, Retraction, Two
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _known: dict[tuple[type, frozenset[str], type], bool] = {}
 
 
-def can(thing: object, capability: type[T]) -> TypeGuard[T]:
+def can(thing: object, capability: type[_T]) -> TypeGuard[_T]:
     """``isinstance``, remembered for the class of ``thing``: for protocols it would take longer than a small product.
 
     Products of sets and spread problems of one class have different methods, whose names they have in ``offered``.

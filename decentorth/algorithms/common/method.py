@@ -14,7 +14,7 @@ from .mixing import Chebyshev, effective, mix
 from .schedules import Auto
 from .step_sizes import MeasuredStepSize, StepSize, schedule
 
-C = TypeVar("C")
+_C = TypeVar("_C")
 _SOFT = "lambda of the soft constraint lambda/4 ||x^T x - I||^2 in every objective; 0 for none."
 BatchSize = Annotated[Count | None, "Samples of each agent in a gradient; by default all."]
 RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
@@ -43,7 +43,7 @@ class Sampling(Method):
         """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return () if self.batch_size is None else (Sampled,)
 
-    def oracle(self, problem: Problem[C], streams: Streams, k: int) -> Oracle[C]:
+    def oracle(self, problem: Problem[_C], streams: Streams, k: int) -> Oracle[_C]:
         """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent."""
         if self.batch_size is None:
             return problem

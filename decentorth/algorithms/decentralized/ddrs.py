@@ -32,11 +32,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Streams
 from ...settings import Count
-from ..common.automatic_steps import start
-from ..common.fields import blockwise, gradient
-from ..common.method import Mixing
-from ..common.shared_step import agreed
-from ..common.step_sizes import ConstantStepSize
+from ..common import ConstantStepSize, Mixing, agreed, blockwise, gradient, start
 
 
 class SplittingState(NamedTuple):

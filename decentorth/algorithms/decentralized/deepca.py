@@ -37,10 +37,7 @@ import numpy as np
 
 from ...protocols import Array, Eigenproblem, Network, Problem, Streams
 from ...settings import Count, Probability
-from ..common.fields import blockwise
-from ..common.method import Method
-from ..common.mixing import Chebyshev, fewest_rounds, mix
-from ..common.schedules import Auto
+from ..common import Auto, Chebyshev, Method, blockwise, fewest_rounds, mix
 
 
 class DeEPCAState(NamedTuple):

@@ -28,13 +28,9 @@ from typing import ClassVar
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, Spectral, Streams
+from ..common import Decentralized, StepSize, advanced, average, blockwise, riemannian, steepness
 from ..common.automatic_steps import curved_step, start, tracking_step
-from ..common.curvature import steepness
-from ..common.fields import blockwise, riemannian
-from ..common.method import Decentralized
-from ..common.mixing import average
 from ..common.spectral_steps import Length, Weight, spectral_step
-from ..common.step_sizes import StepSize, advanced
 from .tracking import TrackingState as State
 
 P = Problem[Spectral]

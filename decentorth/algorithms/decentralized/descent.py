@@ -10,11 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...protocols import Array, Network, Problem, Streams
-from ..common.automatic_steps import Rule, start
-from ..common.method import Mixing
-from ..common.mixing import effective
-from ..common.shared_step import agreed
-from ..common.step_sizes import StepSize
+from ..common import Mixing, Rule, StepSize, agreed, effective, start
 
 
 class DescentState(NamedTuple):

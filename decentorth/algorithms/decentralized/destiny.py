@@ -36,10 +36,8 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
+from ..common import advanced, blockwise, refresh, schedule, steepness
 from ..common.automatic_steps import Order, curved_step, given_or, landing_share, limit_beside, penalty_share, tracking_limit
-from ..common.curvature import steepness
-from ..common.fields import blockwise, refresh
-from ..common.step_sizes import advanced, schedule
 from .safe import SafeTracking
 from .tracking import PenalisedState as State
 from .tracking import tracked

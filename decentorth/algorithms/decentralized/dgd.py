@@ -23,10 +23,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
-from ..common.fields import blockwise, soft
-from ..common.method import Soft
-from ..common.shared_step import agreed
-from ..common.step_sizes import StepSize, advanced
+from ..common import Soft, StepSize, advanced, agreed, blockwise, soft
 from .descent import DescentState as State
 from .descent import begun, descent_limit
 

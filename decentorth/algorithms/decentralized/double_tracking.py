@@ -46,12 +46,7 @@ import numpy as np
 
 from ...protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts
 from ...settings import Count, Positive, Probability
-from ..common.automatic_steps import given_or
-from ..common.curvature import power_mean, power_method
-from ..common.fields import blockwise
-from ..common.method import Method
-from ..common.mixing import average
-from ..common.schedules import Auto
+from ..common import Auto, Method, average, blockwise, given_or, power_mean, power_method
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
 
 _AGREED = 1e-8

@@ -22,8 +22,7 @@ from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
 from ...protocols.sets import ProjectableManifold, Projection, Riemannian
-from ..common.fields import blockwise, riemannian
-from ..common.step_sizes import advanced
+from ..common import advanced, blockwise, riemannian
 from .descent import Descent
 from .descent import DescentState as State
 

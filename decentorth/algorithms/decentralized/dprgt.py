@@ -23,8 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...protocols import Network, Problem, ProjectableManifold, Streams
-from ..common.fields import refresh, riemannian
-from ..common.step_sizes import advanced
+from ..common import advanced, refresh, riemannian
 from .tracking import ManifoldTracking, projected
 from .tracking import TrackingState as State
 

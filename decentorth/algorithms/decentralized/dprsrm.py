@@ -27,8 +27,7 @@ from typing import Annotated
 
 from ...protocols import Network, Problem, ProjectableManifold, Streams
 from ...settings import NotNegative
-from ..common.fields import blockwise, riemannian
-from ..common.step_sizes import StepSize, advanced
+from ..common import StepSize, advanced, blockwise, riemannian
 from .tracking import OnManifold, projected
 from .tracking import TrackingState as State
 

@@ -32,8 +32,7 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, ProjectableManifold, Streams
 from ...settings import Probability
-from ..common.fields import blockwise, riemannian
-from ..common.step_sizes import advanced
+from ..common import advanced, blockwise, riemannian
 from .tracking import OnManifold, projected
 
 

@@ -27,9 +27,7 @@ from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...numerics.kernels import compiled_tracking
 from ...protocols import Array, Landing, Network, OrthonormalLanding, Problem, Streams
-from ..common.automatic_steps import Order, resolve, tracking_aim
-from ..common.fields import blockwise, landing, refresh
-from ..common.step_sizes import advanced
+from ..common import Order, advanced, blockwise, landing, refresh, resolve, schedule, tracking_aim
 from .safe import SafeTracking
 from .tracking import PenalisedState as State
 from .tracking import tracked
@@ -79,7 +77,8 @@ class DRFGT(SafeTracking):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         aim = partial(tracking_aim, network, cast(Order, self.order), self.step_size)
-        step, base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
+        step = base * schedule(self.step_size).scale(0)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 

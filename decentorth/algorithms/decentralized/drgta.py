@@ -26,9 +26,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from ..common.fields import blockwise, refresh, riemannian
-from ..common.method import Retracting
-from ..common.step_sizes import advanced
+from ..common import Retracting, advanced, blockwise, refresh, riemannian
 from .tracking import ManifoldTracking
 from .tracking import TrackingState as State
 

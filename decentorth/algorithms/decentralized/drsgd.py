@@ -23,9 +23,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, RetractableManifold, Streams
-from ..common.fields import blockwise
-from ..common.method import Retracting
-from ..common.step_sizes import advanced
+from ..common import Retracting, advanced, blockwise
 from .descent import Descent
 from .descent import DescentState as State
 

@@ -33,12 +33,8 @@ from typing import Annotated, ClassVar, Self
 
 from ...protocols import Array, Landing, Network, Problem, Spectrum, Streams
 from ...settings import Share
+from ..common import Decentralized, LandingPenalty, Weight, advanced, blockwise, gradient, schedule
 from ..common.automatic_steps import Aim, Order, resolve, tracking_limit, tracking_step
-from ..common.fields import blockwise, gradient
-from ..common.method import Decentralized
-from ..common.schedules import LandingPenalty
-from ..common.spectral_steps import Weight
-from ..common.step_sizes import advanced, schedule
 from .tracking import PenalisedState as State
 
 P = Problem[Landing]
@@ -86,7 +82,7 @@ class EFLanding(Decentralized):
             order: Order = "combine-then-adapt"
             return Aim(tracking_limit(spectrum, order), tracking_step(spectrum, order))
 
-        _, base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         v = blockwise(gradient, self.oracle(problem, streams, 0), x0)
         y = v.copy()
         if self.server:

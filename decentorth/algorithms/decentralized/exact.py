@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ...protocols import Array, Network, Problem, Spectrum
-from ..common.method import Decentralized, Method
+from ..common import Decentralized, GrowingStepSize, Method, changed
 from ..common.schedules import Growing as GrowingStep
-from ..common.step_sizes import GrowingStepSize, changed
 from .growing_steps import Growing, JudgedState
 
 _CAP = 2.0**1.5

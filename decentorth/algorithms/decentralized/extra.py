@@ -27,11 +27,8 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Streams
 from ...settings import Form
+from ..common import Auto, Constant, Growing, Schedule, Spent, StepSize, agreed, checked
 from ..common.automatic_steps import landing_scale, landing_share, start
-from ..common.curvature import Spent
-from ..common.schedules import Auto, Constant, Growing
-from ..common.shared_step import agreed
-from ..common.step_sizes import Schedule, StepSize, checked
 from .exact import Judged
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"

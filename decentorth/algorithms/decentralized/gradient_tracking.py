@@ -28,11 +28,8 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
+from ..common import Ordered, Soft, advanced, blockwise, refresh, schedule, soft, steepness
 from ..common.automatic_steps import Order, start, tracking_share
-from ..common.curvature import steepness
-from ..common.fields import blockwise, refresh, soft
-from ..common.method import Ordered, Soft
-from ..common.step_sizes import advanced, schedule
 from .tracking import TrackingState as State
 from .tracking import tracked
 

@@ -33,9 +33,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, ProjectableManifold, Spectrum, Streams
 from ...settings import Count
-from ..common.fields import blockwise, riemannian
-from ..common.mixing import effective
-from ..common.step_sizes import advanced
+from ..common import advanced, blockwise, effective, riemannian
 from .tracking import OnManifold
 
 

@@ -29,11 +29,8 @@ from typing import ClassVar
 
 from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Positive
-from ..common.automatic_steps import push_pull_aim, resolve
+from ..common import Auto, Decentralized, advanced, push_pull_aim, resolve, schedule
 from ..common.fields import blockwise, landing, refresh
-from ..common.method import Decentralized
-from ..common.schedules import Auto
-from ..common.step_sizes import advanced
 from .tracking import PenalisedState as State
 
 P = Problem[Landing]
@@ -69,7 +66,8 @@ class PushPull(Decentralized):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         aim = partial(push_pull_aim, network)
-        step, base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
+        step = base * schedule(self.step_size).scale(0)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 

@@ -30,9 +30,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 import numpy as np
 
 from ...protocols import Array, Landing, Network, Problem, Streams
-from ..common.automatic_steps import given_or, landing_scale
-from ..common.fields import blockwise, landing
-from ..common.schedules import LandingPenalty
+from ..common import LandingPenalty, blockwise, given_or, landing, landing_scale
 from .destiny import Dissolvable
 from .extra import Extra, extra_limit, step_along_gradients, step_along_landing
 

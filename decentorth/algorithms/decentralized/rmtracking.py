@@ -28,8 +28,7 @@ from typing import Annotated, Any, NamedTuple
 
 from ...protocols import Array, Network, Problem, ProjectableManifold, Streams
 from ...settings import Probability
-from ..common.fields import refresh, riemannian
-from ..common.step_sizes import advanced
+from ..common import advanced, refresh, riemannian
 from .tracking import ManifoldTracking, projected
 
 

@@ -34,10 +34,7 @@ import numpy as np
 
 from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from ...settings import Positive, Range
-from ..common.automatic_steps import Order
-from ..common.fields import landing, refresh
-from ..common.method import Ordered
-from ..common.schedules import Auto
+from ..common import Auto, Order, Ordered, landing, refresh
 from .exact import Exact, most_tracking
 from .growing_steps import Around, Through
 from .tracking import PenalisedState as State

@@ -30,11 +30,8 @@ from topologies import memory
 
 from ...protocols import Array, Index, Landing, Network, Streams
 from ...settings import Count
-from ..common.automatic_steps import resolve, tracking_aim
+from ..common import Decentralized, LandingPenalty, advanced, resolve, schedule, tracking_aim
 from ..common.fields import OnSamples, SampledProblem, blockwise, gradient
-from ..common.method import Decentralized
-from ..common.schedules import LandingPenalty
-from ..common.step_sizes import advanced
 
 
 class TableState(NamedTuple):
@@ -86,7 +83,8 @@ class SagaDRFGT(Decentralized):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TableState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
-        step, base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        step = base * schedule(self.step_size).scale(0)
         counts = problem.n_samples
         most = counts[:, None].astype(np.float64)
         for _ in range(network.flooding_rounds):

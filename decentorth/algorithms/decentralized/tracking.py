@@ -20,12 +20,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, Spectrum, Streams
 from ...protocols.sets import ProjectableManifold, Projection, Riemannian
+from ..common import Mixing, blockwise, effective, riemannian, schedule, steepness
 from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
-from ..common.curvature import steepness
-from ..common.fields import blockwise, riemannian
-from ..common.method import Mixing
-from ..common.mixing import effective
-from ..common.step_sizes import schedule
 from .exact import Exact, most_tracking
 
 

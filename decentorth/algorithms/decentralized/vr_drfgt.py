@@ -29,11 +29,8 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Count
+from ..common import Decentralized, LandingPenalty, advanced, blockwise, gradient, schedule
 from ..common.automatic_steps import resolve, tracking_aim
-from ..common.fields import blockwise, gradient
-from ..common.method import Decentralized
-from ..common.schedules import LandingPenalty
-from ..common.step_sizes import advanced
 
 
 class ReducedState(NamedTuple):
@@ -79,7 +76,8 @@ class VRDRFGT(Decentralized):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
-        step, base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        step = base * schedule(self.step_size).scale(0)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
         return State(x0.copy(), field.copy(), field, v, step, base, penalty, 0, spent + 1)

@@ -32,10 +32,7 @@ import numpy as np
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Network, SplitFeatures, Streams
 from ...settings import Positive, Probability
-from ..common.automatic_steps import given_or
-from ..common.method import Method
-from ..common.mixing import fewest_rounds, mix
-from ..common.schedules import Auto
+from ..common import Auto, Method, fewest_rounds, given_or, mix
 from .lobpcg import LOBPCG, SplitProblem, forms, random_rows, ridge_products
 
 _START = 1e-3

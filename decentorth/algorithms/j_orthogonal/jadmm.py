@@ -27,10 +27,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Signature, Streams
 from ...settings import Positive
-from ..common.automatic_steps import given_or, start
-from ..common.curvature import steepest
-from ..common.method import SingleAgentMethod
-from ..common.schedules import Auto
+from ..common import Auto, SingleAgentMethod, given_or, start, steepest
 from .doubling import START, Growth, grown
 
 

@@ -44,8 +44,7 @@ from ...protocols import Array, Index, Network, Problem, Stop, Streams
 from ...protocols.problems import Smooth, TraceForm
 from ...protocols.sets import Signature, Signatures
 from ...settings import Count, Natural, NotNegative, Positive
-from ..common.curvature import lipschitz
-from ..common.method import SingleAgentMethod
+from ..common import SingleAgentMethod, lipschitz
 from . import adam
 from .adam import Moments
 

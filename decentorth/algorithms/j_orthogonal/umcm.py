@@ -29,10 +29,7 @@ import numpy as np
 
 from ...protocols import Array, HessianProducts, Network, Problem, Signature, Streams, TraceForm
 from ...settings import Positive
-from ..common.automatic_steps import given_or
-from ..common.curvature import steepest
-from ..common.method import SingleAgentMethod
-from ..common.schedules import Auto, BarzilaiBorwein, Constant
+from ..common import Auto, BarzilaiBorwein, Constant, SingleAgentMethod, given_or, steepest
 from ..common.step_sizes import MeasuredStepSize, checked, measured, schedule
 from .doubling import START, Growth, grown
 

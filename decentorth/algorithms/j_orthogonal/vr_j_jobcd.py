@@ -32,8 +32,7 @@ import numpy as np
 
 from ...protocols import Array, Index, Network, Sampled, Signatures, Streams
 from ...settings import Count, Range
-from ..common.fields import SampledProblem
-from ..common.method import BatchSize
+from ..common import BatchSize, SampledProblem
 from . import adam, jobcd
 from .jobcd import JacobiMethod, JOBCDState, Pairs
 

@@ -29,11 +29,8 @@ import numpy as np
 
 from ...numerics.tangent_proximal import tangent_proximal
 from ...protocols import Array, Composite, Network, OrthonormalLanding, Problem, Projection, Streams
+from ..common import Decentralized, StepSize, advanced, curvature, gradient, refresh
 from ..common.automatic_steps import start, tracking_step
-from ..common.curvature import curvature
-from ..common.fields import gradient, refresh
-from ..common.method import Decentralized
-from ..common.step_sizes import StepSize, advanced
 
 
 class Orthonormal(OrthonormalLanding, Projection, Protocol):

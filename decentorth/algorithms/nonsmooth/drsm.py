@@ -26,9 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...protocols import Array, Network, Problem, Recommends, Streams
-from ..common.mixing import average
-from ..common.schedules import Geometric
-from ..common.step_sizes import StepSize, schedule
+from ..common import Geometric, StepSize, average, schedule
 from ..decentralized.descent import DescentState, begun
 from ..decentralized.drsgd import DRSGD
 from .subgradient import steepness

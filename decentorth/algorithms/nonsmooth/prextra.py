@@ -35,9 +35,7 @@ import numpy as np
 from ...numerics.tangent_proximal import tangent_proximal
 from ...protocols import Array, Composite, Network, Streams
 from ...protocols.sets import OrthonormalLanding, Projection, Riemannian
-from ..common.fields import blockwise, riemannian
-from ..common.method import Method
-from ..common.step_sizes import ConstantStepSize
+from ..common import ConstantStepSize, Method, blockwise, riemannian
 from ..decentralized.extra import step_along_gradients
 from .drproxgt import CompositeProblem
 

@@ -19,8 +19,7 @@ from typing import ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, Streams
 from ...protocols.sets import Retractable, RetractableManifold, Riemannian
-from ..common.method import RetractionName
-from ..common.step_sizes import advanced
+from ..common import RetractionName, advanced
 from .subgradient import Subgradient, iteration_flops
 
 

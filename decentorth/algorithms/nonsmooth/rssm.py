@@ -33,8 +33,7 @@ import numpy as np
 from ...protocols import Array, ConstraintSet, Index, Network, Problem, Projection, Streams
 from ...protocols.problems import ColumnOracle
 from ...settings import Count, Range
-from ..common.capabilities import can
-from ..common.step_sizes import advanced
+from ..common import advanced, can
 from .subgradient import Subgradient, iteration_flops
 
 BLOCKS = 5

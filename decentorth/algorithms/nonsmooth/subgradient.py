@@ -9,9 +9,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Counted, Problem, Recommends, WeaklyConvex
-from ..common.automatic_steps import start
-from ..common.method import SingleAgentMethod
-from ..common.step_sizes import StepSize
+from ..common import SingleAgentMethod, StepSize, start
 
 UNKNOWN = "diminishing"
 """The default steps if a problem recommends none: those of paper 000, Theorem 4.9 (b)."""
