@@ -130,8 +130,7 @@ def _takes_two(function: Callable[..., object]) -> bool:
 def _rule(other: object) -> Rule:
     """The rule that stands beside ``&`` or ``|``; a TypeError for what is none."""
     if isinstance(other, type) or not callable(other):
-        rules = "rules such as do.stopping.GradientNorm(1e-6)"
-        raise TypeError(f"& and | combine {rules}, got {other!r}")
+        raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {other!r}")
     return as_rule(other)
 
 
@@ -184,8 +183,7 @@ def _over(words: str, value: float, tolerance: float) -> list[str]:
     """How many times the tolerance a value is, if it is above it."""
     if value <= tolerance:
         return []
-    times = f"{value / tolerance:.3g} times its tolerance of {tolerance:.3g}"
-    return [f"{words} {value:.3g} is {times}"]
+    return [f"{words} {value:.3g} is {value / tolerance:.3g} times its tolerance of {tolerance:.3g}"]
 
 
 @dataclass(frozen=True)
@@ -413,14 +411,12 @@ class LocalMaximum(Rule):
         return bool(self.quantities) and {*self.quantities} <= near
 
     def missed(self, row: Row) -> list[str]:
-        agreed, when, missed = row.agreed, "", list[str]()
+        agreed = row.agreed
         if agreed is None:
-            return missed
-        if agreed.iteration != row.iteration:
-            when = f" at iteration {agreed.iteration}"
-        for name, value in self._judged(agreed).items():
-            missed += [words + when for words in _over(f"local {name}", value, self.tolerance)]
-        return missed
+            return []
+        when = f" at iteration {agreed.iteration}" * (agreed.iteration != row.iteration)
+        judged, most = self._judged(agreed).items(), self.tolerance
+        return [words + when for name, one in judged for words in _over(f"local {name}", one, most)]
 
     def _judged(self, agreed: Agreed) -> dict[str, float]:
         return {name: agreed.maxima[name] for name in self.quantities or agreed.usual}

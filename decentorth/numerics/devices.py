@@ -31,16 +31,14 @@ def opened(name: str) -> Device:
     try:
         import torch
     except ImportError:
-        install = 'pip install "decentorth[torch]"'
-        raise ValueError(f"device {name!r} needs PyTorch: {install}") from None
+        raise ValueError(f'device {name!r} needs PyTorch: pip install "decentorth[torch]"') from None
     from .torch_arrays import Device
 
     kind, real = found.groups()
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind.startswith("cuda") and int(kind[5:] or 0) >= count:
         there = f"PyTorch finds {count or 'no'} GPU{'s' * (count > 0)}"
-        repair = "leave device out, or take 'torch:cpu'"
-        raise ValueError(f"device {name!r} is not there ({there}): {repair}")
+        raise ValueError(f"device {name!r} is not there ({there}): leave device out, or take 'torch:cpu'")
     return Device(kind, real or "float64")
 
 

@@ -147,9 +147,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """A reduction over one axis, several, or all; of NaN it is NaN."""
         if axis is None:
             axis = tuple(range(self.ndim))
-        if self.ndim == 0:
-            return self
-        return DeviceArray(function(self.tensor, dim=axis, keepdim=keepdims))
+        return DeviceArray(function(self.tensor, dim=axis, keepdim=keepdims)) if self.ndim else self
 
     sum = partialmethod(_reduced, torch.sum)
     max = partialmethod(_reduced, torch.amax)
@@ -163,9 +161,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
             case DeviceArray():
                 return value.tensor
             case np.ndarray() if value.ndim:
-                own = self.tensor
-                real = own.dtype if own.is_floating_point() else torch.float64
-                return brought(value, own.device, real)
+                own, real = self.tensor, self.tensor.dtype
+                return brought(value, own.device, real if real.is_floating_point else torch.float64)
             case float() | np.floating():  # of the type that gives way to any array's
                 return torch.tensor(float(value), dtype=torch.float64)
             case np.ndarray() | np.generic():
@@ -175,9 +172,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _there(self, value: object) -> Tensor:
         """As `_tensor`, for functions that do not take numbers of the host beside arrays of a GPU."""
         found, device = self._tensor(value), self.tensor.device
-        if found.device == device:
-            return found
-        return torch.full((), value, dtype=found.dtype, device=device)
+        return found if found.device == device else torch.full((), value, dtype=found.dtype, device=device)
 
     def _given(self, value: object) -> object:
         """An argument of a function: arrays and real numbers as tensors on this device, also in a list."""
@@ -190,34 +185,30 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _key(self, key: object) -> tuple[Given, list[int]]:
         """An index for PyTorch, and the axes of the result to reverse: PyTorch lacks slices with negative steps."""
-        keys, turned, straight = key if isinstance(key, tuple) else (key,), [], 0
-        index: list[object] = []
-        for n, one in enumerate(keys):
+        index, turned = [*key] if isinstance(key, tuple) else [key], []
+        for n, one in enumerate(index):
             match one:
                 case slice(start=None, stop=None, step=-1):
                     turned.append(n)
-                    one = slice(None)
-                case slice():
-                    straight += 1
+                    index[n] = slice(None)
                 case DeviceArray():
-                    one = one.tensor
+                    index[n] = one.tensor
                 case np.ndarray():
-                    one = brought(one, self.tensor.device, None)
-            index.append(one)
-        if turned and len(turned) + straight < len(keys):
+                    index[n] = brought(one, self.tensor.device, None)
+        if turned and not all(type(one) is slice for one in index):
             raise TypeError(f"on a device slices alone reverse an axis, got {key!r}")
         return tuple(index), turned
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **given: Any) -> Any:
         function = _UFUNCS.get(ufunc.__name__) or vars(torch).get(ufunc.__name__)
-        out = given.pop("out", ())
+        out = given.pop("out", None)
         if method != "__call__" or given or function is None:
             return NotImplemented
-        tensors = [self._tensor(one) for one in inputs]
-        if out:
-            function(*tensors, out=out[0].tensor)
-            return out[0]
-        return _arrays(function(*tensors))
+        tensors = map(self._tensor, inputs)
+        if out is None:
+            return _arrays(function(*tensors))
+        function(*tensors, out=out[0].tensor)
+        return out[0]
 
     def __array_function__(self, function: object, _: object, args: Given, named: Named) -> object:
         own = _FUNCTIONS.get(function)

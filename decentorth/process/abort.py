@@ -70,8 +70,7 @@ def end_job_on_error() -> None:
         try:
             if before is sys.__excepthook__:
                 text = "".join(traceback.format_exception(kind, error, trace))
-                ranks = f"rank {rank()} of {expected_ranks()[0]}"
-                sys.stderr.write(f"{ranks} failed and ends the job:\n{text}")
+                sys.stderr.write(f"rank {rank()} of {expected_ranks()[0]} failed and ends the job:\n{text}")
             else:
                 before(kind, error, trace)
         finally:

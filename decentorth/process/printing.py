@@ -32,8 +32,7 @@ def say(text: str, speaks: bool = True) -> int:
         raise
     except OSError as error:
         discard(sys.stdout)
-        fault = f"cannot write to standard output ({error.strerror})"
-        complain(f"decentorth: {fault}; nothing more is printed")
+        complain(f"decentorth: cannot write to standard output ({error.strerror}); nothing more is printed")
         return FAULT
     return 0
 

@@ -63,8 +63,7 @@ class JOrthogonal:
             raise ValueError(f"signs must be a vector of +1 and -1, got shape {given.shape}")
         wrong = np.flatnonzero(np.abs(given) != 1.0)
         if len(wrong):
-            one = wrong[0]
-            raise ValueError(f"signs must be +1 and -1, but entry {one} is {given[one]:g}")
+            raise ValueError(f"signs must be +1 and -1, but entry {wrong[0]} is {given[wrong[0]]:g}")
         made = cls(len(np.flatnonzero(given > 0.0)), len(np.flatnonzero(given < 0.0)))
         made.signs = given.copy()
         return made

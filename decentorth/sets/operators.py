@@ -260,8 +260,7 @@ class LinearOperator(Operator):
 
     def check_definite(self) -> None:
         if not self._probed > 0.0:
-            least = self._probed
-            raise ValueError(f"B must be positive definite; v^T B v = {least:.3g} for a vector v")
+            raise ValueError(f"B must be positive definite; v^T B v = {self._probed:.3g} for a vector v")
 
     def product(self, x: Array) -> Array:
         return _each(self.operator.matmat, x)
@@ -313,8 +312,7 @@ class SampleCovariance(Operator):
         if not self._sparse:
             A = np.asarray(A)
         if A.ndim != 2 or 0 in A.shape:
-            fault = "A must be a non-empty matrix with a sample in each row"
-            raise ValueError(f"{fault}, got shape {A.shape}")
+            raise ValueError(f"A must be a non-empty matrix with a sample in each row, got shape {A.shape}")
         _check_real("A", A.data if self._sparse else A)
         self.rows: Any = csr_array(A) if self._sparse else np.ascontiguousarray(A)
         self.rows = self.rows.astype(np.float64, copy=False)

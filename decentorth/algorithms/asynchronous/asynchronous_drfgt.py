@@ -206,9 +206,8 @@ class AsynchronousDRFGT(Method):
         if any(row is not None for row in rows):
             agents.recover(rows)
         if self.log is not None and not agents.whole:
-            raise ValueError(
-                "a log repeats a run from its start, but these agents continue from checkpoints of different times: give log none"
-            )
+            fault = "a log repeats a run from its start, but these agents continue from checkpoints"
+            raise ValueError(f"{fault} of different times: give log none")
         return sum(agent.version & COUNT for agent in agents.agents)
 
     def check_place(self) -> None:

@@ -60,8 +60,7 @@ def check_place(path: str) -> None:
     if Path(path).is_dir():
         raise ValueError(f"log must be a file, and {path} is a folder")
     if os.path.lexists(path) and not _is_log(path):
-        repair = "give another name for the log"
-        raise ValueError(f"{path} exists and is no log, and would be replaced: {repair}")
+        raise ValueError(f"{path} exists and is no log, and would be replaced: give another name for the log")
     _part(path).write_bytes(b"")
     _part(path).unlink()
 

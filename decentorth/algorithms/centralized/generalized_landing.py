@@ -40,8 +40,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, SampledProducts, Streams
-from ...protocols.sets import Direction, ProductLanding
+from ...protocols import Array, Direction, Network, Problem, ProductLanding, SampledProducts, Streams
 from ...settings import Positive, Range
 from ..common import Auto, landing_share, measured, measured_in_metric, schedule, with_penalties
 from ..common.curvature import curvature, embedded_curvature

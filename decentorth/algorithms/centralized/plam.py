@@ -20,8 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...protocols import Array, Known, Network, Problem, Streams
-from ...protocols.sets import AugmentedLagrangian, ByProducts
+from ...protocols import Array, AugmentedLagrangian, ByProducts, Known, Network, Problem, Streams
 from ...settings import Positive
 from ..common import Auto, Landed, Measuring, curvature, given_or, measured, schedule, start
 from .landing import LandingState

@@ -11,8 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from ...protocols import Array, Index, Problem, Streams, WithMatrices
-from ...protocols.problems import Sampled, SampledMatrices, SampledProducts
+from ...protocols import Array, Index, Problem, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
 from ..common.method import Measuring
 
 C = TypeVar("C")

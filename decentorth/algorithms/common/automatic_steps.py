@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, Network, PushPullSpectrum, Spectrum, Streams
-from ...protocols.problems import Nonsmooth, Problem
-from ...protocols.sets import ProductLanding
-from .curvature import Spent, Steepness, curvature
-from .schedules import Auto
+from ...protocols import Array, Declared, Network, Nonsmooth, ProductLanding, PushPullSpectrum, Spectrum, Streams
+from .curvature import P, Spent, Steepness, curvature
 from .step_sizes import StepSize, schedule
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
@@ -141,6 +138,9 @@ class Aim(NamedTuple):
     """The factor by which the network makes steps longer."""
 
 
+Aims = Callable[[], Aim]
+
+
 def tracking_aim(network: Network, order: Order, step_size: StepSize) -> Aim:
     """The `Aim` of gradient tracking, for the penalty alone beside a given step."""
     if network.n_agents == 1:
@@ -158,23 +158,8 @@ def push_pull_aim(network: Network) -> Aim:
     return Aim(found.limit, push_pull_step(found), found.gain)
 
 
-class LandingMethod(Protocol):
-    """A method along landing fields."""
-
-    @property
-    def step_size(self) -> StepSize: ...
-    @property
-    def penalty(self) -> float | Auto: ...
-
-
 def resolve(
-    method: LandingMethod,
-    problem: Problem[object],
-    network: Network,
-    streams: Streams,
-    x0: Array,
-    aim: Callable[[], Aim] = Aim,
-    batch_size: int | None = None,
+    method: Declared, problem: P, network: Network, streams: Streams, x0: Array, aim: Aims = Aim, batch_size: int | None = None
 ) -> Landed:
     """The base steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
 
@@ -200,7 +185,7 @@ def resolve(
     return with_penalties(method, len(x0), automatic, found.limit, scale)
 
 
-def with_penalties(method: LandingMethod, n: int, automatic: Rule, limit: float, scale: float) -> Landed:
+def with_penalties(method: Declared, n: int, automatic: Rule, limit: float, scale: float) -> Landed:
     """The base steps of a landing method, given or ``automatic``, its penalties, and the gradients spent.
 
     Automatic penalties are ``min(0.1, u / 4) / step``, u the ``limit``, also beside a given step size; in paper 004's experiment

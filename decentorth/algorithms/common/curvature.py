@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics.ordered_sums import norms, sums
-from ...protocols import SETUP, Array, Index, Network, Streams
+from ...protocols import SETUP, Array, Index, Known, Network, Streams
 from ...protocols.problems import Oracle, Problem, Smooth
 from ...protocols.sets import ByProducts, Landing, MetricName, ProductLanding, Projection
 from .mixing import averages
@@ -32,14 +32,16 @@ _PARTS = (-2, -1, 0, 1, 2)
 """The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
 
 
-def lipschitz(problem: Gradients, streams: Streams, x0: Array, gradient: Array) -> Spent:
+def lipschitz(problem: Gradients, streams: Streams, x0: Array, gradient: Known = None) -> Spent:
     """A Lipschitz constant of each agent's gradient, ``(n_local,)``, and the number of gradients spent.
 
     It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0.
     """
     if isinstance(problem, Smooth):
         return problem.lipschitz, 0
-    return power_method(problem.gradient, streams, x0, gradient)
+    at_x0 = problem.gradient(x0) if gradient is None else gradient
+    found, spent = power_method(problem.gradient, streams, x0, at_x0)
+    return found, spent + (gradient is None)
 
 
 def power_method(gradient: Map, streams: Streams, x0: Array, at_x0: Array, solve: Map | None = None) -> Spent:
@@ -67,11 +69,7 @@ def power_method(gradient: Map, streams: Streams, x0: Array, at_x0: Array, solve
 
 def steepest(problem: Gradients, streams: Streams, x0: Array) -> Spent:
     """The constants of `lipschitz`, never zero, without a given gradient."""
-    if isinstance(problem, Smooth):
-        found, spent = problem.lipschitz, 0
-    else:
-        found, spent = power_method(problem.gradient, streams, x0, problem.gradient(x0))
-        spent += 1
+    found, spent = lipschitz(problem, streams, x0)
     return np.maximum(found, np.finfo(np.float64).tiny), spent
 
 

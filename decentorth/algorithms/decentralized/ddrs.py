@@ -35,7 +35,7 @@ from ...settings import Count
 from ..common import ConstantStepSize, Mixing, agreed, blockwise, gradient, start
 
 
-class SplittingState(NamedTuple):
+class DDRSState(NamedTuple):
     """The arrays that change are x, tracker (d), field (s) and center (z), each ``(n_local, d, r)``; step_size (gamma)
     ``(n_local,)`` does not."""
 
@@ -49,7 +49,6 @@ class SplittingState(NamedTuple):
 
 
 P = Problem[ProjectableManifold]
-State = SplittingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ class DDRS(Mixing):
     step_size: ConstantStepSize = "auto"
     inner_steps: Annotated[Count, "J, the gradient steps to a proximal point."] = 3
 
-    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DDRSState:
         def automatic() -> tuple[Array, int]:
             largest = 0.35
             if network.n_agents > 1:
@@ -83,9 +82,9 @@ class DDRS(Mixing):
         gamma, _, spent = start(self.step_size, len(x0), automatic)
         move = gamma[:, None, None] * problem.gradient(x0)
         s = x0 - move
-        return State(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)
+        return DDRSState(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(self, problem: P, network: Network, streams: Streams, state: DDRSState) -> DDRSState:
         gamma, steps, old = state.step_size[:, None, None], self.inner_steps, state.field
         u = 0.5 * (old + state.center)
         z = state.center + state.x - u  # (1)
@@ -97,4 +96,4 @@ class DDRS(Mixing):
         (mixed,) = self.mix(network, ahead)
         d = 0.5 * (ahead + mixed)  # (3)
         x = problem.constraint.project(d, "polar")  # (4)
-        return State(x, d, s, z, state.step_size, state.k + 1, state.gradients + steps)
+        return DDRSState(x, d, s, z, state.step_size, state.k + 1, state.gradients + steps)

@@ -86,7 +86,6 @@ class DeEPCA(Method):
     on_time: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ("tracker",)
     requires: ClassVar[tuple[type, ...]] = (Eigenproblem,)
-    requires_set: ClassVar[tuple[type, ...]] = ()
 
     rounds: Count | Auto = "auto"
     chebyshev: Chebyshev = True

@@ -20,8 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...protocols import Array, Network, Oracle, Problem, Streams
-from ...protocols.sets import ProjectableManifold, Projection, Riemannian
+from ...protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ..common import advanced, blockwise, riemannian
 from .descent import Descent
 from .descent import DescentState as State

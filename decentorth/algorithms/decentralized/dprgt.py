@@ -22,12 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...protocols import Network, Problem, ProjectableManifold, Streams
+from ...protocols import Network, Streams
 from ..common import advanced, refresh, riemannian
-from .tracking import ManifoldTracking, projected
+from .tracking import Manifold, ManifoldTracking, projected
 from .tracking import TrackingState as State
-
-P = Problem[ProjectableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +44,7 @@ class DPRGT(ManifoldTracking):
     True
     """
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)

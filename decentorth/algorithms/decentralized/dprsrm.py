@@ -25,13 +25,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...protocols import Network, Problem, ProjectableManifold, Streams
+from ...protocols import Network, Streams
 from ...settings import NotNegative
 from ..common import StepSize, advanced, blockwise, riemannian
-from .tracking import OnManifold, projected
+from .tracking import Manifold, OnManifold, projected
 from .tracking import TrackingState as State
-
-P = Problem[ProjectableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +51,7 @@ class DPRSRM(OnManifold):
     step_size: StepSize = "diminishing:power=0.3333333333333333"
     forgetting: Annotated[NotNegative, "The power by which the weight of new gradients falls."] = 2 / 3
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         k = state.k + 1

@@ -30,13 +30,13 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Network, Problem, ProjectableManifold, Streams
+from ...protocols import Array, Network, Streams
 from ...settings import Probability
 from ..common import advanced, blockwise, riemannian
-from .tracking import OnManifold, projected
+from .tracking import Manifold, OnManifold, projected
 
 
-class ConjugateState(NamedTuple):
+class DRCGDState(NamedTuple):
     """The arrays that change are x, direction (d), tracker (y) and field (the gradient at x), each ``(n_local, d, r)``,
     and step_size ``(n_local,)``; base, the steps at the start, does not."""
 
@@ -48,10 +48,6 @@ class ConjugateState(NamedTuple):
     base: Array
     k: int
     gradients: int
-
-
-P = Problem[ProjectableManifold]
-State = ConjugateState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +75,12 @@ class DRCGD(OnManifold):
     def shortening(self) -> float:
         return 1.0 - self.cap
 
-    def init(  # type: ignore[override]  # the state has d too
-        self, problem: P, network: Network, streams: Streams, x0: Array
-    ) -> State:
+    # the state has d too
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> DRCGDState:  # type: ignore[override]
         x, y, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
-        return State(x, -field, y, field, step_size, base, k, spent)
+        return DRCGDState(x, -field, y, field, step_size, base, k, spent)
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: DRCGDState) -> DRCGDState:
         tangent = problem.constraint.tangent
         if self.tracked:
             mixed, direction, y = self.mix(network, state.x, state.direction, state.tracker)

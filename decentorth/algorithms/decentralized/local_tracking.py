@@ -31,10 +31,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Spectrum, Streams
+from ...protocols import Array, Network, Spectrum, Streams
 from ...settings import Count
 from ..common import advanced, blockwise, effective, riemannian
-from .tracking import OnManifold
+from .tracking import Manifold, OnManifold
 
 
 class LocalState(NamedTuple):
@@ -47,9 +47,6 @@ class LocalState(NamedTuple):
     base: Array
     k: int
     gradients: int
-
-
-P = Problem[ProjectableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +81,13 @@ class LocalTracking(OnManifold):
         gap = 1.0 - max(mixing.lambda_2, -w)
         return gap, min(0.35 * limit, math.sqrt(gap))
 
-    def init(  # type: ignore[override]  # the state has c, and no tracker
-        self, problem: P, network: Network, streams: Streams, x0: Array
-    ) -> LocalState:
+    # the state has c, and no tracker
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> LocalState:  # type: ignore[override]
         x, g, _, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
         (mixed,) = self.mix(network, g)
         return LocalState(x, mixed - g, step_size, base, k, spent)
 
-    def step(self, problem: P, network: Network, streams: Streams, state: LocalState) -> LocalState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: LocalState) -> LocalState:
         eta, steps = state.step_size[:, None, None], self.local_steps
         project = problem.constraint.project
         x = z = state.x

@@ -25,8 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, Streams
-from ...protocols.sets import ProjectableManifold, Projection, Riemannian
+from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from ..common.fields import blockwise, riemannian
 from .extra import Extra, step_along_gradients
 

@@ -26,10 +26,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Streams
+from ...protocols import Array, Network, Streams
 from ...settings import Probability
 from ..common import advanced, refresh, riemannian
-from .tracking import ManifoldTracking, projected
+from .tracking import Manifold, ManifoldTracking, projected
 
 
 class MomentumState(NamedTuple):
@@ -48,7 +48,6 @@ class MomentumState(NamedTuple):
     """Progress of growing steps."""
 
 
-P = Problem[ProjectableManifold]
 State = MomentumState
 
 
@@ -74,13 +73,12 @@ class RMTracking(ManifoldTracking):
     def shortening(self) -> float:
         return 1.0 - self.momentum
 
-    def init(  # type: ignore[override]  # the state has m too
-        self, problem: P, network: Network, streams: Streams, x0: Array
-    ) -> State:
+    # the state has m too
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> State:  # type: ignore[override]
         x, s, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
         return State(x, s, field, s.copy(), step_size, base, k, spent)
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.average, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)

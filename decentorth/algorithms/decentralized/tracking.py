@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, Spectrum, Streams
-from ...protocols.sets import ProjectableManifold, Projection, Riemannian
+from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Spectrum, Streams
 from ..common import Mixing, blockwise, effective, riemannian, schedule, steepness
 from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
 from .exact import Exact, most_tracking

@@ -33,7 +33,7 @@ from ..common import Decentralized, LandingPenalty, advanced, blockwise, gradien
 from ..common.automatic_steps import resolve, tracking_aim
 
 
-class ReducedState(NamedTuple):
+class VRState(NamedTuple):
     """The arrays that change are x, tracker (y), field (Lambda at x) and average (v), each ``(n_local, d, r)``, and
     step_size ``(n_local,)``; base, the steps at the start, and penalty ``(n_local,)`` do not."""
 
@@ -49,7 +49,6 @@ class ReducedState(NamedTuple):
 
 
 P = Problem[Landing]
-State = ReducedState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,15 +73,15 @@ class VRDRFGT(Decentralized):
     penalty: LandingPenalty = "auto"
     period: Annotated[Count, "q, the iterations between two gradients of all samples."] = 20
 
-    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> VRState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
         step = base * schedule(self.step_size).scale(0)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
-        return State(x0.copy(), field.copy(), field, v, step, base, penalty, 0, spent + 1)
+        return VRState(x0.copy(), field.copy(), field, v, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(self, problem: P, network: Network, streams: Streams, state: VRState) -> VRState:
         k, spent = state.k + 1, state.gradients + 1
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)

@@ -33,10 +33,7 @@ from ...protocols import Array, Network, Problem, SplitFeatures, Streams
 from ...settings import Count
 from ..common.method import Method
 
-RowsPerMessage = Annotated[
-    Count | None,
-    "The most rows of the sums in a message; by default all k. The others go in further messages, with the same bits.",
-]
+RowsPerMessage = Annotated[Count | None, "The most rows of the sums in a message; by default all."]
 
 _DEPENDENT = 1e-12
 """The share of the largest eigenvalue of the scaled x^T B x below which combinations of columns are left out."""
@@ -86,7 +83,6 @@ class LOBPCG(Method):
     rows_per_message: RowsPerMessage = None
 
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
-    requires_set: ClassVar[tuple[type, ...]] = ()
 
     def resolved(self, network: Network) -> LOBPCG:
         """This method; ValueError for a network without exact sums."""

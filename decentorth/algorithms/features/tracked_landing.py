@@ -90,7 +90,6 @@ class TrackedLanding(Method):
 
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
     sends: ClassVar[tuple[str, ...]] = ("tracker",)
-    requires_set: ClassVar[tuple[type, ...]] = ()
 
     step_size: Positive | Auto = "auto"
     penalty: Positive | Auto = "auto"
@@ -111,7 +110,9 @@ class TrackedLanding(Method):
             steps = 0.5**halves * shares / (spread * largest)
         penalties = given_or(self.penalty, 0.25 * largest)
         tracker = _first_mixed(network, field)
-        sizes, vectors = np.linalg.eigh(_constraint(problem, tracker))
+        r = x.shape[2]
+        _, constraint = forms(problem, np.ascontiguousarray(tracker[:, :-r]), tracker[:, -r:])
+        sizes, vectors = np.linalg.eigh(constraint)
         sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])
         x = x @ (vectors @ (vectors.transpose(0, 2, 1) / np.sqrt(sizes)[:, :, None]))
         field = _sums(problem, x)
@@ -167,12 +168,6 @@ def _own_eigenvalue(problem: P, network: Network, streams: Streams) -> Array:
 def _sums(problem: P, x: Array) -> Array:
     """``(n_local, k + r, r)``: n D_i x_i over n x_i^T diag(ridge) x_i, whose means over the agents are the sums."""
     return problem.n_agents * np.concatenate((problem.products(x), ridge_products(problem, x)), axis=1)
-
-
-def _constraint(problem: P, tracker: Array) -> Array:
-    """``(n_local, r, r)``: each agent's estimate of x^T B x."""
-    r = tracker.shape[2]
-    return forms(problem, np.ascontiguousarray(tracker[:, :-r]), tracker[:, -r:])[1]
 
 
 def _first_mixed(network: Network, x: Array) -> Array:

@@ -40,9 +40,7 @@ from ...numerics.kernels import pair_kernels
 from ...numerics.kernels.subproblem import CERTAIN, isotropic, linear_term, ray_matrix
 from ...numerics.kernels.subproblem import largest_eigenvalue as largest
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Index, Network, Problem, Stop, Streams
-from ...protocols.problems import Smooth, TraceForm
-from ...protocols.sets import Signature, Signatures
+from ...protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
 from ...settings import Count, Natural, NotNegative, Positive
 from ..common import SingleAgentMethod, lipschitz
 from . import adam

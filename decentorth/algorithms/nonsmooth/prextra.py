@@ -33,8 +33,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...numerics.tangent_proximal import tangent_proximal
-from ...protocols import Array, Composite, Network, Streams
-from ...protocols.sets import OrthonormalLanding, Projection, Riemannian
+from ...protocols import Array, Composite, Network, OrthonormalLanding, Projection, Riemannian, Streams
 from ..common import ConstantStepSize, Method, blockwise, riemannian
 from ..decentralized.extra import step_along_gradients
 from .drproxgt import CompositeProblem

@@ -17,8 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, Streams
-from ...protocols.sets import Retractable, RetractableManifold, Riemannian
+from ...protocols import Array, Network, Problem, Retractable, RetractableManifold, Riemannian, Streams
 from ..common import RetractionName, advanced
 from .subgradient import Subgradient, iteration_flops
 

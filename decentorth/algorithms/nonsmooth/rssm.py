@@ -30,8 +30,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, run
 
 import numpy as np
 
-from ...protocols import Array, ConstraintSet, Index, Network, Problem, Projection, Streams
-from ...protocols.problems import ColumnOracle
+from ...protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
 from ...settings import Count, Range
 from ..common import advanced, can
 from .subgradient import Subgradient, iteration_flops
