@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...theory.constants import MEANINGS, Constants
+from ...theory.constants import Constants
+from ...theory.meanings import MEANINGS
 from ...theory.measured import Measured
 
 _KINDS = {"exact": "are exact", "bound": "are proved bounds", "sampled": "and L are sampled, perhaps too small"}
