@@ -28,6 +28,7 @@ PAIRS = ("natural_gradient", "natural_projection", "natural_landing", "retract_w
 NUMBERS: dict[str, Callable[[Array], Array]] = {
     "distance": norms,
     "multiplier_norm": partial(np.max, axis=-1),
+    "landing_scale": partial(np.max, axis=-1),
     "gap_squares": partial(np.sum, axis=-1),
 }
 """The methods that return a number of each agent, and how those of the parts are combined."""
@@ -101,7 +102,6 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
             **{name: partial(self._pairs, name) for name in PAIRS},
             **{name: partial(self._reduced, name) for name in NUMBERS},
             "safe_step": self._safe_step,
-            "landing_scale": self._landing_scale,
             "with_matrices": self._with_matrices,
         }
 
@@ -163,9 +163,6 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
     def _reduced(self, name: str, *given: object, **named: object) -> Array:
         """A number of each agent from those of the parts."""
         return NUMBERS[name](self._numbers(name, *given, **named))
-
-    def _landing_scale(self) -> float:
-        return max([float(part.landing_scale()) for part in self.parts])
 
     def _safe_step(self, x: Array, field: Array, penalty: Array, eps: float, *images: Array) -> Array:
         """The largest safe step ``(n_local,)`` where all parts have `gap_squares`, and else the least of the parts' safe steps.

@@ -46,7 +46,7 @@ import numpy as np
 
 from ...protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts, Two
 from ...settings import Count, Positive, Probability
-from ..common import Auto, Method, average, blockwise, changed, given_or, power_mean, power_method
+from ..common import Auto, Method, average, blockwise, changed, given_or, gradient, power_mean, power_method
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
 
 _AGREED = 1e-8
@@ -135,12 +135,12 @@ class DoubleTracking(Method, ABC):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         x, metric = self._prepared(problem, network, streams, x0)
-        own = blockwise(_gradient, problem, x), blockwise(_product, problem, x)
+        own = blockwise(gradient, problem, x), blockwise(_product, problem, x)
         g, d = average(network, np.stack(own, axis=1), _CLOSE).swapaxes(0, 1)
         step, penalty, spent = self._constants(problem, network, streams, x, own, g, metric)
-        (gradient, product), field = own, blockwise(self._own, problem, x, d)
-        tracker, d = g + (field - gradient), np.ascontiguousarray(d)
-        return State(x, x.copy(), tracker, field, d, product, step, penalty, *metric, 0, spent + 2)
+        field, d = blockwise(self._own, problem, x, d), np.ascontiguousarray(d)
+        tracker = g + (field - own[0])
+        return State(x, x.copy(), tracker, field, d, own[1], step, penalty, *metric, 0, spent + 2)
 
     def _own(self, problem: P, x: Array, d: Array) -> Array:
         """The gradients G_i(a_i)."""
@@ -182,7 +182,7 @@ class DoubleTracking(Method, ABC):
         self, problem: P, network: Network, streams: Streams, x: Array, own: Two, g: Array, metric: Preconditioner
     ) -> tuple[Array, Array, int]:
         """The steps and penalties ``(n_local,)``, and the gradients spent; ``own`` are the own gradients and B_i x_i."""
-        constraint, nothing, (gradient, product) = problem.constraint, np.full(len(x), np.nan), own
+        constraint, nothing = problem.constraint, np.full(len(x), np.nan)
         step, penalty = given_or(self.step_size, nothing), given_or(self.penalty, nothing)
         if "auto" not in (self.step_size, self.penalty):
             return step, penalty, 0
@@ -199,8 +199,8 @@ class DoubleTracking(Method, ABC):
         spent = 0
         penalty = given_or(self.penalty, self.penalties * multiplier)
         if self.step_size == "auto":
-            curved, spent = power_method(problem.gradient, streams, x, gradient, solve)
-            largest, _ = power_method(problem.local_product, streams, x, product, solve)
+            curved, spent = power_method(problem.gradient, streams, x, own[0], solve)
+            largest, _ = power_method(problem.local_product, streams, x, own[1], solve)
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
             share = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m))
             apart = share * math.sqrt(1.0 - spectrum.lambda_2)
@@ -225,10 +225,6 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
         return alone
     kept = 1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)
     return min(alone, kept / size)
-
-
-def _gradient(problem: DistributedProblem, x: Array) -> Array:
-    return problem.gradient(x)
 
 
 def _product(problem: P, x: Array) -> Array:
