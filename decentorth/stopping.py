@@ -19,20 +19,8 @@ import numpy as np
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 from .settings import Count, Finite, Natural, Positive, Range, Seconds, Settings, check, missing
 
-__all__ = [
-    "Consensus",
-    "Error",
-    "Feasibility",
-    "GradientNorm",
-    "Iterations",
-    "LocalMaximum",
-    "ObjectiveBelow",
-    "Rule",
-    "Stationarity",
-    "Time",
-    "as_rule",
-    "rules_of",
-]
+__all__ = "Consensus Error Feasibility GradientNorm Iterations LocalMaximum ObjectiveBelow".split()
+__all__ += "Rule Stationarity Time as_rule rules_of".split()
 R = TypeVar("R", bound="Rule")
 
 
@@ -179,11 +167,11 @@ class _All(_Pair):
         return self.first.met_at_start(feasibility) and self.second.met_at_start(feasibility)
 
 
-def _over(words: str, value: float, tolerance: float) -> list[str]:
+def _over(what: str, value: float, tolerance: float) -> list[str]:
     """How many times the tolerance a value is, if it is above it."""
     if value <= tolerance:
         return []
-    return [f"{words} {value:.3g} is {value / tolerance:.3g} times its tolerance of {tolerance:.3g}"]
+    return [f"{what} {value:.3g} is {value / tolerance:.3g} times its tolerance of {tolerance:.3g}"]
 
 
 @dataclass(frozen=True)

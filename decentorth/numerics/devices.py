@@ -24,10 +24,8 @@ def opened(name: str) -> Device:
     """
     found = _NAME.fullmatch(name)
     if found is None or name.startswith("cpu"):  # NumPy's own path is that without a device
-        raise ValueError(
-            "device must be 'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single "
-            f"precision, got {name!r}; leave it out to compute with NumPy"
-        )
+        form = "'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single precision"
+        raise ValueError(f"device must be {form}, got {name!r}; leave it out to compute with NumPy")
     try:
         import torch
     except ImportError:

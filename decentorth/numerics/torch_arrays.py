@@ -92,8 +92,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         """Refused: an array leaves its device only where the code says so."""
-        place = self.tensor.device
-        raise TypeError(f"an array on {place} is not brought to the host by itself: call its host()")
+        here = self.tensor.device
+        raise TypeError(f"an array on {here} is not brought to the host by itself: call its host()")
 
     def host(self) -> NDArray[Any]:
         """A copy on the host, of float64 where it holds real numbers."""

@@ -152,11 +152,9 @@ class JOrthogonal:
             if np.isfinite(excess[agent]).all(axis=(-2, -1)):
                 size = np.linalg.svd(excess[agent], compute_uv=False)[0]
             if not size < 1.0:
-                raise ValueError(
-                    "the Newton-Schulz correction needs ||J x^T J x - I||_2 "
-                    f"< 1, but it is {size:.3g} at local agent {agent}: "
-                    "correct more often, or start again from a feasible point"
-                )
+                need = "the Newton-Schulz correction needs ||J x^T J x - I||_2 < 1"
+                repair = "correct more often, or start again from a feasible point"
+                raise ValueError(f"{need}, but it is {size:.3g} at local agent {agent}: {repair}")
         return x - 0.5 * (x @ excess)
 
 

@@ -143,11 +143,9 @@ class Matrices(Operator):
             factor, info = dpotrf(matrix.T, lower=0, clean=1)
             if info != 0:
                 values = np.linalg.eigvalsh(matrix)
-                raise ValueError(
-                    f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, "
-                    f"its largest {values[-1]:.3g}: add a ridge to its diagonal, or leave out "
-                    "the directions that it does not see (constant features)"
-                )
+                ends = f"its smallest eigenvalue is {values[0]:.3g}, its largest {values[-1]:.3g}"
+                repair = "add a ridge to its diagonal, or leave out constant features"
+                raise ValueError(f"B must be positive definite; {ends}: {repair}")
             found.append(factor)
         return found
 
@@ -364,7 +362,7 @@ class SampleCovariance(Operator):
     def solve(self, g: Array) -> Array:
         raise TypeError(
             "B is a sample covariance that is never formed, and B^{-1} g is needed: "
-            f"give the matrix A.T @ A / N + ridge * I where it fits into memory, or {_PRODUCTS_ONLY}"
+            f"give the matrix A.T @ A / N + ridge * I if it fits into memory, or {_PRODUCTS_ONLY}"
         )
 
 

@@ -75,10 +75,9 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         _check_sets(parts)
         widths = [part.shape[1] for part in parts]
         if len(set(widths)) > 1:
-            raise ValueError(
-                "the points of a product's parts must have equally many columns, got "
-                f"{', '.join(map(str, widths))}: sets.Flat joins matrices of any shapes"
-            )
+            got = ", ".join(map(str, widths))
+            fault = "the points of a product's parts must have equally many columns"
+            raise ValueError(f"{fault}, got {got}: sets.Flat joins matrices of any shapes")
         self._stack(parts, [part.shape[0] for part in parts], widths[0])
 
     def _stack(self, parts: tuple[Any, ...], sizes: Sequence[int], width: int) -> None:
@@ -164,13 +163,13 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         """A number of each agent from those of the parts."""
         return NUMBERS[name](self._numbers(name, *given, **named))
 
-    def _safe_step(self, x: Array, field: Array, penalty: Array, eps: float, *images: Array) -> Array:
+    def _safe_step(self, x: Array, field: Array, penalty: Array, eps: float, *more: Array) -> Array:
         """The largest safe step ``(n_local,)`` where all parts have `gap_squares`, and else the least of the parts' safe steps.
 
         For these the remaining slack is divided equally among the parts: the squares of the parts' own eps add up to eps^2.
         """
         if "gap_squares" in vars(self):
-            return safe_step(self, x, field, penalty, eps, *images)
+            return safe_step(self, x, field, penalty, eps, *more)
         own = self._numbers("feasibility", x)
         room = np.maximum(eps * eps - (own * own).sum(-1), 0.0) / len(self.parts)
         shares = np.sqrt(own * own + room[:, None]).T
@@ -183,7 +182,7 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
     def _with_matrices(self, matrices: Array) -> Product:
         """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
         own = zip(self.parts, self.rows, strict=True)
-        return type(self)(*[part.with_matrices(matrices[:, at, : part.shape[0]]) for part, at in own])
+        return type(self)(*[one.with_matrices(matrices[:, at, : one.shape[0]]) for one, at in own])
 
 
 class Flat(Product):

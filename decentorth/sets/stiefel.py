@@ -53,10 +53,9 @@ class Stiefel(ClosedMultiplier):
         d = check("dimension d", int, d)
         r = check("rank r", int, r)
         if not 1 <= r <= d:
-            raise ValueError(
-                f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}: "
-                "ask for fewer columns (rank) or give data of a larger dimension"
-            )
+            fault = f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}"
+            repair = "ask for fewer columns (rank) or give data of a larger dimension"
+            raise ValueError(f"{fault}: {repair}")
         self.shape = (d, r)
 
     def __repr__(self) -> str:

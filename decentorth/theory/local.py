@@ -29,6 +29,7 @@ from ..numerics.ordered_sums import norms
 from ..protocols import Array, Landing, Problem
 from .merit import hessian_product
 
+_Weights = WeightsLike | DirectedWeights
 _KERNEL = 1e-7
 _NEWTON = 50
 
@@ -103,12 +104,7 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
 
 
 def local_rate(
-    problem: Problem[object],
-    W: WeightsLike | DirectedWeights,
-    x: Array,
-    step: Array,
-    penalty: Array,
-    order: Order = "combine-then-adapt",
+    problem: Problem[object], W: _Weights, x: Array, step: Array, penalty: Array, order: Order = "combine-then-adapt"
 ) -> LocalRate:
     """The linear rate of DRFGT at a solution; dense, O((n d r)^3), for small problems with all agents in this process.
 

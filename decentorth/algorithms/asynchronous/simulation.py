@@ -73,7 +73,7 @@ class Simulation(Driver):
         for j, old, new in zip(self.agents[number].ins, before, versions, strict=True):
             if new > old:
                 outs = zip(self.agents[j].outs, self._places[j], strict=True)
-                waiting = (self.used[i][place] for i, place in outs if self._count[i] < self._ends[i])
+                waiting = (self.used[i][at] for i, at in outs if self._count[i] < self._ends[i])
                 least = min(waiting, default=math.inf)
                 for version in [version for version in self.sent[j] if version < least]:
                     del self.sent[j][version]

@@ -33,17 +33,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
-from ...protocols import Array, Network, Problem, Streams, Two, Whitening
-from ...protocols.sets import (
-    ByProducts,
-    MetricName,
-    Retractable,
-    RetractableManifold,
-    Retraction,
-    Riemannian,
-    Signature,
-    WithMatrices,
-)
+from ...protocols import Array, ByProducts, MetricName, Network, Problem, Streams, Two, Whitening, WithMatrices
+from ...protocols.sets import Retractable, RetractableManifold, Retraction, Riemannian, Signature
 from ..common import Carries, RetractionName, can, measured, measured_in_metric, start
 from ..common.curvature import Spent, curvature, embedded_curvature, group_curvature
 from .samples import Field, OnMatrices, nothing_seen

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics.ordered_sums import norms, sums
-from ...protocols import SETUP, Array, Index, Known, Network, Streams
-from ...protocols.problems import Oracle, Problem, Smooth
+from ...protocols import SETUP, Array, Index, Known, Network, Oracle, Problem, Smooth, Streams
 from ...protocols.sets import ByProducts, Landing, MetricName, ProductLanding, Projection
 from .mixing import averages
 
@@ -195,10 +194,10 @@ def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: M
     """
     finite = np.isfinite(gradient)
     usable = np.where(finite.all((-2, -1), keepdims=True), gradient, 0.0)
-    return np.where(finite.all((-2, -1)), _finite_multiplier(constraint, x0, usable, metric), np.nan)
+    return np.where(finite.all((-2, -1)), _multiplier(constraint, x0, usable, metric), np.nan)
 
 
-def _finite_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
+def _multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
     if not isinstance(constraint, Landing):
         return np.linalg.norm(gradient, 2, axis=(-2, -1))
     nearest = x0

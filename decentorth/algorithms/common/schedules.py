@@ -321,3 +321,8 @@ class Growing(Constant):
     """
 
     name: ClassVar[str] = "growing"
+
+
+InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
+"""Steps that are chosen in advance."""
+Schedule = InAdvance | BarzilaiBorwein | Growing

@@ -25,24 +25,19 @@ import math
 import numpy as np
 
 from ...numerics.ordered_sums import norms
-from ...protocols import Array, Network, Problem, Streams
-from .curvature import Spent, largest_multiplier, lipschitz, power_means
+from ...protocols import Array, Network, Streams
+from .curvature import P, Spent, largest_multiplier, lipschitz, power_means
 from .mixing import average, effective
 
+Rounds = tuple[int, bool]
+ONE: Rounds = (1, False)
+"""Mixing by W, in one round."""
 _UNLIKE = 64.0
 """The largest eta_i."""
 
 
 def agreed(
-    problem: Problem[object],
-    network: Network,
-    streams: Streams,
-    x0: Array,
-    largest: float,
-    hold: float = 1.6,
-    *,
-    mixing: tuple[int, bool] = (1, False),
-    added: float = 0.0,
+    problem: P, network: Network, streams: Streams, x0: Array, largest: float, hold: float, mixing: Rounds = ONE, added: float = 0.0
 ) -> Spent:
     """The automatic step ``(n_local,)``, equal on all agents up to rounding, and the gradients spent per agent.
 
@@ -66,7 +61,7 @@ def agreed(
     spectrum, n = effective(network.spectrum, *mixing), network.n_agents
     held = 1.0 - network.self_weights
     # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
-    if mixing != (1, False):
+    if mixing != ONE:
         held = np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
     holds = np.minimum(hold * held, 0.8 * math.sqrt(1.0 - spectrum.lambda_2))
     deviation = norms(gradient - average(network, gradient, 0.1))

@@ -16,22 +16,8 @@ from topologies import text
 from ...numerics.ordered_sums import sums
 from ...protocols import Array
 from ...settings import Form, Positive, check
-from .schedules import (
-    Annealed,
-    Auto,
-    BarzilaiBorwein,
-    Constant,
-    Diminishing,
-    Geometric,
-    Growing,
-    Horizon,
-    Piecewise,
-    SquareSummable,
-)
+from .schedules import Auto, BarzilaiBorwein, Constant, Growing, InAdvance, Schedule
 
-InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
-"""Steps that are chosen in advance."""
-Schedule = InAdvance | BarzilaiBorwein | Growing
 SCHEDULES: dict[str, type[Schedule]] = {schedule.name: schedule for schedule in get_args(Schedule)}
 IN_ADVANCE: tuple[type[Schedule], ...] = get_args(InAdvance)
 

@@ -30,9 +30,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Streams
+from ...protocols import Array, Network, Projection, Streams
 from ...settings import Count
 from ..common import ConstantStepSize, Mixing, agreed, blockwise, gradient, start
+from .tracking import Manifold
 
 
 class DDRSState(NamedTuple):
@@ -46,9 +47,6 @@ class DDRSState(NamedTuple):
     step_size: Array
     k: int
     gradients: int
-
-
-P = Problem[ProjectableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +70,19 @@ class DDRS(Mixing):
     step_size: ConstantStepSize = "auto"
     inner_steps: Annotated[Count, "J, the gradient steps to a proximal point."] = 3
 
-    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DDRSState:
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> DDRSState:
         def automatic() -> tuple[Array, int]:
             largest = 0.35
             if network.n_agents > 1:
                 largest = min(largest, math.sqrt(0.5 * (1.0 - self.mixing(network).lambda_2)))
-            return agreed(problem, network, streams, x0, largest, mixing=(self.rounds, self.chebyshev))
+            return agreed(problem, network, streams, x0, largest, 1.6, mixing=(self.rounds, self.chebyshev))
 
         gamma, _, spent = start(self.step_size, len(x0), automatic)
         move = gamma[:, None, None] * problem.gradient(x0)
         s = x0 - move
         return DDRSState(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)
 
-    def step(self, problem: P, network: Network, streams: Streams, state: DDRSState) -> DDRSState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: DDRSState) -> DDRSState:
         gamma, steps, old = state.step_size[:, None, None], self.inner_steps, state.field
         u = 0.5 * (old + state.center)
         z = state.center + state.x - u  # (1)

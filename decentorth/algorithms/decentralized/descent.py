@@ -46,6 +46,6 @@ class Descent(Mixing):
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DescentState:
         def automatic() -> tuple[Array, int]:
             largest = 0.5 * descent_limit(network, self.rounds, self.chebyshev)
-            return agreed(problem, network, streams, x0, largest, mixing=(self.rounds, self.chebyshev))
+            return agreed(problem, network, streams, x0, largest, 1.6, mixing=(self.rounds, self.chebyshev))
 
         return begun(self.step_size, x0, automatic)

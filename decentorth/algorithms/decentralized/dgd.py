@@ -55,15 +55,15 @@ class DGD(Soft):
             # where ||x|| = s, the penalty's curvature is below 3 lambda s^2, and lambda s^3 <= ||G|| <= Lhat at a minimiser of the
             # penalised problem: 3 lambda^(1/3) Lhat^(2/3) <= lambda + 2 Lhat
             share, added = 0.5 if self.penalty == 0.0 else 0.5 / 3.0, 2.0 / 3.0 * self.penalty
-            return agreed(problem, network, streams, x0, share * descent_limit(network), added=added)
+            return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=added)
 
         return begun(self.step_size, x0, automatic)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
-        def moved(f: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
+        def move(f: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
             return mixed - a[:, None, None] * soft(f, x, self.penalty)  # (1)
 
-        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        x = blockwise(move, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
         return advanced(self.step_size, state, x=x)

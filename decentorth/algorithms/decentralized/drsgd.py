@@ -51,9 +51,9 @@ class DRSGD(Descent, Retracting):
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         a, (mixed,) = self.consensus_step, self.mix(network, state.x)
 
-        def moved(f: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:
+        def move(f: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:
             direction = f.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * f.gradient(x))
             return f.constraint.retract(x, direction, self.retraction)  # (1)
 
-        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        x = blockwise(move, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
         return advanced(self.step_size, state, x=x)

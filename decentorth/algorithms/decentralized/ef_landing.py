@@ -66,11 +66,9 @@ class EFLanding(Decentralized):
     def resolved(self, network: Network) -> Self:
         """This method; a ValueError for the server form where `total` cannot be used."""
         if self.server and not network.sums:
-            raise ValueError(
-                "the server form adds up over all agents, and this network changes over time, "
-                "loses or delays messages, or corrects trackers: leave server out, or take topk, "
-                "randomk and quantize alone"
-            )
+            why = "changes over time, loses or delays messages, or corrects trackers"
+            fault = f"the server form adds up over all agents, and this network {why}"
+            raise ValueError(f"{fault}: leave server out, or take topk, randomk and quantize alone")
         return self
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:

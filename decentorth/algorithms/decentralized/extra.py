@@ -71,7 +71,7 @@ def step_along_gradients(
 ) -> Spent:
     """The step along Riemannian gradients ``(n_local,)``, given or automatic (a share of the limit), and the gradients spent."""
     largest = share * extra_limit(network)
-    step, _, spent = start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest))
+    step, _, spent = start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest, 1.6))
     return step, spent
 
 

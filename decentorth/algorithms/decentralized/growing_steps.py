@@ -329,4 +329,4 @@ def _compared(p: Progress, q: float) -> Progress:
 
 def _copied(state: State) -> State:
     """A state that shares no memory with ``state``."""
-    return type(state)(*[entry.copy() if isinstance(entry, np.ndarray) else entry for entry in state])
+    return type(state)(*[one.copy() if isinstance(one, np.ndarray) else one for one in state])

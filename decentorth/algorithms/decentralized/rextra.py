@@ -25,9 +25,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Array, Network, Projection, Riemannian, Streams
 from ..common.fields import blockwise, riemannian
 from .extra import Extra, step_along_gradients
+from .tracking import Manifold
 
 
 class REXTRAState(NamedTuple):
@@ -42,7 +43,6 @@ class REXTRAState(NamedTuple):
     """Progress of growing steps."""
 
 
-P = Problem[ProjectableManifold]
 State = REXTRAState
 
 
@@ -65,14 +65,14 @@ class REXTRA(Extra):
     on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
-    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> State:
         step, spent = step_along_gradients(self.step_size, problem, network, streams, x0)
         return State(x0.copy(), np.zeros_like(x0), step, 0, spent)
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
-        def moved(part: P, x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
+        def moved(part: Manifold, x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
             ahead = mixed - alpha[:, None, None] * riemannian(part, x) + u
             u += 0.5 * (mixed - x)  # (2)
             return part.constraint.project(ahead, "polar")  # (1)

@@ -87,10 +87,8 @@ class LOBPCG(Method):
     def resolved(self, network: Network) -> LOBPCG:
         """This method; ValueError for a network without exact sums."""
         if not network.sums_exactly:
-            raise ValueError(
-                "LOBPCG needs exact sums, and this network changes over time or loses messages: "
-                "take TrackedLanding (tracked_landing)"
-            )
+            fault = "LOBPCG needs exact sums, and this network changes or loses messages"
+            raise ValueError(f"{fault}: take TrackedLanding (tracked_landing)")
         return self
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:

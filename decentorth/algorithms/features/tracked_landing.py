@@ -105,18 +105,18 @@ class TrackedLanding(Method):
             steps = np.full(len(x0), self.step_size)
         else:
             gap = 1.0 - max(abs(network.spectrum.lambda_2), abs(network.spectrum.lambda_min))
-            shares = np.minimum(0.5, 0.6 * gap * largest / _own_eigenvalue(problem, network, streams))
+            shares = np.minimum(0.5, 0.6 * gap * largest / _own_largest(problem, network, streams))
             halves = (not network.sums_exactly) + (not problem.plain)
             steps = 0.5**halves * shares / (spread * largest)
         penalties = given_or(self.penalty, 0.25 * largest)
-        tracker = _first_mixed(network, field)
+        tracker = _mixed(network, field)
         r = x.shape[2]
         _, constraint = forms(problem, np.ascontiguousarray(tracker[:, :-r]), tracker[:, -r:])
         sizes, vectors = np.linalg.eigh(constraint)
         sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])
         x = x @ (vectors @ (vectors.transpose(0, 2, 1) / np.sqrt(sizes)[:, :, None]))
         field = _sums(problem, x)
-        return State(x, np.zeros_like(x), _first_mixed(network, field), field, steps, penalties, 0, 0)
+        return State(x, np.zeros_like(x), _mixed(network, field), field, steps, penalties, 0, 0)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, velocity, tracker, field, step, penalty, k, gradients = state
@@ -153,7 +153,7 @@ def _eigenvalues(problem: P, network: Network, streams: Streams, method: LOBPCG)
     return np.where(largest > 0.0, largest, 1.0), spread
 
 
-def _own_eigenvalue(problem: P, network: Network, streams: Streams) -> Array:
+def _own_largest(problem: P, network: Network, streams: Streams) -> Array:
     """``(n_local,)``: the largest over all agents of an estimate of the largest eigenvalue of its block of M against its B_ii."""
     y, size = random_rows(problem, streams)[:, :, :1], np.ones(problem.n_local)
     for _ in range(_POWERS):
@@ -170,7 +170,7 @@ def _sums(problem: P, x: Array) -> Array:
     return problem.n_agents * np.concatenate((problem.products(x), ridge_products(problem, x)), axis=1)
 
 
-def _first_mixed(network: Network, x: Array) -> Array:
+def _mixed(network: Network, x: Array) -> Array:
     """The arrays after rounds that bring the agents near their mean, and keep it."""
     try:
         rounds, chebyshev = fewest_rounds(network.spectrum, _START, True), True

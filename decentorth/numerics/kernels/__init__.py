@@ -57,10 +57,9 @@ def _load(work: Callable[[], None], compiled: Any) -> None:
     except Exception as error:  # numba unpickles its cache, and a damaged pickle may raise anything
         if (folder := compiled.stats.cache_path) is None:
             raise
-        raise ImportError(
-            f"numba cannot load its compiled code ({type(error).__name__}: {error}): "
-            f"remove the folder {folder}, where it is kept, and start again"
-        ) from error
+        fault = f"numba cannot load its compiled code ({type(error).__name__}: {error})"
+        repair = f"remove the folder {folder}, where it is kept, and start again"
+        raise ImportError(f"{fault}: {repair}") from error
 
 
 def _run_all(kernels: Any) -> None:
