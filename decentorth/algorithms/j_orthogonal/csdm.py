@@ -111,13 +111,9 @@ class CSDM(SingleAgentMethod):
         slopes, rate = _slopes(g, factors, still), self.step_size
         squares = state.squares.map(lambda total, slope: total + slope * slope, slopes)
         a = slopes.map(lambda slope, total: rate * slope / (np.sqrt(total) + SMALL), squares)
-        following = Factors(
-            _turned(factors.u1, a.u1),
-            _turned(factors.u2, a.u2),
-            factors.v1 if still else _turned(factors.v1, a.v1),
-            factors.v2 if still else _turned(factors.v2, a.v2),
-            factors.mu - a.mu,
-        )
+        moving = 2 if still else 4
+        turned = map(_turned, factors[:moving], a[:moving])
+        following = Factors._make([*turned, *factors[moving:4], factors.mu - a.mu])
         _matrices(constraint, state.x)[..., order[:, None], order] = _product(following)
         adam.descend(constraint, state.x, gradient, state.moments, state.k, self.learning_rate)
         k, spent = state.k + 1, state.gradients + 1
