@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ...protocols import Array, Network, Problem, Spectrum
-from ..common.method import Decentralized, Method
+from ..common import Decentralized, GrowingStepSize, Method, changed
 from ..common.schedules import Growing as GrowingStep
-from ..common.step_sizes import GrowingStepSize, changed
 from .growing_steps import Growing, JudgedState
 
 _CAP = 2.0**1.5
@@ -76,10 +75,8 @@ class Exact(Judged, Decentralized):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.step_size, GrowingStep) and not self.exact:
-            raise ValueError(
-                "growing steps are judged by moves along exact gradients from one step to the "
-                "next: leave out batch_size and safe, or take step_size auto"
-            )
+            fault = "growing steps are judged by moves along exact gradients"
+            raise ValueError(f"{fault}: leave out batch_size and safe, or take step_size auto")
 
     @property
     def exact(self) -> bool:

@@ -18,7 +18,8 @@ from ...network.transport.communicator import SerialCommunicator
 from ...numerics.threads import one_thread
 from ...problems import Deferred
 from ...records.progress import SettingUp
-from ...theory.constants import MEANINGS, Constants, check_problem, constants
+from ...theory.constants import Constants, check_problem, constants
+from ...theory.meanings import MEANINGS
 from ...theory.measured import Measured, measure
 from ..line import wiring
 from ..line.config import Configuration

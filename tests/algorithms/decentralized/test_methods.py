@@ -226,7 +226,7 @@ def test_agreed_steps_for_several_rounds_and_for_one_agent() -> None:
     G = np.array([g(x0) for g in case.gradients])
     eta = np.linalg.norm(G - G.mean(axis=0), axis=(1, 2)) / np.linalg.norm(G, axis=(1, 2))
     for rounds, chebyshev in ((4, False), (1, True), (4, True)):
-        step, _ = agreed(case.problem, network, streams, stack(x0, N), 1e3, 1.5, rounds=rounds, chebyshev=chebyshev)
+        step, _ = agreed(case.problem, network, streams, stack(x0, N), 1e3, 1.5, mixing=(rounds, chebyshev))
         second = effective(network.spectrum, rounds, chebyshev).lambda_2
         hold = min(1.5 * (1 - 1 / N) * (1 - second), 0.8 * math.sqrt(1 - second))
         np.testing.assert_allclose(step, hold / np.mean((np.sqrt(eta) * case.lipschitz) ** 8) ** 0.125, rtol=0.05)
