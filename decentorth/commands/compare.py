@@ -32,7 +32,7 @@ from ..process.printing import FAULT, complain, on_terminal, say
 from ..records.figures import check_matplotlib, check_metrics
 from ..records.files import COMPARISON, refuse_unmarked, replacing
 from ..records.progress import SettingUp, trial_progress
-from ..settings import Count, Quiet, settings, values
+from ..settings import Count, Quiet, Values, settings, values
 from .line import wiring
 from .line.form import Form, Saved, config_bytes
 from .line.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
@@ -105,10 +105,10 @@ class CompareConfiguration(Saved):
 
     settings: CompareSettings
     problem: Any
-    methods: Mapping[str, Any]
+    methods: Values
     networks: Mapping[str, NetworkModel]
 
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, Values]]:
         own = values(self.settings)
         listed = {name: own[name] for name in CompareForm.own if name not in ACTS}
         others = {*NETWORK, *OUTPUT}
@@ -193,7 +193,7 @@ def _plan(configuration: CompareConfiguration, communicator: Communicator) -> Co
     def problem(seed: int) -> Any:
         return together(communicator, lambda: configuration.problem.problem(asked.agents, seed))
 
-    def W(seed: int) -> Any:
+    def W(seed: int) -> object:
         own = replace(asked, seed=seed)
         made = together(communicator, lambda: wiring.make(own) if communicator.rank == 0 else None)
         shared = wiring.share(own, made, communicator).W

@@ -38,6 +38,7 @@ from topologies.matrix_files import refuse_other
 from ..display import size
 from ..protocols import Array, Collective, Row
 from ..running.checkpoint import FOLDER, clear, kept
+from ..running.checkpoint.files import Json
 from ..running.history import COUNTS
 
 if sys.platform != "win32":
@@ -321,7 +322,7 @@ def variables(problem: Any, x: Array) -> dict[str, Array]:
 def save(
     folder: Place,
     about: Mapping[str, str],
-    summary: Mapping[str, Any],
+    summary: Json,
     rows: Sequence[Row],
     variables: Mapping[str, Array],
     collective: Collective,

@@ -134,11 +134,9 @@ class Watch:
 
     def snapshot(self, state: Observed) -> Snapshot:
         """The run as it is now."""
-        network, agreed = self._network, {}
-        if self.agreement is not None:
-            agreed = self.agreement.saved()
+        network, agreed = self._network, self.agreement and self.agreement.saved()
         counts = (network.rounds, network.messages, network.bytes)
-        return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed)
+        return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed or {})
 
     def look(self, state: Observed) -> Stop | None:
         """The first reason to stop among the watchers that are due at this iteration."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from decentorth.settings import values
+from decentorth.settings import Values, values
 from topologies.flags import InputError, spelled
 from topologies.words import shortened
 
@@ -39,7 +39,7 @@ class Configuration(Saved):
     published: bool
     """True for the published experiment (see `Command.given`)."""
 
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, Values]]:
         held = values(self.run)
         run = {name: held[name] for name in Command.own if name not in ACTS}
         apart = (*NETWORK, *OUTPUT)
@@ -81,7 +81,7 @@ class Command(Form[Configuration]):
                 return "lobpcg"
         return super()._name(kind, early)
 
-    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def given(self) -> tuple[Values, Values]:
         """As `Form.given`, with the settings of the published experiment where none of another one is given.
 
         A run is ``paper004`` unless it has another problem, network, start or method than that file, or any further setting
@@ -127,7 +127,7 @@ class Command(Form[Configuration]):
                 raise InputError(f"{where} is not for {self.names['algorithm']}: {cure}")
 
     @staticmethod
-    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+    def earlier(tokens: Sequence[str]) -> Values:
         """The settings of the run that --resume names, and its folder as ``out`` if --resume names the folder of a run.
 
         Raises
@@ -154,6 +154,6 @@ class Command(Form[Configuration]):
 
 
 @cache
-def published_experiment() -> Mapping[str, Any]:
+def published_experiment() -> Values:
     """The settings in the file of the published experiment."""
     return load(PUBLISHED, config_bytes(PUBLISHED))

@@ -29,13 +29,14 @@ LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
 C = TypeVar("C", bound=Saved)
+AnyForm = type[Form[Any]]
 Errors = tuple[type[Exception], ...]
 log = logging.getLogger(__name__)
 
 
 def serve(
     tokens: Sequence[str] | None,
-    form: type[Form[Any]],
+    form: AnyForm,
     work: Callable[[list[str], Communicator], int],
     *,
     name: str,
@@ -156,7 +157,7 @@ def framed(
     return code
 
 
-def show_help(form: type[Form[Any]], words: Sequence[str], speaks: bool = True) -> int:
+def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
     """Print the help of a command if this rank ``speaks``, and return the exit code 0."""
     path = early_flag(words, "config")
     try:

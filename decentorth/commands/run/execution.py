@@ -12,7 +12,6 @@ from functools import partial, reduce
 from itertools import product
 from operator import and_, or_
 from pathlib import Path
-from typing import Any
 
 from topologies.flags import InputError
 
@@ -32,7 +31,7 @@ from ...records.saved_runs import read_start
 from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, PendingSignals, Resumed
 from ...running.metrics import AgentErrors
 from ...running.options import Limits, Place
-from ...settings import Settings, settings, values
+from ...settings import Settings, Values, settings, values
 from ...stopping import Rule
 from ..line import wiring
 from ..line.config import Configuration
@@ -177,7 +176,7 @@ class Execution:
         given = self.configuration.mapping()
         given |= {"checkpoint_every": every, "keep_checkpoints": keep}
 
-        def notes() -> dict[str, Any]:
+        def notes() -> Values:
             return {"settings": given, "steps": steps.ranges}
 
         return Checkpoints(Path(settings.out) / FOLDER, every, keep, notes)
@@ -233,7 +232,7 @@ class Execution:
         return summary, exit_code(result, settings.require_converged, ended_by)
 
 
-def shared(given: RunSettings, base: type[Settings]) -> dict[str, Any]:
+def shared(given: RunSettings, base: type[Settings]) -> Values:
     """The settings that Python has too, whose class ``base`` declares them."""
     return {name: value for name, value in vars(given).items() if name in settings(base)}
 

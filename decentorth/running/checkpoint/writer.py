@@ -71,7 +71,7 @@ class Checkpoints(Settings):
     folder: str | os.PathLike[str]
     every: int | str | None = None
     keep: Count = 3
-    notes: Callable[[], Mapping[str, Any]] = dict
+    notes: Callable[[], files.Json] = dict
     signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
     """A context that the run enters; a caller may enter it too, so that signals wait until its own files are written."""
 
@@ -129,7 +129,7 @@ class Snapshot(NamedTuple):
     """The rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     seconds: Mapping[str, float]
-    agreement: Mapping[str, Any] = MappingProxyType({})
+    agreement: files.Json = MappingProxyType({})
     """The agents' knowledge about stopping, as JSON can hold it."""
 
     def copied(self, into: Snapshot | None = None) -> Snapshot:
