@@ -23,6 +23,7 @@ from ..records.files import save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
+from ..running.loop import Outcome
 from .losses import Loss
 from .sent import Sent, sent
 
@@ -219,7 +220,7 @@ class Result(FinishedRun):
     unwritten: str = ""
 
     @classmethod
-    def of(cls, run: Any, outcome: Any) -> Self:
+    def of(cls, run: Any, outcome: Outcome) -> Self:
         """The result of a run that has ended so."""
         problem, x, numbers = run.problem, outcome.state.x, run.numbers.tolist()
         labels, units = run.arguments.mixing[1], tuple[Units, ...]()
@@ -278,7 +279,7 @@ class Result(FinishedRun):
         return self.collective.sha256(self.x)
 
     @cached_property
-    def transport(self) -> Mapping[str, Any]:
+    def transport(self) -> Mapping[str, object]:
         """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
         network = self.network
         counts = np.array([network.transport_messages, network.transport_bytes], dtype=np.float64)

@@ -288,16 +288,6 @@ def _guide(axes: Axes) -> None:
     axes.annotate("$O(1/K)$", tuple(ends[1]), fontsize=6, color="0.4", **place)
 
 
-def check_place(path: Path) -> None:
-    """Raise InputError if a figure would replace a file that is none of this package's."""
-    from topologies import pictures
-
-    try:
-        pictures.check_place(path)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure as PNG, SVG or PDF, by the ending of its name, its fonts as outlines that a publisher takes (Type 42)."""
     from topologies import pictures
@@ -307,5 +297,3 @@ def save(figure: Figure, path: str | Path) -> None:
             pictures.save(figure, Path(path))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(str(error)) from None

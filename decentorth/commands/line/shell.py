@@ -21,16 +21,16 @@ from ...process.abort import abort
 from .flags import with_flags
 from .form import Form, Saved, config_bytes, early_flag
 
+Errors = tuple[type[Exception], ...]
 INTERRUPTED, NO_READER = 130, 141
 """The exit codes by which a shell reports an end by SIGINT and by SIGPIPE."""
-REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
+REFUSALS: Errors = (ValueError, TypeError, ImportError, OSError, MemoryError)
 """Exceptions that refuse a request; any other exception is a fault, and keeps its traceback."""
 LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
 C = TypeVar("C", bound=Saved)
 AnyForm = type[Form[Any]]
-Errors = tuple[type[Exception], ...]
 log = logging.getLogger(__name__)
 
 
@@ -78,7 +78,7 @@ def alone(
     work: Callable[[list[str]], int],
     *,
     name: str,
-    refused: Errors = (InputError,),
+    refused: Errors = REFUSALS,
     failed: Errors = (),
 ) -> int:
     """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works."""
@@ -100,7 +100,6 @@ def of_function(
     usage: str,
     *,
     missing: str = "",
-    refused: Errors = (InputError,),
 ) -> int:
     """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
 
@@ -113,7 +112,7 @@ def of_function(
             return say(function_help(function, usage, summary))
         return say(call(function, words, missing))
 
-    return alone(tokens, work, name=" ".join(usage.split()[:2]), refused=refused)
+    return alone(tokens, work, name=" ".join(usage.split()[:2]))
 
 
 def framed(

@@ -126,13 +126,13 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
 def _parts(wiring: Wiring) -> list[bytes]:
     """A wiring as bytes: whether it changes and its origin, then its arrays."""
     W: Any = wiring.W
-    push, changes = np.zeros(0), False
+    push = np.zeros(0)
     match W:
-        case topologies.WeightSequence():
-            W, changes = np.zeros((0, 0)), True  # each rank makes it again
+        case topologies.WeightSequence():  # each rank makes it again
+            return [json.dumps([True, wiring.origin]).encode(), b"", b"", b"", b""]
         case topologies.DirectedWeights():
             W, push = W.A, W.B.data
-    header, rows = json.dumps([changes, wiring.origin]).encode(), plain(W)
+    header, rows = json.dumps([False, wiring.origin]).encode(), plain(W)
     return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]
 
 

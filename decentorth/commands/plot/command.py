@@ -27,7 +27,7 @@ from ...settings import Values, settings
 from ..line.flags import load
 from ..line.form import config_bytes
 from ..line.settings import ROWS, RunSettings
-from ..line.shell import REFUSALS, of_function
+from ..line.shell import of_function
 from .agents import plot_agents
 from .report import write_report
 
@@ -227,4 +227,4 @@ def _refuse(given: Mapping[str, object], what: str) -> None:
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """``python -m decentorth plot``: 0, or 2 with the reason on standard error."""
-    return of_function(tokens, draw, "decentorth plot FOLDERS", refused=REFUSALS)
+    return of_function(tokens, draw, "decentorth plot FOLDERS")

@@ -19,7 +19,7 @@ import numpy as np
 from topologies.words import seconds, whole
 
 from ..._version import __version__
-from ...protocols import Array, Collective, Stop
+from ...protocols import Array, Collective, Observed, Stop
 from ...settings import Count, Settings
 from ..history import COUNTS, History
 from ..metrics import first_runaway
@@ -94,7 +94,8 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
     with contextlib.suppress(ValueError):
         number = float(read(text))
     if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} must be a number of iterations (100) or a time (30s, 10m, 2h), got {every!r}")
+        forms = "a number of iterations (100) or a time (30s, 10m, 2h)"
+        raise ValueError(f"{name} must be {forms}, got {every!r}")
     if timed:
         return math.inf, number
     return number, math.inf
@@ -124,7 +125,7 @@ class SharedLooks:
 class Snapshot(NamedTuple):
     """A run between two iterations."""
 
-    state: Any
+    state: Observed
     counts: tuple[int, int, int]
     """The rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
