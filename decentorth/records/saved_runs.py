@@ -21,8 +21,8 @@ from ..running.history import COUNTS, Column
 from .files import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
-_HISTORY, _SUMMARY, _LARGEST = 1 << 30, 1 << 26, 1 << 28
-"""The most bytes of a history, of a summary, and of another text file."""
+_HISTORY, _SUMMARY = 1 << 30, 1 << 26
+"""The most bytes of a history and of a summary."""
 
 
 def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str, Column]]:
@@ -99,11 +99,6 @@ def read_end(folder: str | os.PathLike[str]) -> Json:
     if "total" not in seconds or not numbers:
         raise InputError(f"{path}: seconds must hold numbers, and their total, got {seconds!r:.80}")
     return summary
-
-
-def text_lines(path: Path) -> list[str]:
-    """The lines of a regular text file; a ValueError for anything else, and for more than 256 MiB."""
-    return limited(path, _LARGEST).decode().splitlines()
 
 
 def read_start(place: str | os.PathLike[str]) -> Array:

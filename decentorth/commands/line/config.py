@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,8 @@ from ...protocols import Declared
 from ...running.checkpoint import FOLDER, newest_notes
 from ...settings import settings
 from .flags import load
-from .form import Form, Saved, Texts, config_bytes, early_flag
-from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
+from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
+from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
 
 EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
 """The own settings of a run that make another experiment of it, as all of its problem and its method do."""
@@ -39,16 +39,10 @@ class Configuration(Saved):
     published: bool
     """True for the published experiment (see `Command.given`)."""
 
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, Values]]:
-        held = values(self.run)
-        run = {name: held[name] for name in Command.own if name not in ACTS}
-        apart = (*NETWORK, *OUTPUT)
-        yield "Run", {name: value for name, value in run.items() if name not in apart}
-        yield "Network", {name: run[name] for name in NETWORK}
-        yield f"Problem: {self.run.problem}", values(self.problem)
-        yield f"Algorithm: {self.run.algorithm}", values(self.algorithm)
-        if outputs:
-            yield "Output", {name: value for name, value in run.items() if name in OUTPUT}
+    def groups(self, *, outputs: bool) -> Groups:
+        run, problem = self.run, f"Problem: {self.run.problem}"
+        parts = {problem: self.problem, f"Algorithm: {run.algorithm}": self.algorithm}
+        return Command.grouped(run, parts, outputs)
 
 
 _SETTINGS = settings(RunSettings)

@@ -18,17 +18,20 @@ from topologies.later import yaml
 
 from ... import registry
 from ...running.checkpoint import limited
-from ...settings import Setting, Settings, Values, settings, without_effect
+from ...settings import Setting, Settings, Values, settings, values, without_effect
 from . import wiring
 from .flags import CONFIG_BYTES, load, named_file, read_value
-from .settings import NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+from .settings import ACTS, NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+
+Groups = Iterator[tuple[str, Values]]
+"""Headings with settings."""
 
 
 class Saved(ABC):
     """Resolved settings, as they are printed, saved and compared."""
 
     @abstractmethod
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, Values]]:
+    def groups(self, *, outputs: bool) -> Groups:
         """Headings and settings, in the order of the help; without ``outputs`` only the settings on which the results depend."""
 
     def mapping(self) -> Values:
@@ -125,6 +128,19 @@ class Form(ABC, Generic[C]):
         if registry.plugins_digest().hex() != digest:
             raise InputError("every rank needs the same plugins, but rank 0 has others")
         return made
+
+    @classmethod
+    def grouped(cls, own: object, parts: Mapping[str, object], outputs: bool) -> Groups:
+        """The groups of the command's ``own`` settings, and of entries by their headings."""
+        held = values(own)
+        listed = {name: held[name] for name in cls.own if name not in ACTS}
+        apart = {*NETWORK, *cls.output}
+        yield cls.noun.capitalize(), {name: listed[name] for name in listed if name not in apart}
+        yield "Network", {name: listed[name] for name in NETWORK}
+        for heading, entry in parts.items():
+            yield heading, values(entry)
+        if outputs:
+            yield "Output", {name: listed[name] for name in listed if name in cls.output}
 
     def _name(self, kind: str, early: Texts) -> str:
         places = (early.get(kind), self.file.get(kind), self.own[kind].default)

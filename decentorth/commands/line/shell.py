@@ -108,8 +108,7 @@ def of_function(
 
     def work(words: list[str]) -> int:
         if HELP & set(words):
-            summary = str(function.__doc__).partition("\n")[0]
-            return say(function_help(function, usage, summary))
+            return say(function_help(function, usage, str(function.__doc__).partition("\n")[0]))
         return say(call(function, words, missing))
 
     return alone(tokens, work, name=" ".join(usage.split()[:2]))

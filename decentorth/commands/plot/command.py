@@ -79,8 +79,7 @@ def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, s
 
     whole, found = {*settings(RunSettings)}, {}
     for folder, own in configurations.items():
-        kind = kind_of(own)
-        kin = [one for one in configurations.values() if kind_of(one) == kind]
+        kin = [one for one in configurations.values() if kind_of(one) == kind_of(own)]
         parts = []
         for key, value in own.items():
             peers = kin

@@ -119,8 +119,7 @@ def _caption(data: Data) -> str:
 
 def _plain(values: NDArray[np.float64]) -> object:
     """The numbers as lists, six digits each; 0 in place of what is not finite."""
-    finite = np.where(np.isfinite(values), values, 0.0)
-    text = json.dumps(finite.tolist())
+    text = json.dumps(np.where(np.isfinite(values), values, 0.0).tolist())
     return json.loads(text, parse_float=lambda one: float(f"{float(one):.6g}"))
 
 

@@ -243,8 +243,7 @@ def made(configuration: Configuration, comm: Communicator, sized: bool = False) 
     problem = together(comm, lambda: _problem(configuration))
     with _refusing():
         check_data(problem, comm)
-    made = by_root(comm, lambda: wiring.make(given))
-    W, origin = wiring.share(given, made, comm)
+    W, origin = wiring.share(given, by_root(comm, lambda: wiring.make(given)), comm)
     if sized and isinstance(problem, Deferred | Spread):
         problem = together(comm, problem.stand_in)
     x0 = None
