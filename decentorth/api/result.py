@@ -12,7 +12,7 @@ import numpy as np
 
 from topologies import text
 
-from ..display import Shown, curve, shape, size
+from ..display import Shown, shape, size
 from ..network import Network
 from ..network.collective import AgentCollective
 from ..problems import AgentProblem
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
     from ..records.agents import AgentQuantity
 
-_MAIN = ("gradient_norm", "subgradient_norm", "objective")
-"""The metrics of which the first one in a history is drawn in a notebook."""
-_METRICS = ("objective", *_MAIN[:2], "consensus_rms", "feasibility", "error")
+_METRICS = (
+    *("objective", "gradient_norm", "subgradient_norm"),
+    *("consensus_rms", "feasibility", "error"),
+)
+"""The metrics that a result prints, where it has them."""
 
 _LARGEST_TABLE = 100
 """The most agents whose messages are listed in a file: each may have all others as neighbours."""
@@ -130,10 +132,6 @@ class FinishedRun(Shown):
             "counts": f"{sent}, {row.gradients} gradients of each agent",
             "seconds": f"{row.seconds:.3g} iterating, {self.seconds['total']:.3g} in all",
         }
-
-    def _picture(self) -> str:
-        name = next((name for name in _MAIN if name in self.history), "seconds")
-        return curve(self.history["iteration"], self.history[name], name)
 
     def __repr__(self) -> str:
         facts = [f"  {name:<14} {value}" for name, value in self._facts().items()]
