@@ -145,8 +145,9 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
     if not square or not _can_project(problem) or is_on_device(state.x):
         return None
-    norm = row.values.get("gradient_norm", math.inf)
-    if "objective" not in row.values or norm > _SETTLED * first.values["gradient_norm"]:
+    if not {"objective", "gradient_norm"} <= {*row.values}:
+        return None
+    if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
         return None
     total, slope = parts.collective.sum(state.x, problem.gradient(state.x))
     point = constraint.project(total[None] / problem.n_agents)[0]
