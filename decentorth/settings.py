@@ -23,6 +23,8 @@ from .display import table
 
 __all__ = ["Form", "Range", "Seconds", "Setting", "check", "settings"]
 
+Values = dict[str, Any]
+"""Settings by name."""
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -162,7 +164,7 @@ def without_effect(name: str, why: str) -> str:
     return f"{name} has no effect here, leave it out: {why}"
 
 
-def values(entry: object) -> dict[str, Any]:
+def values(entry: object) -> Values:
     """The settings in a dataclass as YAML can hold them."""
     found = {name: vars(entry)[name] for name in settings(type(entry))}
     for name, value in found.items():

@@ -108,7 +108,7 @@ class Arguments(Options, Setup[P]):
         A function that rank 0 calls with each recorded row: ``row.iteration``, ``row["gradient_norm"]``. The run ends where it
         returns True or raises StopIteration.
     progress
-        Rank 0 shows how far the run is: in a notebook, on a terminal, or otherwise in about ten lines.
+        Rank 0 shows how far the run is: by a bar on a terminal, otherwise in about ten lines.
     check
         Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the agent whose gradient is wrong.
     """

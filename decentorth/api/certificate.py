@@ -51,7 +51,7 @@ class Certificate(NamedTuple):
     missed: float
     """The most by which the probe could raise a value; far above 0 where an eigenvector is missing from x."""
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """The entries as a file holds them."""
         return {**self._asdict(), "values": self.values.tolist()}
 

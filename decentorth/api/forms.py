@@ -74,7 +74,7 @@ def _named(name: str, n_agents: int, seed: int) -> Any:
     return tp.weights_from_name(tp.adjacency_from_name(name, n_agents, seed))
 
 
-def problem(problem: object) -> Any:
+def problem(problem: object) -> object:
     """The problem; a TypeError for what is none, such as the name of one or its settings."""
     if not hasattr(problem, "n_agents"):
         such = "an object such as do.problems.Procrustes(A, B), or of settings"
@@ -84,7 +84,7 @@ def problem(problem: object) -> Any:
     return problem
 
 
-def callback(function: object) -> Any:
+def callback(function: object) -> object:
     """The function of a row, or None; a TypeError for anything else."""
     if function is not None and not callable(function):
         raise TypeError(f"callback must be a function of a row, such as print, got {function!r}")
@@ -96,7 +96,7 @@ def channel(faults: networks.Channel | str | None) -> networks.Channel | None:
     return networks.Channel(faults) if isinstance(faults, str) else faults
 
 
-def method(algorithm: Any) -> Any:
+def method(algorithm: Any) -> object:
     """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``."""
     if isinstance(algorithm, str):
         return algorithms.read(algorithm)

@@ -117,8 +117,8 @@ def divided_anew(run: Run, options: Options, resumed: Resumed | None) -> Result:
         gone = sorted({*before.alive} - {*communicator.alive})
         run = run.again(comm=communicator)
         again = "whose agents begin again from their checkpoints on the other ranks"
-        lost = f"rank {', '.join(map(str, gone))}, {again}"
-        return run, run.resume(options.folder), None, lost
+        words = f"rank {', '.join(map(str, gone))}, {again}"
+        return run, run.resume(options.folder), None, words
 
     return _outlived(run, options, resumed, None, rebuilt)
 

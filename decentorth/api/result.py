@@ -12,7 +12,7 @@ import numpy as np
 
 from topologies import text
 
-from ..display import Shown, curve, shape, size
+from ..display import Shown, shape, size
 from ..network import Network
 from ..network.collective import AgentCollective
 from ..problems import AgentProblem
@@ -23,6 +23,7 @@ from ..records.files import save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
+from ..running.loop import Outcome
 from .losses import Loss
 from .sent import Sent, sent
 
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
 
     from ..records.agents import AgentQuantity
 
-_MAIN = ("gradient_norm", "subgradient_norm", "objective")
-"""The metrics of which the first one in a history is drawn in a notebook."""
-_METRICS = ("objective", *_MAIN[:2], "consensus_rms", "feasibility", "error")
+_METRICS = (
+    *("objective", "gradient_norm", "subgradient_norm"),
+    *("consensus_rms", "feasibility", "error"),
+)
+"""The metrics that a result prints, where it has them."""
 
 _LARGEST_TABLE = 100
 """The most agents whose messages are listed in a file: each may have all others as neighbours."""
@@ -130,10 +133,6 @@ class FinishedRun(Shown):
             "seconds": f"{row.seconds:.3g} iterating, {self.seconds['total']:.3g} in all",
         }
 
-    def _picture(self) -> str:
-        name = next((name for name in _MAIN if name in self.history), "seconds")
-        return curve(self.history["iteration"], self.history[name], name)
-
     def __repr__(self) -> str:
         facts = [f"  {name:<14} {value}" for name, value in self._facts().items()]
         return "\n".join([type(self).__name__, *facts])
@@ -219,7 +218,7 @@ class Result(FinishedRun):
     unwritten: str = ""
 
     @classmethod
-    def of(cls, run: Any, outcome: Any) -> Self:
+    def of(cls, run: Any, outcome: Outcome) -> Self:
         """The result of a run that has ended so."""
         problem, x, numbers = run.problem, outcome.state.x, run.numbers.tolist()
         labels, units = run.arguments.mixing[1], tuple[Units, ...]()
@@ -278,7 +277,7 @@ class Result(FinishedRun):
         return self.collective.sha256(self.x)
 
     @cached_property
-    def transport(self) -> Mapping[str, Any]:
+    def transport(self) -> Mapping[str, object]:
         """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
         network = self.network
         counts = np.array([network.transport_messages, network.transport_bytes], dtype=np.float64)

@@ -33,11 +33,11 @@ from typing import IO, Any
 import numpy as np
 
 from topologies.flags import InputError
-from topologies.matrix_files import refuse_other
 
 from ..display import size
 from ..protocols import Array, Collective, Row
 from ..running.checkpoint import FOLDER, clear, kept
+from ..running.checkpoint.files import Json
 from ..running.history import COUNTS
 
 if sys.platform != "win32":
@@ -136,14 +136,6 @@ def _line(row: Row) -> str:
     columns = row.columns()
     counts = [str(int(columns.pop(name))) for name in COUNTS]
     return ",".join([*counts, *[repr(float(value)) for value in columns.values()]])
-
-
-def refuse_file(path: Path, mark: bytes, what: str) -> None:
-    """Raise if a file is at ``path`` without the ``mark`` of files that a command writes."""
-    try:
-        refuse_other(path, mark, what)
-    except ValueError as error:
-        raise InputError(str(error)) from None
 
 
 def refuse_unmarked(path: Place, names: Iterable[str], mark: str) -> None:
@@ -321,7 +313,7 @@ def variables(problem: Any, x: Array) -> dict[str, Array]:
 def save(
     folder: Place,
     about: Mapping[str, str],
-    summary: Mapping[str, Any],
+    summary: Json,
     rows: Sequence[Row],
     variables: Mapping[str, Array],
     collective: Collective,

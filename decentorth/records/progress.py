@@ -129,25 +129,9 @@ def show_row(show: Show, row: Row) -> None:
 
 @contextlib.contextmanager
 def row_progress(total: int) -> Iterator[Recorder]:
-    """A recorder that shows how far a run is, and its latest row: in a notebook in one line, else as `progress`."""
-    showing = progress(total)
-    if "ipykernel" in sys.modules:
-        showing = _in_notebook(total)
-    with showing as show:
+    """A recorder that shows how far a run is, and its latest row."""
+    with progress(total) as show:
         yield SimpleNamespace(record=partial(show_row, show))
-
-
-@contextlib.contextmanager
-def _in_notebook(total: int) -> Iterator[Show]:
-    from IPython.display import HTML, display
-
-    line = display(HTML(""), display_id=True)
-
-    def show(done: int, words: str, short: str) -> None:
-        bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
-        line.update(HTML(f"{bar} {done}/{total} {words}"))
-
-    yield show
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,15 +16,16 @@ from topologies.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
 from ..running.checkpoint import limited
+from ..running.checkpoint.files import Json
 from ..running.history import COUNTS, Column
 from .files import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
-_HISTORY, _SUMMARY, _LARGEST = 1 << 30, 1 << 26, 1 << 28
-"""The most bytes of a history, of a summary, and of another text file."""
+_HISTORY, _SUMMARY = 1 << 30, 1 << 26
+"""The most bytes of a history and of a summary."""
 
 
-def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, Column]]:
+def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str, Column]]:
     """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
     summary, columns = read_end(folder), read_history(folder)
     if not len(columns["iteration"]):
@@ -74,7 +74,7 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, Column]:
     return columns
 
 
-def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def read_summary(folder: str | os.PathLike[str]) -> Json:
     """The summary of a run, whatever is in it."""
     path = Path(folder) / SUMMARY
     with _refusing(path):
@@ -88,7 +88,7 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return summary
 
 
-def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def read_end(folder: str | os.PathLike[str]) -> Json:
     """The summary of a run that has ended, which says how it did, and how long it took."""
     path, summary = Path(folder) / SUMMARY, read_summary(folder)
     for name, kind in {"status": str, "converged": bool, "message": str, "seconds": dict}.items():
@@ -99,11 +99,6 @@ def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if "total" not in seconds or not numbers:
         raise InputError(f"{path}: seconds must hold numbers, and their total, got {seconds!r:.80}")
     return summary
-
-
-def text_lines(path: Path) -> list[str]:
-    """The lines of a regular text file; a ValueError for anything else, and for more than 256 MiB."""
-    return limited(path, _LARGEST).decode().splitlines()
 
 
 def read_start(place: str | os.PathLike[str]) -> Array:

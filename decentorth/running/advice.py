@@ -76,7 +76,9 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
     """The reason why points have not moved from the start, or not since an iteration long before the end."""
     rows = history.rows
     first, last = rows[0], rows[-1]
-    if _stationary(parts, first) and not _lower(last, first):
+    begun, ended = (row.values.get("objective", 0.0) for row in (first, last))
+    least = _STATIONARY * abs(begun)
+    if _gain(parts, first) <= least and not ended < begun - least:
         return "x0 is stationary: a solution, or a saddle point, which another x0 would avoid"
     moving = [row.iteration for row in rows if not _same(row, last)]
     away = parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max()))
@@ -89,16 +91,6 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
         return None
     since = f"since iteration {rows[len(moving)].iteration}"
     return f"neither objective nor gradient norm has changed {since}: try another step size or start"
-
-
-def _stationary(parts: Parts, row: Row) -> bool:
-    """True if a move as long as x0 would change the objective by rounding only, to first order."""
-    return _gain(parts, row) <= _STATIONARY * abs(row.values.get("objective", 0.0))
-
-
-def _lower(last: Row, first: Row) -> bool:
-    begun, ended = first.values["objective"], last.values["objective"]
-    return ended < begun - _STATIONARY * abs(begun)
 
 
 def _gain(parts: Parts, row: Row) -> float:
@@ -153,8 +145,9 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
     if not square or not _can_project(problem) or is_on_device(state.x):
         return None
-    norm = row.values.get("gradient_norm", math.inf)
-    if "objective" not in row.values or norm > _SETTLED * first.values["gradient_norm"]:
+    if not {"objective", "gradient_norm"} <= {*row.values}:
+        return None
+    if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
         return None
     total, slope = parts.collective.sum(state.x, problem.gradient(state.x))
     point = constraint.project(total[None] / problem.n_agents)[0]

@@ -30,7 +30,7 @@ vanish with diminishing steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -39,6 +39,7 @@ from ..numerics.ordered_sums import norms
 from ..protocols import Agreed, Array, Declared, Observed, Problem, Quantity, Stop
 from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
+from .checkpoint.files import Json
 from .metrics import nonsmooth, projects, splits_features
 
 
@@ -181,14 +182,14 @@ class Agreement:
             found[block] = part.constraint.feasibility(*[one[block] for one in known])
         return found
 
-    def saved(self) -> dict[str, Any]:
+    def saved(self) -> Json:
         """The part that a checkpoint holds."""
         saved: dict[str, object] = {"tally": self.tally}
         if self.latest is not None:
             saved |= {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
         return saved
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
+    def restore(self, saved: Json) -> None:
         """Continue with the result of `saved`; its maxima count if they are of the same quantities."""
         if saved:
             self.tally = Tally(*saved["tally"])

@@ -137,6 +137,10 @@ MEASURES = (
 """All standard measures, in the order of the columns."""
 
 
+Terms = tuple[dict[str, Array], Array]
+"""Terms of sums over the agents by name, and the agents' feasibility."""
+
+
 class StandardMetrics:
     """The metrics of decentralized optimization on a constraint set, with xbar the mean iterate and xhat its projection.
 
@@ -180,7 +184,7 @@ class StandardMetrics:
         self.columns = (*[measure.name for measure in self._measures], *self._own)
         self._projects, self._lands = projects(problem), _lands(problem)
 
-    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
         n, first = problem.n_agents, {"x": state.x}
         if "tracking_error" in self.columns:
             first["gap"] = state.tracker - state.field
@@ -206,7 +210,7 @@ class StandardMetrics:
             values += seen.at_hat(seen.problem.evaluate, [math.nan] * len(self._own))
         return numbers(values)
 
-    def _terms(self, problem: Any, state: Any, mean: Array, hat: Array, alone: bool) -> tuple[dict[str, Array], Array]:
+    def _terms(self, problem: Any, state: Observed, mean: Array, hat: Array, alone: bool) -> Terms:
         """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that stay in cache."""
         x = state.x
         at_hat, scalars = np.empty_like(x), np.zeros_like(x, shape=(len(x), 5))

@@ -53,6 +53,5 @@ def one_process() -> Finding:
 
 def short_run(comm: object, agents: int) -> str:
     """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``."""
-    configuration = Command(["--agents", str(agents)]).resolve()
-    run, _ = made(configuration, connect(comm))
+    run, _ = made(Command(["--agents", str(agents)]).resolve(), connect(comm))
     return run.solve(Options(iterations=ITERATIONS)).iterates_sha256

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ...network.transport.communicator import Communicator
 from ...records.environment import blas, cpu_model, versions
+from ...running.checkpoint.files import Json
 from .findings import Finding
 from .host import ITERATIONS, short_run
 
@@ -28,7 +28,7 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
         yield _same_bits(f"{communicator.size} ranks", on_ranks, short_run("serial", agents))
 
 
-def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:
+def agreement(everyone: Sequence[Json]) -> Finding:
     """The finding on equal processors, packages and BLAS on all ranks, on which the bits depend."""
     first = everyone[0]
     for rank, one in enumerate(everyone):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from decentorth.settings import values
+from decentorth.settings import Values, values
 from topologies.flags import InputError, spelled
 from topologies.words import shortened
 
@@ -19,8 +19,8 @@ from ...protocols import Declared
 from ...running.checkpoint import FOLDER, newest_notes
 from ...settings import settings
 from .flags import load
-from .form import Form, Saved, Texts, config_bytes, early_flag
-from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
+from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
+from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
 
 EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
 """The own settings of a run that make another experiment of it, as all of its problem and its method do."""
@@ -39,16 +39,10 @@ class Configuration(Saved):
     published: bool
     """True for the published experiment (see `Command.given`)."""
 
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        held = values(self.run)
-        run = {name: held[name] for name in Command.own if name not in ACTS}
-        apart = (*NETWORK, *OUTPUT)
-        yield "Run", {name: value for name, value in run.items() if name not in apart}
-        yield "Network", {name: run[name] for name in NETWORK}
-        yield f"Problem: {self.run.problem}", values(self.problem)
-        yield f"Algorithm: {self.run.algorithm}", values(self.algorithm)
-        if outputs:
-            yield "Output", {name: value for name, value in run.items() if name in OUTPUT}
+    def groups(self, *, outputs: bool) -> Groups:
+        run, problem = self.run, f"Problem: {self.run.problem}"
+        parts = {problem: self.problem, f"Algorithm: {run.algorithm}": self.algorithm}
+        return Command.grouped(run, parts, outputs)
 
 
 _SETTINGS = settings(RunSettings)
@@ -81,7 +75,7 @@ class Command(Form[Configuration]):
                 return "lobpcg"
         return super()._name(kind, early)
 
-    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def given(self) -> tuple[Values, Values]:
         """As `Form.given`, with the settings of the published experiment where none of another one is given.
 
         A run is ``paper004`` unless it has another problem, network, start or method than that file, or any further setting
@@ -127,7 +121,7 @@ class Command(Form[Configuration]):
                 raise InputError(f"{where} is not for {self.names['algorithm']}: {cure}")
 
     @staticmethod
-    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+    def earlier(tokens: Sequence[str]) -> Values:
         """The settings of the run that --resume names, and its folder as ``out`` if --resume names the folder of a run.
 
         Raises
@@ -154,6 +148,6 @@ class Command(Form[Configuration]):
 
 
 @cache
-def published_experiment() -> Mapping[str, Any]:
+def published_experiment() -> Values:
     """The settings in the file of the published experiment."""
     return load(PUBLISHED, config_bytes(PUBLISHED))

@@ -18,6 +18,8 @@ from topologies.flags import spelled
 from topologies.typed import check
 from topologies.words import shortened, suggestion
 
+from ...settings import Values
+
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
 _LINE = 4096
@@ -76,7 +78,7 @@ def named_file(path: str) -> Path:
     return bundled.get(path, Path(path))
 
 
-def load(path: str, raw: bytes) -> dict[str, Any]:
+def load(path: str, raw: bytes) -> Values:
     """The settings of a YAML or TOML file, keys with underscores.
 
     What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
@@ -106,9 +108,9 @@ def _text(raw: bytes) -> str:
     return text
 
 
-def _settings(given: list[tuple[object, object]]) -> dict[str, Any]:
+def _settings(given: list[tuple[object, object]]) -> Values:
     """The values by name, each given once."""
-    found: dict[str, Any] = {}
+    found: Values = {}
     for key, value in given:
         if not isinstance(key, str):
             raise InputError(f"keys must be names of settings, got {shortened(key)}")

@@ -18,22 +18,25 @@ from topologies.later import yaml
 
 from ... import registry
 from ...running.checkpoint import limited
-from ...settings import Setting, Settings, settings, without_effect
+from ...settings import Setting, Settings, Values, settings, values, without_effect
 from . import wiring
 from .flags import CONFIG_BYTES, load, named_file, read_value
-from .settings import NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+from .settings import ACTS, NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+
+Groups = Iterator[tuple[str, Values]]
+"""Headings with settings."""
 
 
 class Saved(ABC):
     """Resolved settings, as they are printed, saved and compared."""
 
     @abstractmethod
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    def groups(self, *, outputs: bool) -> Groups:
         """Headings and settings, in the order of the help; without ``outputs`` only the settings on which the results depend."""
 
-    def mapping(self) -> dict[str, Any]:
+    def mapping(self) -> Values:
         """The configuration that is saved: every setting except the output folder and other outputs."""
-        found: dict[str, Any] = {}
+        found: Values = {}
         for _, part in self.groups(outputs=False):
             found |= part
         return found
@@ -126,6 +129,19 @@ class Form(ABC, Generic[C]):
             raise InputError("every rank needs the same plugins, but rank 0 has others")
         return made
 
+    @classmethod
+    def grouped(cls, own: object, parts: Mapping[str, object], outputs: bool) -> Groups:
+        """The groups of the command's ``own`` settings, and of entries by their headings."""
+        held = values(own)
+        listed = {name: held[name] for name in cls.own if name not in ACTS}
+        apart = {*NETWORK, *cls.output}
+        yield cls.noun.capitalize(), {name: listed[name] for name in listed if name not in apart}
+        yield "Network", {name: listed[name] for name in NETWORK}
+        for heading, entry in parts.items():
+            yield heading, values(entry)
+        if outputs:
+            yield "Output", {name: listed[name] for name in listed if name in cls.output}
+
     def _name(self, kind: str, early: Texts) -> str:
         places = (early.get(kind), self.file.get(kind), self.own[kind].default)
         try:
@@ -191,7 +207,7 @@ class Form(ABC, Generic[C]):
         return Parser(filled, self.program, self.summary).format_help()
 
     @staticmethod
-    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+    def earlier(tokens: Sequence[str]) -> Values:
         """The settings of the earlier run to resume; empty for commands that cannot resume."""
         return {}
 
@@ -199,7 +215,7 @@ class Form(ABC, Generic[C]):
     def resolve(self) -> C:
         """The configuration."""
 
-    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def given(self) -> tuple[Values, Values]:
         """The given settings, from flags and file, and separately the text of the settings given by flag."""
         given, by_flag = self._read
         return given | self.fixed | self.names, by_flag
@@ -226,7 +242,7 @@ class Form(ABC, Generic[C]):
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
         return given, by_flag
 
-    def fixed_settings(self) -> dict[str, Any]:
+    def fixed_settings(self) -> Values:
         """The number of agents that the files of sites, the graph or the weights file fix, and the sites' files one by one.
 
         A ValueError says that they cannot be used, or differ from a given number.
@@ -251,7 +267,7 @@ class Form(ABC, Generic[C]):
         fixed: dict[str, object] = {name: ",".join(paths) for name, paths in files.items()}
         return fixed if agents is None else {**fixed, "agents": agents}
 
-    def _files(self, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    def _files(self, given: Values) -> dict[str, tuple[str, ...]]:
         """The files of the sites, for each setting of the problem that names some."""
         from ...problems.common.division import Divided
 

@@ -21,21 +21,22 @@ from ...process.abort import abort
 from .flags import with_flags
 from .form import Form, Saved, config_bytes, early_flag
 
+Errors = tuple[type[Exception], ...]
 INTERRUPTED, NO_READER = 130, 141
 """The exit codes by which a shell reports an end by SIGINT and by SIGPIPE."""
-REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
+REFUSALS: Errors = (ValueError, TypeError, ImportError, OSError, MemoryError)
 """Exceptions that refuse a request; any other exception is a fault, and keeps its traceback."""
 LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
 C = TypeVar("C", bound=Saved)
-Errors = tuple[type[Exception], ...]
+AnyForm = type[Form[Any]]
 log = logging.getLogger(__name__)
 
 
 def serve(
     tokens: Sequence[str] | None,
-    form: type[Form[Any]],
+    form: AnyForm,
     work: Callable[[list[str], Communicator], int],
     *,
     name: str,
@@ -77,7 +78,7 @@ def alone(
     work: Callable[[list[str]], int],
     *,
     name: str,
-    refused: Errors = (InputError,),
+    refused: Errors = REFUSALS,
     failed: Errors = (),
 ) -> int:
     """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works."""
@@ -99,7 +100,6 @@ def of_function(
     usage: str,
     *,
     missing: str = "",
-    refused: Errors = (InputError,),
 ) -> int:
     """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
 
@@ -108,11 +108,10 @@ def of_function(
 
     def work(words: list[str]) -> int:
         if HELP & set(words):
-            summary = str(function.__doc__).partition("\n")[0]
-            return say(function_help(function, usage, summary))
+            return say(function_help(function, usage, str(function.__doc__).partition("\n")[0]))
         return say(call(function, words, missing))
 
-    return alone(tokens, work, name=" ".join(usage.split()[:2]), refused=refused)
+    return alone(tokens, work, name=" ".join(usage.split()[:2]))
 
 
 def framed(
@@ -156,7 +155,7 @@ def framed(
     return code
 
 
-def show_help(form: type[Form[Any]], words: Sequence[str], speaks: bool = True) -> int:
+def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
     """Print the help of a command if this rank ``speaks``, and return the exit code 0."""
     path = early_flag(words, "config")
     try:

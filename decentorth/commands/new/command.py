@@ -23,7 +23,7 @@ _MARK = "@dataclass(frozen=True, kw_only=True)\n"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files that the arguments name, by default those of this process, and return the exit code."""
     usage = "decentorth new algorithm|problem NAME"
-    return of_function(arguments, new, usage, missing=MISSING, refused=(InputError, OSError))
+    return of_function(arguments, new, usage, missing=MISSING)
 
 
 def new(kind: str, name: str, /) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import topologies
 from topologies.flags import InputError
@@ -25,7 +25,7 @@ Given = Mapping[str, object]
 """The settings of a run by name."""
 
 
-def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], Any]:
+def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]:
     """The graph of a run's settings, and its mixing matrix; None and the graph without directions for a directed one.
 
     InputError for a network that changes over time.

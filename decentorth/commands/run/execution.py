@@ -12,7 +12,6 @@ from functools import partial, reduce
 from itertools import product
 from operator import and_, or_
 from pathlib import Path
-from typing import Any
 
 from topologies.flags import InputError
 
@@ -32,7 +31,7 @@ from ...records.saved_runs import read_start
 from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, PendingSignals, Resumed
 from ...running.metrics import AgentErrors
 from ...running.options import Limits, Place
-from ...settings import Settings, settings, values
+from ...settings import Settings, Values, settings, values
 from ...stopping import Rule
 from ..line import wiring
 from ..line.config import Configuration
@@ -177,7 +176,7 @@ class Execution:
         given = self.configuration.mapping()
         given |= {"checkpoint_every": every, "keep_checkpoints": keep}
 
-        def notes() -> dict[str, Any]:
+        def notes() -> Values:
             return {"settings": given, "steps": steps.ranges}
 
         return Checkpoints(Path(settings.out) / FOLDER, every, keep, notes)
@@ -233,7 +232,7 @@ class Execution:
         return summary, exit_code(result, settings.require_converged, ended_by)
 
 
-def shared(given: RunSettings, base: type[Settings]) -> dict[str, Any]:
+def shared(given: RunSettings, base: type[Settings]) -> Values:
     """The settings that Python has too, whose class ``base`` declares them."""
     return {name: value for name, value in vars(given).items() if name in settings(base)}
 
@@ -244,8 +243,7 @@ def made(configuration: Configuration, comm: Communicator, sized: bool = False) 
     problem = together(comm, lambda: _problem(configuration))
     with _refusing():
         check_data(problem, comm)
-    made = by_root(comm, lambda: wiring.make(given))
-    W, origin = wiring.share(given, made, comm)
+    W, origin = wiring.share(given, by_root(comm, lambda: wiring.make(given)), comm)
     if sized and isinstance(problem, Deferred | Spread):
         problem = together(comm, problem.stand_in)
     x0 = None

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ...records.progress import SettingUp, Show, headline, plain_lines, progress
 from ...running.checkpoint import Resumed
 from ...running.local_stopping import Agreement
 from ...running.metrics import error_name, nonsmooth
-from ...settings import settings, values
+from ...settings import Values, settings, values
 from ..line.config import Configuration
 from ..line.flags import with_flags
 from ..line.shell import one_line
@@ -215,7 +215,7 @@ class RunOutput:
         per_agent = sum(array[0].nbytes for array in variables(run.problem, run.x0).values())
         needed = run.problem.n_agents * per_agent
         config = self._configuration.yaml()
-        given: dict[str, Any] = {"overwrite": settings.overwrite, "continues": continues}
+        given: Values = {"overwrite": settings.overwrite, "continues": continues}
         return RunFolder(settings.out, config, needed=needed, lock=self._lock, **given)
 
 

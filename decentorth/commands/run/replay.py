@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from topologies.flags import HELP, InputError
 
@@ -17,7 +16,8 @@ from ...algorithms.asynchronous.log import read
 from ...api import Options
 from ...network import Communicator
 from ...process.printing import FAULT, complain, say
-from ..line.config import Command
+from ...running.checkpoint.files import Json
+from ..line.config import Command, Configuration
 from ..line.shell import REFUSALS, one_line, serve, together
 from .execution import made
 
@@ -64,7 +64,7 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     return say(f"iterates_sha256 {here}, as in the log; {measured}")
 
 
-def _header(path: str) -> Mapping[str, Any]:
+def _header(path: str) -> Json:
     header = read(path).header
     if not (type(header.get("settings")) is dict and header["settings"]):
         hint = f"solve its problem with AsynchronousDRFGT(schedule={path!r})"
@@ -72,7 +72,7 @@ def _header(path: str) -> Mapping[str, Any]:
     return header
 
 
-def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, object]) -> Any:
+def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, object]) -> Configuration:
     form = Command(flags, None, b"", saved)
     form.path = path
     form.fixed = form.fixed_settings()

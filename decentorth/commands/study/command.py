@@ -14,7 +14,7 @@ from topologies.flags import HELP, InputError, Parser, take, unknown
 
 from ...compare.workers import processes
 from ...process.printing import say
-from ...records.figures import check_matplotlib, check_place, save
+from ...records.figures import check_matplotlib, save
 from ...records.progress import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings
 from ..line.shell import alone
@@ -47,7 +47,8 @@ class StudySettings(Settings):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    return alone(tokens, _study, name="decentorth study", failed=(RuntimeError, OSError))
+    failed = (RuntimeError, OSError)
+    return alone(tokens, _study, name="decentorth study", refused=(ValueError,), failed=failed)
 
 
 def _study(words: Sequence[str]) -> int:
@@ -72,6 +73,8 @@ def _study(words: Sequence[str]) -> int:
 def _make(study: Study, asked: StudySettings) -> None:
     workers = processes(asked.workers)
     check_matplotlib()
+    from topologies import pictures
+
     if importlib.util.find_spec("pandas") is None:
         raise InputError('the tables of a study need pandas: pip install "decentorth[frames]"')
     folder = Path(asked.out)
@@ -81,7 +84,7 @@ def _make(study: Study, asked: StudySettings) -> None:
         raise InputError(f"cannot use {folder}: {error.strerror}") from None
     path = folder / f"{study.name}{'-full' * asked.full}.csv"
     picture = path.with_suffix(".png")
-    check_place(picture)
+    pictures.check_place(picture)
     trials = study.trials(asked.full, asked.seed)
     done = len(kept(path, list(trials[0])))
     if done and not asked.quiet:

@@ -26,7 +26,7 @@ from ...api import Run, set_up
 from ...numerics.ordered_sums import norms, sums
 from ...problems import PCA, FunctionProblem, Procrustes
 from ...protocols import Array, Observed
-from ...records.figures import logarithmic, panels, style
+from ...records.figures import Look, logarithmic, panels, style
 from ...records.publication import legend_below
 from ...sets import Euclidean
 from ...theory import constants, ergodic_bounds, local_rate, solution
@@ -206,7 +206,7 @@ def figure(rows: DataFrame) -> Figure:
         own = first[first["problem"] == name]
         found = own[own["predicted"].between(0.0, 1.0, inclusive="neither")]
         expected = math.log(TOLERANCE) / np.log(found["predicted"])
-        cross: dict[str, Any] = {"color": "0.7", "markersize": 3.5, "zorder": 0}
+        cross: Look = {"color": "0.7", "markersize": 3.5, "zorder": 0}
         panel.plot(found["gap"], expected, "x", label="predicted", **cross)
         for (family, rule), points in own.groupby(["family", "weights"], sort=False):
             look = look_of(family) | points_only | {"fillstyle": shapes[rule], "label": f"_{rule}"}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import topologies as tp
 from topologies.canonical import Weights
 
-from ...records.figures import look
+from ...records.figures import Look, look
 from .sweep import Trial
 
 FAMILIES = (
@@ -24,6 +22,6 @@ def mixing_matrix(trial: Trial) -> Weights:
     return tp.weights_from_name(graph, trial["weights"])
 
 
-def look_of(family: str) -> dict[str, Any]:
+def look_of(family: str) -> Look:
     """The colour, dashes and marker of a family."""
     return look(FAMILIES.index(family), marked=True) | {"markersize": 3.5, "linewidth": 0.8}

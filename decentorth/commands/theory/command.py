@@ -17,7 +17,7 @@ from ...process.printing import say
 from ...settings import Count, Settings, settings
 from ..line.config import Command
 from ..line.settings import NETWORK
-from ..line.shell import REFUSALS, alone, read_configuration, show_help
+from ..line.shell import alone, read_configuration, show_help
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TheoryForm(Command):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: 0, or 2 with the reason on standard error."""
-    return alone(tokens, _print, name="decentorth theory", refused=REFUSALS)
+    return alone(tokens, _print, name="decentorth theory")
 
 
 def _print(words: Sequence[str]) -> int:

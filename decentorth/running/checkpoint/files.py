@@ -62,6 +62,8 @@ class DamagedError(CheckpointError):
 
 
 T = TypeVar("T")
+Json = Mapping[str, Any]
+"""Facts that a JSON file holds, by name."""
 ErrorKind = Callable[[str], CheckpointError]
 
 

@@ -13,13 +13,14 @@ import numpy as np
 
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Declared, Problem
+from . import files
 
 
 @dataclass(frozen=True)
 class Identity:
     """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
 
-    facts: Mapping[str, Mapping[str, Any]]
+    facts: Mapping[str, files.Json]
     """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
     start: Array
     """``shape``: the common starting point."""
