@@ -224,15 +224,6 @@ def test_given_numbers_are_taken_and_nothing_is_measured_for_them() -> None:
     assert automatic.rounds > network.rounds
 
 
-def test_a_feasible_start_and_the_matrix_it_was_made_from_are_one() -> None:
-    """What the set makes of a Gaussian matrix with B, the agents make of it by averaged products."""
-    problem, W = own_views(), GRAPHS["ring"](5)
-    z = gaussian(problem.shape)
-    feasible = problem.constraint.project(z[None])[0]
-    first, second = (solve(problem, CDADT(), W, x0=x0, iterations=20, rows=2) for x0 in (z, feasible))
-    assert relative(first.x, second.x) < 1e-6
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "iterations"), [(CDADT(), 2400), (GeneralizedDRFGT(preconditioner="covariance"), 1400)], ids=["CDADT", "psi-br"]

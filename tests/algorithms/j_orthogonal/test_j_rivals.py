@@ -13,7 +13,7 @@ from decentorth import CSDM, JADMM, RGD, UMCM, solve
 from decentorth.problems import Procrustes
 from decentorth.protocols import Array
 from decentorth.sets import JOrthogonal
-from tests.reference import j_rivals as naive
+from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import hevp, log_cosh, states
 
 
