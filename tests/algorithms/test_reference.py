@@ -36,7 +36,6 @@ def streams(n: int, seed: int = 0) -> CounterStreams:
 
 
 def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float]:
-    """The automatic step and penalty from the formulas."""
     eigenvalues = np.linalg.eigvalsh(W.toarray())
     gradients = [g(x0) for g in case.gradients]
     return naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)

@@ -24,7 +24,6 @@ def measure(problem: Any, x: Array, varsigma: float, theta: float, scaled: bool 
 
 
 def followed(problem: Any, algorithm: Any, iterations: int, seed: int = 0, x0: Array | None = None) -> list[Array]:
-    """The points 0, 1, ..., iterations."""
     return [state.x[0].copy() for state in islice(iterate(problem, algorithm, x0=x0, seed=seed), iterations + 1)]
 
 

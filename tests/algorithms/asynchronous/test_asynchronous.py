@@ -62,7 +62,6 @@ def run(simulated: Simulation, activations: int) -> Simulation:
 
 
 def points(simulated: Simulation) -> bytes:
-    """The hash of all points and masses."""
     hashed = hashlib.sha256()
     for agent in simulated.agents:
         hashed.update(agent.x.tobytes() + agent.mass.tobytes())
@@ -70,7 +69,6 @@ def points(simulated: Simulation) -> bytes:
 
 
 def exact(simulated: Simulation) -> bool:
-    """Whether both invariants are zero."""
     return not simulated.deviation().any() and not any(agent.balance().any() for agent in simulated.agents)
 
 

@@ -33,8 +33,6 @@ W = GRAPHS["ring"](N)
 
 @dataclass(frozen=True)
 class Trial:
-    """A method with a penalty and automatic steps, on two problems."""
-
     method: Callable[..., Any]
     problems: tuple[Callable[[], Any], Callable[[], Any]]
     soft: bool = False
@@ -42,7 +40,7 @@ class Trial:
 
 
 def flat_hevp(scale: float = 0.01) -> HEVP:
-    """Lipschitz constant 2 scale^2: below about that penalty do.UMCM's function is unbounded, and no step helps."""
+    """Lipschitz constant 2 scale^2: below about that penalty UMCM's function is unbounded, and no step helps."""
     left, right = (np.linalg.qr(np.random.default_rng(n).standard_normal((n, 6))).Q for n in (12, 6))
     return HEVP(scale * (left * np.logspace(0, -1, 6)) @ right, signs(6))
 

@@ -72,12 +72,6 @@ def test_texts(text: str, expected: Schedule) -> None:
 IN_ADVANCE_NAMES = ["diminishing", "horizon", "square-summable", "annealed", "geometric", "piecewise"]
 
 
-def test_defaults_are_left_out_of_the_text() -> None:
-    assert [str(kind()) for kind in SCHEDULES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb", "growing"]
-    assert str(BarzilaiBorwein(cap=1.5)) == "bb:cap=1.5"
-    assert str(Diminishing(0.5, 1.0)) == "diminishing:initial=0.5,power=1.0"
-
-
 def test_methods_that_mean_the_same_are_equal() -> None:
     same = [Landing(step_size="bb"), Landing(step_size=BarzilaiBorwein()), Landing(step_size="bb:initial=auto,cap=inf")]
     assert len(set(same)) == 1

@@ -48,7 +48,6 @@ def begun(method: DoubleTracking, problem: OwnMatrices, W: Any, x0: Array) -> Do
 
 
 def dense(problem: OwnMatrices, state: DoubleTrackingState) -> list[Array]:
-    """P_i, as matrices."""
     d = problem.shape[0]
     identity = np.broadcast_to(np.eye(d), (problem.n_agents, d, d))
     return list(Preconditioner(state.weights, state.basis).apply(rows(problem), identity))

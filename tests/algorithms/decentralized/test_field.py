@@ -26,7 +26,6 @@ THERE = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
 
 
 def unlike(**settings: Any) -> Any:
-    """PCA of eight agents with unlike data."""
     given = {"data": "synthetic", "dimension": 8, "rank": 2, "gap": 0.3, "heterogeneity": 0.5, **settings}
     return prepared(built(do.problems.PCASettings(**given).problem(8, 0)))
 
@@ -43,7 +42,6 @@ def whole(case: Case) -> rivals.Gradients:
 
 
 def batches(case: Case, iterations: int = 15) -> rivals.Gradients:
-    """The gradients of the batches of four that the methods draw."""
     counts, streams = [len(data(slope)[0]) for slope in case.gradients], CounterStreams(SEED, slice(0, N))
     drawn = [streams.integers("batch", k, 4, np.array(counts)) for k in range(iterations + 1)]
     return lambda i, k, x: batch_gradient(case.gradients[i], drawn[k][i], x)
@@ -119,7 +117,6 @@ def test_momenta_of_trackers_and_trackers_of_momenta_lead_to_the_same_points() -
 
 
 def alone(name: str) -> tuple[Any, Any, Array]:
-    """A problem of one agent, its gradient, and a start."""
     case = CASES[name](rows=(30,))
     return case.problem, case.gradients[0], point(case.problem)
 

@@ -52,7 +52,6 @@ def bits(state: Any) -> dict[str, Any]:
 
 
 def exponents(run: Run, iterations: int) -> list[int]:
-    """The exponent m in each iteration."""
     return [state.progress.exponent for state in islice(run.states(), iterations + 1)]
 
 
@@ -256,8 +255,6 @@ def test_a_result_can_be_sent_to_another_process() -> None:
 
 
 class OwnState(NamedTuple):
-    """The state of a method of one's own."""
-
     x: Any
     tracker: Any
     field: Any

@@ -51,7 +51,6 @@ def eigenspace(data: list[Array], r: int) -> tuple[Array, Array]:
 
 
 def farthest(x: Array, top: Array) -> float:
-    """The largest distance of an agent's column space from the top eigenspace."""
     spaces = [naive.polar(one) for one in x]
     return max(naive.norm(one @ one.T - top) for one in spaces)
 
@@ -76,7 +75,6 @@ def test_least_squares_without_a_constraint() -> None:
 
 @cache
 def heterogeneous() -> tuple[PCA, Array, Array]:
-    """PCA whose agents differ, a start, and the answer's projection."""
     data = samples((40, 25, 3, 30, 8), 8, 5, ratio=0.75)
     problem = PCA(data, 2, weights="agents")
     return problem, point(problem, 3), eigenspace(data, 2)[1]

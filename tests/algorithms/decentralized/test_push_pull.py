@@ -27,7 +27,6 @@ WEIGHTS = tp.directed_weights(CHORDS)
 
 
 def unlike(agents: int = 10) -> Any:
-    """Agents with unlike data, whose own answers differ from the common one."""
     settings = do.problems.PCASettings(data="synthetic", dimension=6, rank=2, gap=0.3, heterogeneity=0.6)
     return prepared(built(settings.problem(agents, 0)))
 

@@ -40,8 +40,6 @@ N, ITERATIONS, SEED = 5, 15, 11
 
 @dataclass(frozen=True)
 class Rival:
-    """A method of the package and its reference."""
-
     name: str
     method: Callable[..., Any]
     reference: Callable[..., Trajectory]
@@ -94,7 +92,6 @@ def step_for(case: Case, share: float = 0.1) -> float:
 
 
 def final(problem: Any, algorithm: Any, W: Any, x0: Array, iterations: int = ITERATIONS) -> Any:
-    """The state after so many iterations from a common start."""
     n = problem.n_agents
     network, streams = Network(W), CounterStreams(SEED, slice(0, n))
     state = algorithm.init(problem, network, streams, stack(x0, n))

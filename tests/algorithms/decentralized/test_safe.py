@@ -34,8 +34,6 @@ def penalty_share(W: Array, order: Order) -> float:
 
 
 class Reference(NamedTuple):
-    """What the rules give after each iteration, for all agents."""
-
     x: Array
     tracker: Array
     label: list[int]
@@ -138,7 +136,6 @@ def watch(run: Run, iterations: int) -> Watched:
 
 
 def published() -> Any:
-    """The experiment of paper 004, Section V."""
     return built(ProcrustesSettings().problem(10, 0))
 
 
