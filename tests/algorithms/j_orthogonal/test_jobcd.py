@@ -14,7 +14,7 @@ from decentorth import CSDM, GSJOBCD, JADMM, JJOBCD, RGD, UMCM, VRJJOBCD, Hyperb
 from decentorth.algorithms.j_orthogonal.jobcd import steepest_ray
 from decentorth.numerics.kernels.subproblem import BASIS, ray_matrix
 from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import HEVP, Procrustes
+from decentorth.problems import HEVP
 from decentorth.protocols import Array, Index
 from decentorth.sets import JOrthogonal
 from tests.reference import jobcd as naive
@@ -420,15 +420,6 @@ def test_the_penalty_of_umcm_grows_as_that_of_admm() -> None:
         slope = naive.umcm_quadratic(C, after.x[0], J, float(after.penalty[0]))
         np.testing.assert_allclose(after.field[0], slope, atol=1e-10)
     assert states(problem, UMCM(schedule="published"), 0, x0)[0].penalty[0] == 1e3
-
-
-def test_hessian_products_of_sums_of_squares() -> None:
-    """Agents that keep their rows beside agents that keep products, and targets, which do not matter."""
-    rng = np.random.default_rng(0)
-    rows = [rng.standard_normal((m, 6)) for m in (2, 9, 2, 3)]
-    problem = Procrustes(rows, [rng.standard_normal((3, len(a))) for a in rows])
-    x, v = rng.standard_normal((2, 4, 6, 3))
-    np.testing.assert_allclose(problem.hessian_product(x, v), problem.gradient(x + v) - problem.gradient(x), atol=1e-12)
 
 
 @pytest.mark.slow
