@@ -50,7 +50,6 @@ def riemannian_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array
 
 
 def euclidean_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
-    """Of f_i."""
     return gradient(x)
 
 
@@ -68,7 +67,6 @@ def augmented_gradient(gradient: naive.Gradient, x: Array, state: Any, dissolved
 
 
 def rsr() -> Any:
-    """Robust subspace recovery with five unlike agents."""
     settings = RSRSettings(dimension=9, rank=3, inliers=60, outliers=40, partition="dirichlet")
     return prepared(built(settings.problem(5, 0)))
 
@@ -93,8 +91,6 @@ def tracked_gradient(gradient: naive.Gradient, x: Array, state: Any, parts: tupl
 
 @dataclass(frozen=True)
 class Method:
-    """A method with what it is tried on."""
-
     name: str
     algorithm: Callable[[], Any]
     problem: Callable[[], Any]  # a small problem
@@ -286,7 +282,6 @@ METHODS = [
 
 
 def methods(chosen: Callable[[Method], bool]) -> pytest.MarkDecorator:
-    """A test of each of the chosen methods."""
     cases = [pytest.param(m, id=m.name, marks=[SLOW] if m is COMPILED else []) for m in METHODS if chosen(m)]
     return pytest.mark.parametrize("method", cases)
 
@@ -297,8 +292,6 @@ single = methods(lambda m: m.algorithm().network == "single-agent")
 
 
 class Setup:
-    """A method, its problem and everything a step needs, fresh."""
-
     def __init__(self, method: Method, problem: Any = None, seed: int = 7) -> None:
         self.problem = method.problem() if problem is None else problem
         self.n = self.problem.n_agents
@@ -316,7 +309,6 @@ class Setup:
         return self.algorithm.step(self.problem, self.network, self.streams, state)
 
     def run(self, iterations: int) -> Any:
-        """The state after so many iterations."""
         state = self.init()
         for _ in range(iterations):
             state = self.step(state)
@@ -329,7 +321,6 @@ def apart(state: Any) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def of_agents(state: Any, own: slice) -> Any:
-    """The state of some agents."""
     arrays, counts = apart(state)
     return put_together(state, "state", {name: value[own] for name, value in arrays.items()}, counts)
 
@@ -446,8 +437,6 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
 
 
 def alone(problem: Any) -> naive.Gradient:
-    """The gradient of a problem's only agent as a function of its point."""
-
     def gradient(x: Array) -> Array:
         return problem.gradient(np.ascontiguousarray(x[None]))[0]
 
@@ -595,16 +584,11 @@ def test_methods_are_immutable_values(method: Method) -> None:
     assert algorithm == method.algorithm()
 
 
-def wrong(default: Any) -> list[Any]:
-    """Values that no setting of this default can have."""
-    return [object(), "no such word"] + ([-1.0, math.nan] if isinstance(default, float) else [])
-
-
 @every
 def test_a_setting_that_cannot_be_is_refused_by_its_name(method: Method) -> None:
     algorithm = method.algorithm()
     for setting in fields(algorithm):
-        for value in wrong(setting.default):
+        for value in (object(), "no such word", *((-1.0, math.nan) if isinstance(setting.default, float) else ())):
             with pytest.raises((TypeError, ValueError), match=setting.name):
                 replace(algorithm, **{setting.name: value})
 

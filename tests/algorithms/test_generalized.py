@@ -118,26 +118,21 @@ def column_tangent(B: Array, x: Array, field: Array) -> Array:
 def test_rgd_carries_the_product_with_b() -> None:
     """Through iterations without a product, and after one that makes it anew; the points stay feasible all the while."""
     problem, B, _, x0 = small()
-    products = 0
-    there = problem.constraint
-    multiply = there.operator.product
+    products: list[Array] = []
+    multiply = problem.constraint.operator.product
 
     def counted(x: Array) -> Array:
-        nonlocal products
-        products += 1
+        products.append(x)
         return multiply(x)
 
-    run = set_up(problem, RGD(step_size=0.05), x0=x0)
-    there.operator.product = counted
-    states = run.states()
-    state = next(states)
-    begun = products
-    for _ in range(129):
-        state = next(states)
+    states = set_up(problem, RGD(step_size=0.05), x0=x0).states()
+    next(states)
+    problem.constraint.operator.product = counted
+    for state in islice(states, 129):
         assert relative(state.product[0], B @ state.x[0]) < 1e-13
         np.testing.assert_allclose(state.image[0], B @ state.field[0], atol=1e-14)
         assert naive.norm(naive.gap(B, state.x[0])) < 1e-13
-    assert products - begun == 2
+    assert len(products) == 2
 
 
 @pytest.mark.slow

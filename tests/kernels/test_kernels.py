@@ -19,42 +19,16 @@ from tests.support.j_orthogonal import signs
 from tests.support.mpi import ROOT
 
 
-def disjoint(n: int, seed: int = 0) -> tuple[Index, Index]:
-    order = np.random.default_rng(seed).permutation(n)
-    return order[: n // 2].copy(), order[n // 2 : 2 * (n // 2)].copy()
-
-
 def drawn(n: int, k: int, seed: int = 0) -> tuple[Index, Index]:
     rng = np.random.default_rng(seed)
     first = rng.integers(0, n, k)
     return first, (first + 1 + rng.integers(0, n - 1, k)) % n
 
 
-def embedded(n: int, v: Array, first: Index, second: Index) -> Array:
-    """The matrix that multiplies rows first[k], second[k] by v[k]."""
-    t = np.eye(n)
-    for one, i, j in zip(v, first, second, strict=True):
-        t[np.ix_([i, j], [i, j])] = one
-    return t
-
-
 def definite(n: int, condition: float = 100.0, seed: int = 0) -> Array:
     q, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))
     c: Array = (q * np.logspace(0.0, -np.log10(condition), n)) @ q.T
     return 0.5 * (c + c.T)
-
-
-@pytest.mark.parametrize("n", [2, 3, 8, 31])
-def test_turns_are_products(n: int) -> None:
-    rng, (first, second) = np.random.default_rng(1), disjoint(n)
-    v, x, y = rng.standard_normal((n // 2, 2, 2)), rng.standard_normal((n, n)), rng.standard_normal((n, n))
-    t, made = embedded(n, v, first, second), pair_kernels()
-    for turn, expected in ((made.turn_rows, t @ x), (made.congruence, t @ x @ t.T)):
-        out = x.copy()
-        turn(out, v, first, second)
-        np.testing.assert_allclose(out, expected, atol=1e-13)
-    rows = [np.array([[x[a] @ y[b] for b in (i, j)] for a in (i, j)]) for i, j in zip(first, second, strict=True)]
-    np.testing.assert_allclose(made.blocks(x, y, first, second), rows, atol=1e-13)
 
 
 def test_gauss_seidel_stops_at_its_limit() -> None:

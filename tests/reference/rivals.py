@@ -24,11 +24,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
+from numpy.typing import ArrayLike
 
 from tests.reference.naive import Array, Gradient, Order, landing_field, polar, sym, tangent_projection
 
 Gradients = Callable[[int, int, Array], Array]
-Steps = float | Sequence[float] | Callable[[int], float]
+Steps = float | Array | Sequence[float] | Callable[[int], float]
 Factor = Callable[[Array], Array]
 Variant = Literal["dissolved", "direct"]
 Iterates = list[Array]
@@ -51,8 +52,8 @@ def full(gradients: Sequence[Gradient]) -> Gradients:
     return lambda i, k, x: gradients[i](x)
 
 
-def step_at(step_size: Steps, k: int) -> float:
-    """The step from iterate ``k`` to iterate ``k + 1``."""
+def step_at(step_size: Steps, k: int) -> Any:
+    """The step from iterate ``k`` to iterate ``k + 1``, one for all agents or one for each."""
     if callable(step_size):
         return step_size(k)
     return float(step_size[k]) if isinstance(step_size, Sequence) else step_size
@@ -129,9 +130,10 @@ def riemannian_field(gradients: Gradients) -> Gradients:
     return lambda i, k, x: tangent_projection(x, gradients(i, k, x))
 
 
-def canonical_landing_field(gradients: Gradients, penalty: float) -> Gradients:
-    """``skew(G x^T) x + penalty x (x^T x - I)``."""
-    return lambda i, k, x: landing_field(x, gradients(i, k, x), penalty)
+def canonical_landing_field(gradients: Gradients, penalty: ArrayLike) -> Gradients:
+    """``skew(G x^T) x + penalty x (x^T x - I)``, a penalty for all agents or one for each."""
+    own = np.ravel(penalty)
+    return lambda i, k, x: landing_field(x, gradients(i, k, x), float(own[i % len(own)]))
 
 
 def soft_field(gradients: Gradients, penalty: float = 0.0) -> Gradients:
@@ -179,12 +181,12 @@ def tracking(
     agents = range(len(x))
 
     def step(k: int, x: Iterates, y: Iterates) -> tuple[Iterates, Iterates]:
-        a = step_at(step_size, k)
+        a = np.broadcast_to(step_at(step_size, k), len(x))
         if order == "combine-then-adapt":
             mixed = combine(mixing, x)
-            new = [mixed[i] - a * y[i] for i in agents]
+            new = [mixed[i] - a[i] * y[i] for i in agents]
         else:
-            new = combine(mixing, [x[j] - a * y[j] for j in agents])
+            new = combine(mixing, [x[j] - a[j] * y[j] for j in agents])
         change = [field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
         if order == "combine-then-adapt":
             mixed = combine(mixing, y)

@@ -13,10 +13,8 @@ Q is l - 1 on diagonal blocks and 1 elsewhere, so A_x has the eigenvalues 1 and 
 blocks, with which the later version (paper 002) works, is 2/l times that. For lam < 1 / (tau + (2l - 1) L), f tau-weakly convex and
 L-Lipschitz, P(x) is unique, and x is stationary if and only if Theta(x) = 0 (Proposition 4.6).
 
-P(x) is found for small problems, by cutting planes: f + tau/2 ||.||^2 is convex and bounded below by its tangents at the points
-tried, of whose maximum plus the quadratic terms the minimiser over the tangent space at y is found exactly; y goes there, and back
-to the manifold, when the objective falls (a proximal bundle method in the frame of ManPL: Chen, Ma, So, Zhang, "Proximal gradient
-method for nonsmooth optimization over the Stiefel manifold", SIAM Journal on Optimization 2020).
+P(x) is found for small problems by a proximal bundle method in the frame of ManPL (Chen and others 2020): f + tau/2 ||.||^2 lies
+above its tangents at the points tried, of whose maximum plus the quadratic terms the minimiser over the tangent space is exact.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from tests.reference import j_rivals as naive
-from tests.reference.j_rivals import Array
+from tests.reference import jobcd as naive
+from tests.reference.jobcd import Array
 
 P, Q = 3, 2
 N = P + Q

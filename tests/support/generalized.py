@@ -33,8 +33,7 @@ class TraceProblem(AgentProblem[Any]):
     A: Array
 
     def value(self, x: Array) -> Array:
-        value: Array = -0.5 * (x * (self.A @ x)).sum((-2, -1))
-        return value
+        return -0.5 * (x * (self.A @ x)).sum((-2, -1))
 
     def gradient(self, x: Array) -> Array:
         gradient: Array = self.A @ x
@@ -81,8 +80,7 @@ class SampledGEVP(GEVP):
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         rows = self.C[batch]
-        gradient: Array = -(rows.swapaxes(-1, -2) @ (rows @ x)) / batch.shape[1]
-        return gradient
+        return -(rows.swapaxes(-1, -2) @ (rows @ x)) / batch.shape[1]
 
     def product_on(self, x: Array, batch: Index) -> Array:
         return self.covariance.product_on(x, batch)

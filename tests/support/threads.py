@@ -116,15 +116,13 @@ class ThreadCommunicator:
         array[...] = self._gathered(array.copy())[0]
 
     def bcast_bytes(self, data: bytes) -> bytes:
-        result: bytes = self._gathered(data)[0]
-        return result
+        return self._gathered(data)[0]
 
     def allgather_bytes(self, data: bytes) -> list[bytes]:
         return self._gathered(data)
 
     def max(self, values: Array) -> Array:
-        largest: Array = np.max(self._gathered(values.copy()), axis=0)
-        return largest
+        return np.max(self._gathered(values.copy()), axis=0)
 
     def watch(self, silence: float, computing: float) -> None:
         """Threads stop together."""

@@ -13,7 +13,7 @@ import topologies as tp
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.theory import landing_jacobian, local_rate, region_points, solution
-from topologies.spectra.tracking_rate import Order, tracking_rate
+from topologies.spectra.tracking_rate import Order
 
 N, D, R = 6, 6, 2
 PENALTY = 3.0
@@ -87,15 +87,6 @@ def test_predicted_rate_is_measured(name: str, symmetries: int, order: Order) ->
 def test_predicted_rate_of_push_pull_is_measured(name: str, symmetries: int) -> None:
     W = tp.directed_weights(tp.directed_ring(N, chords=3, seed=2))
     check_rate(problem(name), do.PushPull(), W, None, symmetries)
-
-
-def test_equal_agents_reduce_to_the_tracking_score() -> None:
-    """Agents with one and the same f share a symmetric Jacobian in the tangent space: the score of its curvatures is the rate."""
-    W, C = tp.metropolis_weights(tp.ring(N)), np.diag([4.0, 2.0])
-    own = do.problems.PCA(np.repeat((np.sqrt(C) * np.sqrt(2.0))[None], N, axis=0), 1)
-    rate = local_rate(own, W, np.eye(2)[:, :1], np.full(N, 0.05), np.full(N, PENALTY), "combine-then-adapt")
-    scores = [tracking_rate(W, curvature, 0.05) for curvature in (1.0, 2.0 * PENALTY)]
-    assert rate.rate == pytest.approx(max(scores), abs=1e-12)
 
 
 def test_newton_says_when_it_is_lost() -> None:

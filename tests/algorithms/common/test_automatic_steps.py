@@ -33,8 +33,6 @@ W = GRAPHS["ring"](N)
 
 @dataclass(frozen=True)
 class Trial:
-    """A method with a penalty and automatic steps, on two problems."""
-
     method: Callable[..., Any]
     problems: tuple[Callable[[], Any], Callable[[], Any]]
     soft: bool = False
@@ -42,7 +40,7 @@ class Trial:
 
 
 def flat_hevp(scale: float = 0.01) -> HEVP:
-    """Lipschitz constant 2 scale^2: below about that penalty do.UMCM's function is unbounded, and no step helps."""
+    """Lipschitz constant 2 scale^2: below about that penalty UMCM's function is unbounded, and no step helps."""
     left, right = (np.linalg.qr(np.random.default_rng(n).standard_normal((n, 6))).Q for n in (12, 6))
     return HEVP(scale * (left * np.logspace(0, -1, 6)) @ right, signs(6))
 
@@ -211,29 +209,26 @@ def test_the_advice_names_the_penalty_where_it_is_the_cause(capsys: pytest.Captu
         assert main([*flags, "--iterations", "50", "--quiet"]) == 0
 
 
-def few(kind: str, rng: np.random.Generator, d: int) -> Array:
-    """The samples ``(m, d)`` of an agent with little data."""
-    if kind == "constant":
-        return np.repeat(rng.standard_normal((1, d)), 4, axis=0)
-    if kind == "rank one":
-        return rng.standard_normal((6, 1)) * rng.standard_normal((1, d))
-    rows = {"one sample": 1, "zero": 3, "tiny": 6, "plain": 8}[kind]
-    return rng.standard_normal((rows, d)) * {"zero": 0.0, "tiny": 1e-9}.get(kind, 1.0)
-
-
-def with_little_data(name: str, kinds: list[str], seed: int) -> Any:
+def with_little_data(name: str, kinds: list[str]) -> Any:
     """A problem with a plain agent, whose data determine B, and agents of these kinds."""
-    rng = np.random.default_rng(seed)
-    data = [few(kind, rng, 5) for kind in ("plain", *kinds)]
-    if name == "pca":
-        return PCA(data, 2)
-    if name == "procrustes":
-        return Procrustes(data, [rng.standard_normal((2, len(a))) for a in data])
-    if name == "odl":
-        return OrthogonalDictionaryLearning(data)
-    if name == "gevp":
-        return do.problems.GEVP([a.T @ a for a in data], np.diag([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
-    return CCA(data, [rng.standard_normal((len(a), 4)) for a in data], 2, ridge=1e-2)
+    rng = np.random.default_rng(0)
+    drawn: dict[str, Callable[[], Array]] = {
+        "plain": lambda: rng.standard_normal((8, 5)),
+        "one sample": lambda: rng.standard_normal((1, 5)),
+        "constant": lambda: np.repeat(rng.standard_normal((1, 5)), 4, axis=0),
+        "rank one": lambda: rng.standard_normal((6, 1)) * rng.standard_normal((1, 5)),
+        "zero": lambda: np.zeros((3, 5)),
+        "tiny": lambda: 1e-9 * rng.standard_normal((6, 5)),
+    }
+    data = [drawn[kind]() for kind in ("plain", *kinds)]
+    made: dict[str, Callable[[], Any]] = {
+        "pca": lambda: PCA(data, 2),
+        "procrustes": lambda: Procrustes(data, [rng.standard_normal((2, len(a))) for a in data]),
+        "odl": lambda: OrthogonalDictionaryLearning(data),
+        "gevp": lambda: do.problems.GEVP([a.T @ a for a in data], np.diag([1.0, 2.0, 3.0, 4.0, 5.0]), 2),
+        "cca": lambda: CCA(data, [rng.standard_normal((len(a), 4)) for a in data], 2, ridge=1e-2),
+    }
+    return made[name]()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +244,7 @@ def with_little_data(name: str, kinds: list[str], seed: int) -> Any:
 )
 def test_automatic_steps_where_agents_have_little_data(name: str, kinds: list[str], method: str) -> None:
     """Steps and penalties are positive numbers, within six decades of those of plain agents, and no run diverges."""
-    problem, plain = with_little_data(name, kinds, 0), with_little_data(name, ["plain"] * len(kinds), 0)
+    problem, plain = with_little_data(name, kinds), with_little_data(name, ["plain"] * len(kinds))
     W = GRAPHS["ring"](problem.n_agents) if problem.n_agents > 3 else GRAPHS["complete"](3)
     begun, expected = (next(set_up(one, method, W, comm="serial", seed=1).states()) for one in (problem, plain))
     for field in ("step_size", "penalty"):

@@ -28,30 +28,22 @@ from tests.support.problems import GRAPHS, relative, stack
 METHODS: dict[reference.Method, DoubleTracking] = {"dissolving": CDADT(), "psi-br": GeneralizedDRFGT()}
 PROBLEMS: dict[str, Callable[[], OwnMatrices]] = {"pencils": own_pencils, "views": own_views}
 both = pytest.mark.parametrize("method", [CDADT(), GeneralizedDRFGT()], ids=lambda method: type(method).__name__)
+STREAMS = CounterStreams(3, slice(0, 5))
 every_problem = pytest.mark.parametrize("name", PROBLEMS)
-
-
-def streams(n: int, seed: int = 3) -> CounterStreams:
-    return CounterStreams(seed, slice(0, n))
 
 
 def gaussian(shape: tuple[int, ...], seed: int = 1) -> Array:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def rows(problem: OwnMatrices) -> tuple[slice, ...]:
-    return problem.constraint.rows
-
-
 def begun(method: DoubleTracking, problem: OwnMatrices, W: Any, x0: Array) -> DoubleTrackingState:
-    return method.init(problem, Network(W), streams(problem.n_agents), stack(x0, problem.n_agents))
+    return method.init(problem, Network(W), STREAMS, stack(x0, problem.n_agents))
 
 
 def dense(problem: OwnMatrices, state: DoubleTrackingState) -> list[Array]:
-    """P_i, as matrices."""
     d = problem.shape[0]
     identity = np.broadcast_to(np.eye(d), (problem.n_agents, d, d))
-    return list(Preconditioner(state.weights, state.basis).apply(rows(problem), identity))
+    return list(Preconditioner(state.weights, state.basis).apply(problem.constraint.rows, identity))
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.7])
@@ -61,7 +53,7 @@ def dense(problem: OwnMatrices, state: DoubleTrackingState) -> list[Array]:
 def test_iterations_are_their_formulas(name: str, kind: reference.Method, graph: str, momentum: float) -> None:
     """Steps, penalties and preconditioners differ from agent to agent, which shows whose is taken."""
     problem, W = PROBLEMS[name](), GRAPHS[graph](5)
-    n, unequal = problem.n_agents, np.linspace(0.5, 1.0, problem.n_agents)
+    unequal = np.linspace(0.5, 1.0, problem.n_agents)
     method, network = replace(METHODS[kind], momentum=momentum), Network(W)
     state = begun(method, problem, W, gaussian(problem.shape))
     state = state._replace(
@@ -75,7 +67,7 @@ def test_iterations_are_their_formulas(name: str, kind: reference.Method, graph:
         problem.naive_gradients(),
         list(problem.B),
         W.toarray(),
-        rows(problem),
+        problem.constraint.rows,
         dense(problem, state),
         (state.x.copy(), state.tracker.copy(), state.product_tracker.copy()),
         state.step_size.tolist(),
@@ -85,7 +77,7 @@ def test_iterations_are_their_formulas(name: str, kind: reference.Method, graph:
     )
     start = state.x.copy()
     for _ in range(30):
-        state = method.step(problem, network, streams(n), state)
+        state = method.step(problem, network, STREAMS, state)
     assert relative(state.x, x) < 1e-11
     assert relative(state.tracker, g) < 1e-11
     assert relative(state.product_tracker, d) < 1e-11
@@ -114,7 +106,7 @@ def test_means_of_the_trackers_are_the_means(name: str, kind: reference.Method) 
     method, network = METHODS[kind], Network(W)
     state = begun(method, problem, W, gaussian(problem.shape))
     for _ in range(300):
-        state = method.step(problem, network, streams(5), state)
+        state = method.step(problem, network, STREAMS, state)
     products = problem.B @ state.x
     assert norm(naive.mean(state.product_tracker) - naive.mean(products)) < 1e-12 * np.mean([norm(one) for one in products])
     np.testing.assert_allclose(state.product, products, atol=1e-12)
@@ -147,11 +139,11 @@ def test_agents_agree_on_the_preconditioner_of_the_mean(name: str, kind: Any) ->
     """Each agent's P is, to 1e-6, what the formula makes of the mean of the B_i; covariance gives the inverse."""
     problem = PROBLEMS[name]()
     B, expected = naive.mean(problem.B), np.zeros((problem.shape[0],) * 2)
-    omega = probe(kind, None, rows(problem), problem.shape[1], streams(5))
-    for part in rows(problem):
+    omega = probe(kind, None, problem.constraint.rows, problem.shape[1], STREAMS)
+    for part in problem.constraint.rows:
         expected[part, part] = INVERSES[kind](B[part, part], omega[part])
     for agent in dense(problem, begun(CDADT(preconditioner=kind), problem, GRAPHS["star"](5), gaussian(problem.shape))):
-        for part in rows(problem):
+        for part in problem.constraint.rows:
             block = expected[part, part]
             np.testing.assert_allclose(agent[part, part], block, rtol=0, atol=1e-6 * np.abs(block).max())
         np.testing.assert_array_equal(agent[expected == 0.0], 0.0)
@@ -164,7 +156,7 @@ def test_a_sketch_takes_the_largest_eigenvalues_away(columns: int | None, expect
     turn = np.linalg.qr(rng.standard_normal((20, 20)))[0]
     B = (turn * np.concatenate((np.geomspace(1e3, 10.0, 6), np.linspace(1.0, 0.5, 14)))) @ turn.T
     parts = (slice(0, 20),)
-    omega = probe("sketch", columns, parts, 2, streams(1))
+    omega = probe("sketch", columns, parts, 2, CounterStreams(3, slice(0, 1)))
     assert min(omega.shape[1], 20) == expected
     np.testing.assert_allclose(omega[:, :20].T @ omega[:, :20], np.eye(expected), atol=1e-12)
     made = preconditioner("sketch", parts, np.diag(B)[None], omega, (B @ omega)[None])
@@ -182,9 +174,9 @@ def test_without_columns_nobody_learns_more_than_a_sketch_of_B() -> None:
     for kind, widest in (("sketch", 2 + 5 + 1), ("diagonal", 2 + 1), ("covariance", 2 + 12 + 1)):
         method = CDADT(preconditioner=kind)  # type: ignore[arg-type]  # one of the choices
         network = Recording(Network(GRAPHS["ring"](5)))
-        state = method.init(problem, network, streams(5), stack(gaussian(problem.shape), 5))
+        state = method.init(problem, network, STREAMS, stack(gaussian(problem.shape), 5))
         for _ in range(3):
-            state = method.step(problem, network, streams(5), state)
+            state = method.step(problem, network, STREAMS, state)
         widths = [array[0].size / problem.shape[0] for exchange in network.exchanges for array in exchange.given]
         assert max(widths) == max(widest, 2 * 2)
 
@@ -215,22 +207,13 @@ def test_automatic_steps_find_the_leading_eigenvectors(method: DoubleTracking, g
 
 def test_given_numbers_are_taken_and_nothing_is_measured_for_them() -> None:
     problem, network = own_pencils(), Network(GRAPHS["ring"](5))
-    state = CDADT(step_size=0.01, penalty=3.0).init(problem, network, streams(5), stack(gaussian(problem.shape), 5))
+    state = CDADT(step_size=0.01, penalty=3.0).init(problem, network, STREAMS, stack(gaussian(problem.shape), 5))
     np.testing.assert_array_equal(state.step_size, 0.01)
     np.testing.assert_array_equal(state.penalty, 3.0)
     assert state.gradients == 2
     automatic = Network(GRAPHS["ring"](5))
-    assert CDADT().init(problem, automatic, streams(5), stack(gaussian(problem.shape), 5)).gradients > 2
+    assert CDADT().init(problem, automatic, STREAMS, stack(gaussian(problem.shape), 5)).gradients > 2
     assert automatic.rounds > network.rounds
-
-
-def test_a_feasible_start_and_the_matrix_it_was_made_from_are_one() -> None:
-    """What the set makes of a Gaussian matrix with B, the agents make of it by averaged products."""
-    problem, W = own_views(), GRAPHS["ring"](5)
-    z = gaussian(problem.shape)
-    feasible = problem.constraint.project(z[None])[0]
-    first, second = (solve(problem, CDADT(), W, x0=x0, iterations=20, rows=2) for x0 in (z, feasible))
-    assert relative(first.x, second.x) < 1e-6
 
 
 @pytest.mark.slow

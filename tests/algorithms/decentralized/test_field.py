@@ -26,7 +26,6 @@ THERE = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
 
 
 def unlike(**settings: Any) -> Any:
-    """PCA of eight agents with unlike data."""
     given = {"data": "synthetic", "dimension": 8, "rank": 2, "gap": 0.3, "heterogeneity": 0.5, **settings}
     return prepared(built(do.problems.PCASettings(**given).problem(8, 0)))
 
@@ -43,7 +42,6 @@ def whole(case: Case) -> rivals.Gradients:
 
 
 def batches(case: Case, iterations: int = 15) -> rivals.Gradients:
-    """The gradients of the batches of four that the methods draw."""
     counts, streams = [len(data(slope)[0]) for slope in case.gradients], CounterStreams(SEED, slice(0, N))
     drawn = [streams.integers("batch", k, 4, np.array(counts)) for k in range(iterations + 1)]
     return lambda i, k, x: batch_gradient(case.gradients[i], drawn[k][i], x)
@@ -118,22 +116,7 @@ def test_momenta_of_trackers_and_trackers_of_momenta_lead_to_the_same_points() -
     assert relative(own, field.rmtracking(rivals.full(case.gradients), W, x0, 1e-3, 60, 0.0).x[-1]) > 1e-3
 
 
-@pytest.mark.slow
-def test_with_short_steps_momentum_is_as_much_faster_as_its_paper_says() -> None:
-    """Iterations to a gradient of 1e-6 with one short step: 1 / (1 - beta) = 5 times fewer, within a tenth."""
-    problem = unlike()
-
-    def iterations(momentum: float) -> int:
-        method = do.RMTracking(step_size=0.02, momentum=momentum)
-        result = do.solve(problem, method, RING, iterations=12_000, stopping=1e-6, record_every=5)
-        assert result.converged
-        return int(result.state.k)
-
-    assert iterations(0.0) / iterations(0.8) == pytest.approx(5.0, rel=0.1)
-
-
 def alone(name: str) -> tuple[Any, Any, Array]:
-    """A problem of one agent, its gradient, and a start."""
     case = CASES[name](rows=(30,))
     return case.problem, case.gradients[0], point(case.problem)
 
@@ -170,13 +153,6 @@ def test_pogo_is_its_formulas(name: str) -> None:
     problem, slope, x0 = alone(name)
     result = do.solve(problem, do.POGO(step_size=2e-3), x0=x0, iterations=50)
     assert relative(result.x[0], field.pogo(slope, x0, 2e-3, 50)) < 1e-12
-
-
-@pytest.mark.slow
-def test_unit_steps_stop_at_a_distance_of_their_length() -> None:
-    problem = unlike()
-    far = [gradient(problem, do.solve(problem, do.DeMuon(step_size=eta), RING, iterations=1500).x) for eta in (4e-3, 1e-3)]
-    assert 2 < far[0] / far[1] < 8
 
 
 @pytest.mark.slow
@@ -356,14 +332,6 @@ def test_noise_of_batches_vanishes_with_recursive_estimates_and_stays_without() 
     assert left(do.DPRSRM(batch_size=5), 3200) < 0.3 * left(do.DPRSRM(batch_size=5), 200)
     recursive, plain = (left(do.DPRSRM(batch_size=5, step_size=0.2, forgetting=decay), 3200) for decay in (2 / 3, 0.0))
     assert recursive < plain / 3
-
-
-@pytest.mark.slow
-def test_conjugate_directions_stall_where_gradients_are_not_tracked() -> None:
-    problem = unlike()
-    stalled = [gradient(problem, do.solve(problem, do.DRCGD(step_size=a), RING, iterations=4000).x) for a in (0.02, 0.01)]
-    assert stalled[1] > 1e-4
-    assert stalled[0] / stalled[1] == pytest.approx(2, rel=0.5)
 
 
 def test_a_run_ends_at_a_tolerance_of_stationarity() -> None:

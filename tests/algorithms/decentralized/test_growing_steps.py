@@ -18,7 +18,7 @@ from decentorth.algorithms.decentralized.exact import Exact
 from decentorth.api import Run, set_up
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import PCA, MatrixCompletionSettings, PCASettings, Procrustes
+from decentorth.problems import PCA, PCASettings, Procrustes
 from decentorth.running.checkpoint.states import copied, taken_apart
 from decentorth.stopping import Consensus, GradientNorm
 from tests.support.marks import first_row_is_quick
@@ -52,7 +52,6 @@ def bits(state: Any) -> dict[str, Any]:
 
 
 def exponents(run: Run, iterations: int) -> list[int]:
-    """The exponent m in each iteration."""
     return [state.progress.exponent for state in islice(run.states(), iterations + 1)]
 
 
@@ -77,14 +76,15 @@ def test_an_agent_decides_by_its_own_moves_and_what_it_hears(method: Any) -> Non
     assert states[-1].progress.exponent > 0
 
 
-@pytest.mark.parametrize("seed", [100, 156])
-def test_a_converged_run_stays_at_its_answer(seed: int) -> None:
-    """Ratios of moves at the level of rounding once returned these runs to states of 100 iterations before."""
+@pytest.mark.parametrize(("method", "seed"), [(METHODS[2], 0), (METHODS[2], 100), (METHODS[1], 156)])
+def test_a_converged_run_stays_at_its_answer_and_keeps_its_step(method: Any, seed: int) -> None:
+    """Ratios of moves at the level of rounding say nothing: they once cut steps, and returned runs to states long before."""
     problem = PCA(np.random.default_rng(seed).standard_normal((4, 20, 3)) * [3, 1, 1], 1)
-    result = solve(problem, METHODS[2], GRAPHS["ring"](4), iterations=700, record_every=10, comm="serial")
+    result = solve(problem, method, GRAPHS["ring"](4), iterations=700, record_every=10, comm="serial")
     norms = np.array(result.history["gradient_norm"])
     assert norms[40] < 1e-12
     assert norms[norms.argmin() :].max() < 1e-12
+    assert result.state.progress.exponent == 0
 
 
 @pytest.mark.parametrize("method", [METHODS[0], METHODS[5]], ids=["DRFGT", "RFEXTRA"])
@@ -111,20 +111,6 @@ def test_the_same_answer_in_fewer_iterations(method: Any, graph: str) -> None:
         for step in ("auto", "constant")
     )
     assert grown.converged
-    assert grown.row.iteration < 0.7 * constant.row.iteration
-
-
-@pytest.mark.slow
-def test_extra_goes_on_growing_while_its_moves_shrink() -> None:
-    """The curvature of matrix completion falls on the way, so that 2^(5/3) times the first step remains too short."""
-    problem, W = MatrixCompletionSettings(dimension=40, rank=3).problem(10, 0), GRAPHS["star"](10)
-    step = 2.0 ** (5 / 3) * float(next(set_up(problem, RFEXTRA(), W, comm="serial").states()).step_size[0])
-    grown, constant = (
-        solve(problem, RFEXTRA(step_size=one), W, iterations=2000, stopping=GradientNorm(1e-6), rows=400, comm="serial")
-        for one in ("growing", step)
-    )
-    assert grown.converged
-    assert grown.state.step_size[0] > step
     assert grown.row.iteration < 0.7 * constant.row.iteration
 
 
@@ -231,23 +217,22 @@ def test_automatic_steps_grow_unless_they_are_constant_by_name(method: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("method", "agents", "W", "given"),
+    ("method", "W", "given"),
     [
-        (DRFGT(batch_size=3), 8, "ring", {}),
-        (DESTINY(safe=True), 8, "ring", {}),
-        (DRFGT(), 8, "ring", {"channel": "loss:p=0.1"}),
-        (RFEXTRA(), 8, "ring", {"channel": "loss:p=0.1"}),
-        (DRGTA(), 8, "directed_ring:chords=3", {}),
-        (DRFGT(), 1, None, {}),
+        (DRFGT(batch_size=3), "ring", {}),
+        (DESTINY(safe=True), "ring", {}),
+        (DRFGT(), "ring", {"channel": "loss:p=0.1"}),
+        (RFEXTRA(), "ring", {"channel": "loss:p=0.1"}),
+        (DRGTA(), "directed_ring:chords=3", {}),
+        (DRFGT(), None, {}),
     ],
     ids=["batches", "safe", "channel", "channel, EXTRA", "directed", "one agent"],
 )
-def test_automatic_steps_are_constant_where_they_cannot_be_judged(method: Any, agents: int, W: Any, given: Any) -> None:
-    problem = PCA(samples((20,) * agents, 6, 0), 2)
+def test_automatic_steps_are_constant_where_they_cannot_be_judged(method: Any, W: Any, given: Any) -> None:
+    problem = PCA(samples((20,) * (8 if W else 1), 6, 0), 2)
     states = set_up(problem, method, W, comm="serial", **given).states()
     first = next(states).step_size.copy()
-    for _ in range(3 * BLOCK):
-        state = next(states)
+    (state,) = islice(states, 3 * BLOCK - 1, 3 * BLOCK)
     scale = 2.0**-state.progress.label if method == DESTINY(safe=True) else 1.0
     assert (state.step_size == scale * first).all()
 
@@ -270,8 +255,6 @@ def test_a_result_can_be_sent_to_another_process() -> None:
 
 
 class OwnState(NamedTuple):
-    """The state of a method of one's own."""
-
     x: Any
     tracker: Any
     field: Any

@@ -33,16 +33,8 @@ def penalty_share(W: Array, order: Order) -> float:
     return min(0.1, slow / 4) if order == "combine-then-adapt" or w < 0 else 0.1
 
 
-class Reference(NamedTuple):
-    """What the rules give after each iteration, for all agents."""
-
-    x: Array
-    tracker: Array
-    label: list[int]
-
-
-def reference(case: Case, W: Array, x0: Array, step: float, share: float, order: Order, iterations: int) -> Iterator[Reference]:
-    """The rules agent by agent, from the formulas; the penalty is ``share / step`` with the halved step."""
+def reference(case: Case, W: Array, x0: Array, step: float, share: float, order: Order, iterations: int) -> Iterator[Any]:
+    """Points, trackers and labels after each iteration; the penalty is ``share / step`` with the halved step."""
     n = len(W)
 
     def field(i: int, x: Array, h: int) -> Array:
@@ -80,7 +72,7 @@ def reference(case: Case, W: Array, x0: Array, step: float, share: float, order:
             if judged[i] > h[i]:
                 x[i], y[i], f[i] = x0, first[i], first[i]
         h = judged
-        yield Reference(np.array(x), np.array(y), list(h))
+        yield np.array(x), np.array(y), list(h)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -92,12 +84,12 @@ def test_every_iteration_is_that_of_the_rules(graph: str, order: Order) -> None:
     run = set_up(case.problem, DRFGT(step_size=30.0, safe=True, order=order), W, comm="serial", seed=7)
     states = run.states()
     seen = {tuple(next(states).progress.label)}
-    for expected in reference(case, W.toarray(), run.x0[0], 30.0, share, order, 60):
+    for x, tracker, label in reference(case, W.toarray(), run.x0[0], 30.0, share, order, 60):
         state = next(states)
-        assert state.progress.label.tolist() == expected.label
-        np.testing.assert_allclose(state.x, expected.x, rtol=0, atol=1e-11)
-        np.testing.assert_allclose(state.tracker, expected.tracker, rtol=0, atol=1e-11)
-        seen.add(tuple(expected.label))
+        assert state.progress.label.tolist() == label
+        np.testing.assert_allclose(state.x, x, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(state.tracker, tracker, rtol=0, atol=1e-11)
+        seen.add(tuple(label))
     assert len(seen) > (2 if order == "combine-then-adapt" else 1)
     assert any(len(set(labels)) > 1 for labels in seen)
 
@@ -138,7 +130,6 @@ def watch(run: Run, iterations: int) -> Watched:
 
 
 def published() -> Any:
-    """The experiment of paper 004, Section V."""
     return built(ProcrustesSettings().problem(10, 0))
 
 

@@ -84,7 +84,6 @@ class Adam:
 
 
 def turned(x: Array, g: Array, k: int, varsigma: float) -> Array:
-    """The matrices after iteration ``k``, by the reference."""
     after = x[:BOUND].copy()
     for c, pairs in enumerate(pairs_of(k)):
         own = slice(N * c, N * c + N)

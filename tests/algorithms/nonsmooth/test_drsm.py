@@ -12,9 +12,7 @@ from decentorth import DRSGD, DRSM, RSM, solve
 from decentorth.algorithms.common.mixing import effective
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import NonsmoothFunctionProblem, ODLSettings, RSRSettings
-from decentorth.protocols import Array
-from decentorth.sets import Stiefel
+from decentorth.problems import ODLSettings, RSRSettings
 from tests.reference import nonsmooth, rivals
 from tests.support.building import built, prepared
 from tests.support.problems import pca, stack
@@ -108,27 +106,3 @@ def test_every_agent_finds_the_subspace(graph: str, partition: Any) -> None:
     assert max(errors) < (4e-6 if partition == "even" else 1e-5)
     assert result.row.values["feasibility"] < 1e-12
     assert result.history["error"][0] > 0.05
-
-
-@pytest.mark.slow
-def test_a_users_own_function_over_a_network() -> None:
-    """The spherical median of points around a pole: the agents' answers agree with Weiszfeld's fixed point for all points."""
-    rng = np.random.default_rng(0)
-    data = [v / np.linalg.norm(v, axis=1)[:, None] for v in rng.standard_normal((8, 30, 4)) + 2 * np.eye(4)[0]]
-
-    def value(agent: int, x: Array) -> float:
-        return float(np.linalg.norm(data[agent] - x[:, 0], axis=1).mean())
-
-    def subgradient(agent: int, x: Array) -> Array:
-        away = x[:, 0] - data[agent]
-        mean: Array = (away / np.linalg.norm(away, axis=1)[:, None]).mean(axis=0)
-        return mean[:, None]
-
-    problem = NonsmoothFunctionProblem(value, subgradient, Stiefel(4, 1), 8)
-    W = tp.metropolis_weights(tp.complete(8))
-    found = solve(problem, DRSM(step_size="diminishing:initial=1.0,power=0.75"), W, iterations=3000, rows=2).x[:, :, 0]
-    pooled, median = np.vstack(data), np.eye(4)[0]
-    for _ in range(500):
-        median = (pooled / np.linalg.norm(pooled - median, axis=1)[:, None]).sum(axis=0)
-        median /= np.linalg.norm(median)
-    assert np.abs(found - median).max() < 1e-3

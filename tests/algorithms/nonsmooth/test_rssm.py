@@ -136,16 +136,14 @@ def test_reorthogonalisation_reports_the_drift_it_found() -> None:
 
 def test_the_count_of_operations() -> None:
     """4 n p c and 4 n c^2 + 10 c^3 for the tangent and the polar factor, and the oracle's own."""
-    problem = PROBLEMS["rsr"][0]()
-    n, p, c = 9, 7, 4
-    result = solve(problem, RSSM(blocks=3, block_partition="fixed", step_size=0.1), iterations=1)
-    columns = moves(RSSM(blocks=3, block_partition="fixed", step_size=0.1), 0, 1, 7)[0]
-    c = len(columns)
-    own = 4 * n * p * c + 4 * n * c * c + 10 * c**3 + 3 * n * c
-    assert result.row.values["flops"] == own + problem.flops(c)[0]
-    assert solve(problem, RSM(step_size=0.1), iterations=3).row.values["flops"] == 3 * (
-        4 * n * p * p + 4 * n * p * p + 10 * p**3 + 3 * n * p + problem.flops(p)[0]
-    )
+    problem, n, p = PROBLEMS["rsr"][0](), 9, 7
+
+    def counted(c: int) -> Any:
+        return 4 * n * p * c + 4 * n * c * c + 10 * c**3 + 3 * n * c + problem.flops(c)[0]
+
+    blocks = RSSM(blocks=3, block_partition="fixed", step_size=0.1)
+    assert solve(problem, blocks, iterations=1).row.values["flops"] == counted(len(moves(blocks, 0, 1, p)[0]))
+    assert solve(problem, RSM(step_size=0.1), iterations=3).row.values["flops"] == 3 * counted(p)
     assert "flops" not in solve(PROBLEMS["pca"][0](), RSM(step_size=0.1), iterations=1).row.values
 
 
