@@ -214,12 +214,13 @@ QUICK: dict[str, Any] = {"tol": 1e-6, "random_state": 0}
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: PCA(3, **QUICK),
         lambda: ICA(**QUICK),
         lambda: CCA(2, **QUICK),
         lambda: MultiviewCCA(2, views=(3, 3), **QUICK),
         pytest.param(lambda: LDA(**QUICK), marks=pytest.mark.slow),
     ],
-    ids=["ica", "cca", "multiview", "lda"],
+    ids=["pca", "ica", "cca", "multiview", "lda"],
 )
 def test_warm_starts_find_the_same_answers_in_fewer_rounds(make: Any) -> None:
     warm, rounds = make(), np.zeros(2)

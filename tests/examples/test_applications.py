@@ -170,25 +170,6 @@ def test_noise_that_does_not_determine_a_filter_is_refused(sensors: Any) -> None
         sensors.spatial_filter([X[:1] for X in noise], signals, 2)
 
 
-@pytest.mark.parametrize(
-    ("script", "arguments", "said"),
-    [
-        ("hospitals.py", ["--data", "records.npy"], "give --site-column NAME or --sites FILE"),
-        ("hospitals.py", ["--sites", "sites.npy"], "go with --data FILE"),
-        ("sensors.py", ["--data", "signals.npy"], "--data and --noise go together"),
-        ("sensors.py", ["--first-group", "12"], "between 1 and 11 of the 12 sensors"),
-        ("sensors.py", ["--noise", "no.npy", "--data", "signals.npy"], "no such file: no.npy"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    script: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit) as refused:
-        _script(script.removesuffix(".py"), monkeypatch).main(arguments)
-    assert refused.value.code == 2
-    assert said in capsys.readouterr().err
-
-
 def numbers(said: str) -> list[dict[str, list[float]]]:
     """The tables that a script prints: the numbers of each row by its label."""
     tables: list[dict[str, list[float]]] = []

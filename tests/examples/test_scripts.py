@@ -29,15 +29,6 @@ def test_own_problem_becomes_stationary_in_consensus() -> None:
     assert all(float(value) < 1e-12 for value in values.groups())
 
 
-@pytest.mark.parametrize("words", [[], ["autograd"], ["numpy", "figure.png"]])
-def test_an_own_objective_without_its_arguments_says_what_to_type(words: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "examples/own_objective.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.endswith("python examples/own_objective.py autograd figure.png\n")
-
-
 @pytest.mark.slow
 def test_own_algorithm_is_reachable_by_name() -> None:
     arguments = "--problem pca --rank 3 --iterations 1".split()

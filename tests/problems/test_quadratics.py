@@ -126,13 +126,10 @@ def test_a_stack_and_a_list_are_the_same_problem(name: str) -> None:
 def test_starting_points_are_feasible_and_follow_the_seed(name: str) -> None:
     problem = CASES[name](rows=UNEVEN).problem
     start = problem.start(3)
-    assert start.shape == (D, R)
     assert naive.infeasibility(start) < 1e-14
     assert start.tobytes() == problem.restrict(slice(4, 5)).start(3).tobytes()
     assert np.abs(start - problem.start(4)).max() > 0.1
-    variables = problem.unpack(start[None])
-    assert list(variables) == ["x"]
-    assert variables["x"].base is start or np.shares_memory(variables["x"], start)
+    assert np.shares_memory(problem.unpack(start[None])["x"], start)
 
 
 @pytest.mark.slow_cases("pca-shape0", "procrustes-shape0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,28 +225,21 @@ def halves() -> tuple[Array, Array]:
     return images[:, :, :4].reshape(len(images), -1), images[:, :, 4:].reshape(len(images), -1)
 
 
-@pytest.mark.slow
-def test_digits_are_centred_halves_without_constant_pixels() -> None:
-    """The same covariances however the images are divided, and the same correlations whatever the scale."""
-    found = []
-    for scale in ("columns", "view", "none"):
-        settings = CCASettings(ridge=0.0, scale=scale)
-        cca = built(settings.problem(1, 0))
-        kept = [v[:, v.var(0) > 1e-3 * v.var(0).mean()] for v in halves()]
-        assert [v.shape[1] for v in kept] == [26, 30]
-        assert cca.shape == (56, 5)
-        centred = [v - v.mean(0) for v in kept]
-        spread = {"columns": [v.std(0) for v in kept], "view": [math.sqrt(v.var(0).mean()) for v in halves()], "none": [1.0, 1.0]}
-        a, b = (v / s for v, s in zip(centred, spread[scale], strict=True))
-        np.testing.assert_allclose(cca.constraint.parts[0].operator.stack[0], a.T @ a / len(a), atol=1e-12 * (a * a).sum())
-        for partition in ("even", "by-label", "dirichlet"):
-            divided = built(CCASettings(ridge=0.0, scale=scale, partition=partition).problem(10, 0))
-            assert divided.n_samples.sum() == 1797
-            np.testing.assert_allclose(divided.optimum.correlations, cca.optimum.correlations, rtol=1e-10)
-        found.append(canonical_correlations(a.T @ a, a.T @ b, b.T @ b).correlations)
-        np.testing.assert_allclose(cca.optimum.correlations, found[-1], rtol=1e-8)
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-8)
-    np.testing.assert_allclose(found[0], found[2], rtol=1e-8)
+@pytest.mark.parametrize("scale", ["columns", "view", "none"])
+def test_digits_are_centred_halves_without_constant_pixels(scale: Any) -> None:
+    """However the images are divided; the correlations do not depend on the scale."""
+    settings = CCASettings(ridge=0.0, scale=scale)
+    cca, kept = built(settings.problem(1, 0)), [v[:, v.var(0) > 1e-3 * v.var(0).mean()] for v in halves()]
+    assert [v.shape[1] for v in kept] == [26, 30]
+    assert cca.shape == (56, 5)
+    spread = {"columns": [v.std(0) for v in kept], "view": [math.sqrt(v.var(0).mean()) for v in halves()], "none": [1.0, 1.0]}
+    a, b = ((v - v.mean(0)) / s for v, s in zip(kept, spread[scale], strict=True))
+    np.testing.assert_allclose(cca.constraint.parts[0].operator.stack[0], a.T @ a / len(a), atol=1e-12 * (a * a).sum())
+    a, b = (np.linalg.qr(v - v.mean(0))[0] for v in kept)
+    np.testing.assert_allclose(cca.optimum.correlations, np.linalg.svd(a.T @ b)[1], rtol=1e-8)
+    divided = built(replace(settings, partition="by-label").problem(10, 0))
+    assert divided.n_samples.sum() == 1797
+    np.testing.assert_allclose(divided.optimum.correlations, cca.optimum.correlations, rtol=1e-10)
 
 
 @pytest.mark.parametrize(("direction", "condition"), [("psi-b", 1.0), ("natural", 10.0)])

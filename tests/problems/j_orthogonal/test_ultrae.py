@@ -12,7 +12,7 @@ import pytest
 
 from decentorth import CSDM, JJOBCD, VRJJOBCD, iterate, solve
 from decentorth.problems import KnowledgeGraph, UltraE, UltraESettings
-from decentorth.problems.j_orthogonal.knowledge import Completions, Side, corrupted, held_out, most_frequent
+from decentorth.problems.j_orthogonal.knowledge import Side, corrupted, held_out, most_frequent
 from decentorth.problems.j_orthogonal.planted import planted
 from decentorth.problems.j_orthogonal.ranking import filtered_ranks, measures
 from decentorth.problems.j_orthogonal.ultrahyperbolic import NEAR, Ultrahyperbolic
@@ -182,11 +182,8 @@ def test_capabilities_and_variables() -> None:
     assert not isinstance(problem, Smooth)
     x = somewhere(problem)
     variables = problem.unpack(x)
-    assert {name: part.shape[1:] for name, part in variables.items()} == {
-        "relations": (RELATIONS, 5, 5),
-        "entities": (ENTITIES, 5),
-        "biases": (ENTITIES,),
-    }
+    shapes = {"relations": (RELATIONS, 5, 5), "entities": (ENTITIES, 5), "biases": (ENTITIES,)}
+    assert {name: part.shape[1:] for name, part in variables.items()} == shapes
     variables["biases"][:] = 7.0
     assert (x[0, 3 * 5 + ENTITIES :].reshape(-1)[:ENTITIES] == 7.0).all()
     start = problem.start(3)
@@ -209,20 +206,6 @@ def test_corrupted_triples_are_no_training_triples_and_all_others_are_drawn_alik
             assert np.abs(counts[allowed] - share).max() < 5.0 * np.sqrt(share)
     np.testing.assert_array_equal(corrupted(g, "head", 4, 5, 11, 3), corrupted(g, "head", 4, 0, 15, 3)[5:11])
     assert (corrupted(g, "tail", 4, 0, 15, 3) != corrupted(g, "tail", 4, 0, 15, 4)).any()
-
-
-def test_completions_are_those_of_the_triples() -> None:
-    g = graph()
-    asked = np.concatenate((g.test, g.train[:4]))
-    for side, column in SIDES:
-        queries, entities = Completions(g.train, side, ENTITIES).entries(asked)
-        found = set(zip(queries.tolist(), entities.tolist(), strict=True))
-        kept = [1, 2 - column]
-        wanted = {
-            (i, one[column]) for i, q in enumerate(asked) for one in g.train.tolist() if (q[kept] == np.array(one)[kept]).all()
-        }
-        assert found == wanted
-        assert len(queries) == len(wanted)
 
 
 def naive_ranks(problem: UltraE, x: Array, triples: Index) -> list[list[float]]:

@@ -72,35 +72,39 @@ def rows_of(problem: Any) -> list[Array]:
     return [a for _, (stacked,) in problem._rows for a in stacked]
 
 
-@kinds
-def test_subgradients_support_the_convex_objectives(make: Any, columns: int) -> None:
-    """f(y) >= f(x) + <G(x), y - x>, also where a norm or an entry is 0; f is homogeneous, so <G(x), x> = f(x)."""
-    problem = make(samples())
+@pytest.mark.parametrize("name", ["rsr", "odl", "sparse-pca", "l1-pca"])
+def test_constants_of_curvature_and_slope_hold(name: str) -> None:
+    """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 also where it has kinks, -f of l1-PCA; ||G(x)|| <= L where x^T x = I."""
+    make = {
+        "sparse-pca": lambda a: SparsePCA(a, 4, MU),
+        "l1-pca": lambda a: L1PCA(a, 4),
+        "rsr": MAKE["rsr"][0],
+        "odl": MAKE["odl"][0],
+    }
+    problem, sign = make[name](samples()), -1.0 if name == "l1-pca" else 1.0
+    columns = problem.shape[1]
     points = [gaussian(columns, seed=seed) for seed in range(4)]
-    kinked = [np.zeros_like(points[0]), points[1] * (np.arange(columns) > 1)]
-    for row, x in zip(rows_of(problem), points[2], strict=True):
+    points += [np.zeros_like(points[0]), points[1] * (np.arange(columns) > 1), points[0] * (np.arange(D) > 2)[:, None]]
+    for row, x in zip(samples(), points[2], strict=True):
         x -= np.outer(row[0], row[0] @ x) / (row[0] @ row[0])
-    for x in (*points, *kinked):
-        gradient, value = problem.gradient(x), problem.value(x)
-        np.testing.assert_allclose((gradient * x).sum((-2, -1)), value, rtol=1e-12, atol=1e-12)
-        for y in (*points, *kinked):
-            below = value + (gradient * (y - x)).sum((-2, -1))
-            assert (problem.value(y) >= below - 1e-11 * (1.0 + np.abs(below))).all()
-    assert (problem.weak_convexity == 0.0).all()
+    for x in points:
+        gradient, value = sign * problem.gradient(x), sign * problem.value(x)
+        for y in points:
+            bend = 0.0 if name == "l1-pca" else 0.5 * problem.weak_convexity * ((y - x) ** 2).sum((-2, -1))
+            below = value + (gradient * (y - x)).sum((-2, -1)) - bend
+            assert (sign * problem.value(y) >= below - 1e-11 * (1.0 + np.abs(below))).all()
+    unit = np.linalg.qr(points[3])[0]
+    assert (np.linalg.norm(problem.gradient(unit), axis=(-2, -1)) <= problem.lipschitz_value * (1 + 1e-12)).all()
 
 
 @kinds
-def test_lipschitz_constants_of_the_objectives(make: Any, columns: int) -> None:
-    """They bound subgradients everywhere, and are met where all samples are alike."""
-    problem = make(samples())
-    for seed in range(4):
-        x, y = gaussian(columns, seed=seed), gaussian(columns, seed=seed + 9)
-        assert (np.linalg.norm(problem.gradient(x), axis=(-2, -1)) <= problem.lipschitz_value * (1 + 1e-12)).all()
-        rise = np.abs(problem.value(x) - problem.value(y))
-        assert (rise <= problem.lipschitz_value * np.linalg.norm(x - y, axis=(-2, -1))).all()
+def test_constants_are_met_where_all_samples_are_alike(make: Any, columns: int) -> None:
     alike = make([np.tile(np.arange(1.0, D + 1), (7, 1))])
     steepest = np.linalg.norm(alike.gradient(gaussian(columns, 1)))
     assert steepest == pytest.approx(float(alike.lipschitz_value[0]), rel=1e-12)
+    assert (alike.weak_convexity == 0.0).all()
+    sparse = SparsePCA(samples(), 3, MU)
+    np.testing.assert_allclose(sparse.weak_convexity, [np.linalg.eigvalsh(a.T @ a / len(a))[-1] for a in samples()], rtol=1e-12)
 
 
 @kinds
@@ -153,22 +157,6 @@ def test_flops_are_those_of_the_products() -> None:
     """Two products with the samples, 2 m n c each, and little beside them; in proportion to the columns."""
     for problem, beside in ((RobustSubspaceRecovery(samples(), RANK), 5), (OrthogonalDictionaryLearning(samples()), 1)):
         np.testing.assert_array_equal(problem.flops(3), [3 * m * (4 * D + beside) for m in COUNTS])
-
-
-def test_one_is_weakly_convex_and_the_other_concave() -> None:
-    """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 with tau = lambda_max(C); and f(y) <= f(x) + <G(x), y - x>."""
-    sparse, concave = SparsePCA(samples(), 3, MU), L1PCA(samples(), 3)
-    np.testing.assert_allclose(sparse.weak_convexity, [np.linalg.eigvalsh(a.T @ a / len(a))[-1] for a in samples()], rtol=1e-12)
-    for seed in range(5):
-        x, y = gaussian(3, seed=seed), gaussian(3, seed=seed + 10) * (np.arange(D) > seed)[:, None]
-        for one, other in ((x, y), (y, x)):
-            step = other - one
-            bend = 0.5 * sparse.weak_convexity * (step * step).sum((-2, -1))
-            assert (sparse.value(other) >= sparse.value(one) + (sparse.gradient(one) * step).sum((-2, -1)) - bend - 1e-9).all()
-            assert (concave.value(other) <= concave.value(one) + (concave.gradient(one) * step).sum((-2, -1)) + 1e-9).all()
-    assert (np.linalg.norm(concave.gradient(x), axis=(-2, -1)) <= concave.lipschitz_value).all()
-    unit = np.stack([naive.polar(point) for point in x])
-    assert (np.linalg.norm(sparse.gradient(unit), axis=(-2, -1)) <= sparse.lipschitz_value).all()
 
 
 # The measures of the answers

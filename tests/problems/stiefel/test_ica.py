@@ -12,7 +12,7 @@ import topologies as tp
 from decentorth import DRFGT, RGD, GeneralizedLanding, iterate, solve
 from decentorth.problems import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from decentorth.problems.common.pooled import whitening
-from decentorth.protocols import Array, KnownOptimum, Smooth
+from decentorth.protocols import Array, KnownOptimum
 from decentorth.stopping import GradientNorm
 from tests.support.building import built, collective
 from tests.support.problems import stack
@@ -49,15 +49,10 @@ def test_log_cosh_is_that_of_numpy_and_does_not_overflow() -> None:
     np.testing.assert_allclose(log_cosh(large), np.abs(large) - np.log(2), rtol=1e-15)
 
 
-def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
+def test_lipschitz_constants_are_met_at_zero() -> None:
     data = samples()
     problem = ICA(data)
-    assert isinstance(problem, Smooth)
     np.testing.assert_allclose(problem.lipschitz, [np.linalg.eigvalsh(z.T @ z / len(z))[-1] for z in data], rtol=1e-12)
-    for seed in range(3):
-        x, y = gaussian(seed=seed), gaussian(seed=seed + 9)
-        rise = np.linalg.norm(problem.gradient(x) - problem.gradient(y), axis=(-2, -1))
-        assert (rise <= problem.lipschitz * np.linalg.norm(x - y, axis=(-2, -1))).all()
     tiny = 1e-6 * np.stack([np.linalg.eigh(z.T @ z)[1][:, -1:] @ np.ones((1, K)) for z in data])
     steepest = np.linalg.norm(problem.gradient(tiny), axis=(-2, -1)) / np.linalg.norm(tiny, axis=(-2, -1))
     np.testing.assert_allclose(steepest, problem.lipschitz, rtol=1e-6)

@@ -13,8 +13,7 @@ import scipy.sparse
 
 from decentorth import DRFGT, DRGTA, RGD, solve
 from decentorth.problems import MatrixCompletion, MatrixCompletionSettings, Spread
-from decentorth.problems.stiefel.matrix_completion import least_squares
-from decentorth.protocols import Array, KnownOptimum, Smooth
+from decentorth.protocols import Array, KnownOptimum
 from decentorth.stopping import Error
 from tests.support.building import built
 from tests.support.problems import relative, stack
@@ -37,28 +36,6 @@ def observed(columns: tuple[int, ...] = COLUMNS, seed: int = 0, share: float = 0
 
 def gaussian(n: int = N, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal((n, D, R))
-
-
-def test_without_ridge_only_the_range_of_x_counts() -> None:
-    """f(x R) = f(x) for invertible R, so x^T G(x) = 0 and no multiplier: with ridge neither holds."""
-    x, turn = gaussian(), np.random.default_rng(5).standard_normal((R, R))
-    plain, ridged = MatrixCompletion(observed(), R), MatrixCompletion(observed(), R, ridge=0.3)
-    np.testing.assert_allclose(plain.value(x @ turn), plain.value(x), rtol=1e-9)
-    for problem, same in ((plain, True), (ridged, False)):
-        gradient = problem.gradient(x)
-        products = np.abs(x.swapaxes(-1, -2) @ gradient).max((-2, -1)) / np.abs(gradient).max((-2, -1))
-        assert (products < 1e-11).all() == same
-        assert (products > 1e-2).all() != same
-
-
-def test_least_squares_are_those_of_numpy_for_many_sizes() -> None:
-    rng = np.random.default_rng(0)
-    for n, d, t, r in ((1, 1, 1, 1), (3, 5, 4, 1), (2, 40, 30, 10), (1, 60, 7, 25)):
-        mask = np.ones((n, d, t))
-        mask[:, : d // 4] = 0.0
-        a, x = mask * rng.standard_normal((n, d, t)), rng.standard_normal((n, d, r))
-        expected = [np.linalg.lstsq(p[d // 4 :], b[d // 4 :], rcond=None)[0] for p, b in zip(x, a, strict=True)]
-        np.testing.assert_allclose(least_squares(mask, a, x, 0.0), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_large_agents_in_parts_have_the_bits_of_the_whole() -> None:
@@ -124,22 +101,6 @@ def test_noise_has_its_size_and_the_answer_is_then_unknown() -> None:
         assert not problem.error_name
         with pytest.raises(ValueError, match="the true column space is known for generated data without noise and ridge"):
             problem.error(problem.start(0))
-
-
-def test_curvature_near_the_answer() -> None:
-    """No constant holds for all x, so none is claimed; at an exact answer the curvature is at most ||V_i||_2^2."""
-    problem = built(MatrixCompletionSettings(dimension=20, columns=15, rank=2).problem(3, 1))
-    assert not isinstance(problem, Smooth)
-    x = stack(problem.optimum, 3)
-    bound = np.array([np.linalg.norm(a, 2) ** 2 for a in problem.completed(x)])
-    step = 1e-6
-    columns = [
-        (problem.gradient(x + step * u) - problem.gradient(x - step * u)).reshape(3, -1) / (2 * step)
-        for u in np.eye(40).reshape(40, 20, 2)
-    ]
-    steepest = np.abs(np.linalg.eigvalsh(np.stack(columns, axis=-1))).max(-1)
-    assert (steepest < bound).all()
-    assert (steepest > 0.1 * bound).all()
 
 
 def test_drfgt_completes_the_matrix_with_nothing_tuned() -> None:
