@@ -117,17 +117,6 @@ def test_correlations_do_not_depend_on_units(way: str) -> None:
     assert found.filled_ == ((4, 0, 0) if way == "agents" else (4,))
 
 
-def test_sums_of_columns_are_counted(sites: list[Array]) -> None:
-    """Sums of 11, 5 and, for deviations, 5 numbers, four messages each on three agents."""
-    complete = [np.nan_to_num(a) / SCALES for a in sites]
-    runs = [PCA(2, scale=scale, max_iter=1, tol=10.0, random_state=0).fit_agents(complete, "path") for scale in (True, False)]
-    scaled, plain = [run.communication_ for run in runs]
-    assert scaled["messages"] - plain["messages"] == 4
-    assert scaled["bytes"] - plain["bytes"] == 4 * 8 * 5
-    iterations = plain["messages"] - 2 * 4
-    assert plain["bytes"] == iterations * 8 * 10 + 4 * 8 * (11 + 5)
-
-
 def in_batches(estimator: Any, sites: list[Array]) -> Any:
     """The estimator after twelve batches."""
     for batch in np.array_split(np.concatenate(sites), 12):

@@ -124,23 +124,6 @@ def test_hospitals_read_a_table_with_a_column_of_sites(tmp_path: Path, hospitals
     assert found["correlations"][0][0][1] < 1e-6
 
 
-@pytest.mark.slow
-def test_sensors_read_two_recordings(tmp_path: Path, sensors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each station takes its own means away."""
-    noise, signals = (np.concatenate(parts) for parts in sensors.generated(n_stations=6, n_sensors=5))
-    for name, X in (("noise", noise), ("signals", signals)):
-        np.save(tmp_path / f"{name}.npy", X)
-    monkeypatch.setattr(sensors, "RUNS", {"lossy": (do.CDADT(), do.Channel("loss:p=0.1"))})
-    files = ["--data", str(tmp_path / "signals.npy"), "--noise", str(tmp_path / "noise.npy")]
-    found = sensors.main([*files, "--stations", "6", "--radius", "0.8", "--first-group", "2"])
-    assert all(rows[0][2] < 1e-6 for rows, _ in found.values())
-    read = [sensors.loaded(str(tmp_path / f"{name}.npy"), 6) for name in ("noise", "signals")]
-    for parts, X in zip(read, (noise, signals), strict=True):
-        assert [len(part) for part in parts] == [len(part) for part in np.array_split(X, 6)]
-        assert max(np.abs(part.mean(axis=0)).max() for part in parts) < 1e-12
-        np.testing.assert_allclose(np.diff(parts[2], axis=0), np.diff(np.array_split(X, 6)[2], axis=0), atol=1e-12)
-
-
 def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(tmp_path: Path, hospitals: Any) -> None:
     assert hospitals.main(["--write", str(tmp_path)]) == {}
     folder = tmp_path / "breast-cancer"
@@ -151,23 +134,6 @@ def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(tmp_
     points = np.load(tmp_path / "out" / "final.npz")["x"]
     assert len(points) == 10
     assert max(subspace_angles(x, answer)[0] for x in points) < 1e-8
-
-
-def test_a_column_that_does_not_vary_is_refused_with_its_number(hospitals: Any) -> None:
-    sites = three_sites()
-    W = tp.metropolis_weights(tp.path(3))
-    for number, X in enumerate(sites):
-        X[:, 2] = number
-    assert np.isfinite(np.concatenate(hospitals.standardized(sites, W, False)[0])).all()
-    with pytest.raises(ValueError, match="column 3 has the same number in all rows of a site"):
-        hospitals.standardized(sites, W, True)
-
-
-def test_noise_that_does_not_determine_a_filter_is_refused(sensors: Any) -> None:
-    """Fewer samples of all stations together than sensors."""
-    noise, signals = sensors.generated(n_stations=3, n_sensors=6)
-    with pytest.raises(ValueError, match="the covariance of the noise is singular"):
-        sensors.spatial_filter([X[:1] for X in noise], signals, 2)
 
 
 def numbers(said: str) -> list[dict[str, list[float]]]:
