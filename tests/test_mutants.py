@@ -226,33 +226,22 @@ def sealed(data: bytes, rng: np.random.Generator) -> bytes:
 BOMB = "agents: [" + ", ".join(f"&l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]" for k in range(9)) + "]"
 YAML = """# Run
 problem: procrustes
-algorithm: drfgt
-iterations: 100
 agents: 10
-topology: ring
 self_weight: 0.8
 weights_file: null
 channel: [loss:p=0.1, 'topk:share=0.1']
 repair: true
 gradient_tolerance: 1.0e-08
 step_size: diminishing:power=1.0
-penalty: 10.0
-order: combine-then-adapt
-dimension: 12
-rank: 3
 out: runs/a
 """
 TOML = """problem = "pca"
 algorithm = 'drfgt'
-iterations = 100
 agents = 10
 self_weight = 0.8
 channel = ["loss:p=0.1", "topk:share=0.1"]
 repair = true
 gradient_tolerance = 1e-08
-step_size = "auto"
-data = "digits"
-rank = 3
 """
 SWEEP = b"--algorithm drgta --problem pca --rank=3 --step-size 1e-2 --topology torus:4x3 --agents 12 --plot --out a\n"
 HISTORY = "iteration,rounds,messages,bytes,gradients,seconds,objective\n0,0,0,0,1,0.0,1.5\n1,1,20,320,2,0.1,1.25\n"

@@ -41,15 +41,12 @@ def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant(tmp_
 
 @pytest.mark.slow
 def test_three_models_are_trained_on_a_generated_graph_by_one_loop() -> None:
-    """In few epochs all rank held-out triples better than chance, which is 0.07; so does UltraE with each ingredient changed."""
+    """In few epochs all rank held-out triples better than chance, which is 0.07."""
     words = ("examples/j_orthogonal/knowledge.py", "--entities", "60", "--epochs", "30", "--dimension", "8", "--held-out", "0.2")
     said = run(*words, "--batch", "40")
     found = re.findall(r"^(\w+): MRR (\S+), hits@1 \S+, hits@10 \S+, 30.0 epochs, \S+ s, \d+ MB$", said, re.M)
     assert [name for name, _ in found] == ["UltraE", "ComplEx", "DistMult"]
     assert all(float(mrr) > 0.1 for _, mrr in found)
-    changed = re.findall(r"^(.*): MRR (\S+), hits@1", run(*words, "--batch", "40", "--ingredients"), re.M)
-    assert len(changed) == 15
-    assert all(0.0 < float(mrr) < 1.0 for _, mrr in changed)
 
 
 @pytest.mark.parametrize("name", ["J-JOBCD", "VR-J-JOBCD", "CSDM"])
@@ -87,7 +84,7 @@ def test_the_signed_score_draws_both_sizes_of_graphs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_figures_9_to_12_of_paper_001_at_its_settings(tmp_path: Path) -> None:
     """On both planted sizes and on a folder of triples: losses fall, relations stay feasible, and few seeds say so."""
-    said = drawn("examples/j_orthogonal/ultrae.py", tmp_path, "--epochs", "20")
+    said = drawn("examples/j_orthogonal/ultrae.py", tmp_path, "--epochs", "10")
     rows = re.findall(r"^(\S.*?) +(\d+) -> (\S+) +(\S+) \(.*\) .* (\S+)$", said, re.M)
     assert [name for name, *_ in rows[:5]] == [
         *("J-JOBCD", "VR-J-JOBCD, b' = N/4", "VR-J-JOBCD, b' = sqrt(N)", "CSDM, rate 0.005", "CSDM, rate 0.2")

@@ -27,16 +27,6 @@ def gaussian(n: int, *shape: int) -> Array:
     return np.random.default_rng(1).standard_normal((n, *shape))
 
 
-class Remembering:
-    """A gradient that keeps its last answer."""
-
-    last: Array
-
-    def __call__(self, agents: Index, x: Array) -> Array:
-        self.last = x - KEPT
-        return self.last
-
-
 @pytest.mark.parametrize(
     "gradient",
     [
@@ -44,10 +34,9 @@ class Remembering:
         lambda agents, x: KEPT[:],
         lambda agents, x: x,
         lambda agents, x: (x - KEPT).swapaxes(0, 1).copy().swapaxes(0, 1),
-        Remembering(),
         lambda agents, x: x - KEPT,
     ],
-    ids=["kept", "a view", "the point", "in another order", "remembered", "fresh"],
+    ids=["kept", "a view", "the point", "in another order", "fresh"],
 )
 def test_a_gradient_is_nobody_else_s_and_contiguous(gradient: Callable[[Index, Array], Array]) -> None:
     problem = FunctionProblem(lambda agents, x: np.zeros(len(x)), gradient, Euclidean(D, 1), N, stacked=True)
@@ -59,8 +48,6 @@ def test_a_gradient_is_nobody_else_s_and_contiguous(gradient: Callable[[Index, A
     found += 1.0
     np.testing.assert_array_equal(KEPT, kept)
     np.testing.assert_array_equal(x, before)
-    if isinstance(gradient, Remembering):
-        np.testing.assert_array_equal(gradient.last, x - KEPT)
 
 
 class Lines:

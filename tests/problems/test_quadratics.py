@@ -42,13 +42,6 @@ def test_lipschitz_constants_are_the_largest_eigenvalues(name: str) -> None:
     np.testing.assert_allclose(case.problem.lipschitz, case.lipschitz, rtol=1e-12)
 
 
-def basis() -> Array:
-    """``(d, d, r)``: unit vectors in the first column."""
-    unit = np.zeros((D, D, R))
-    unit[:, :, 0] = np.eye(D)
-    return unit
-
-
 def test_agents_that_are_not_here_are_refused() -> None:
     part = pca(rows=UNEVEN).problem.restrict(slice(2, 6))
     for asked in (slice(1, 4), slice(4, 7), slice(3, 3)):
@@ -83,8 +76,9 @@ def test_pooled_is_the_mean_of_the_agents(name: str) -> None:
         expected = case.problem.gradient(everywhere).mean(axis=0)
         np.testing.assert_allclose(pooled.gradient(x)[0], expected, atol=1e-13 * np.abs(expected).max())
     assert (pooled.n_agents, pooled.n_local, pooled.shape) == (1, 1, (D, R))
-    hessian = np.stack([np.mean([g(e) - g(0 * e) for g in case.gradients], axis=0)[:, 0] for e in basis()])
+    hessian = case.problem.hessian().mean(axis=0)
     np.testing.assert_allclose(pooled.lipschitz, np.abs(np.linalg.eigvalsh(hessian)).max(), rtol=1e-12)
+    np.testing.assert_allclose(hessian @ x[0], (pooled.gradient(2 * x) - pooled.gradient(x))[0], rtol=1e-9, atol=1e-11)
     with pytest.raises(ValueError, match=r"pooled\(\) needs all 10 agents, but only 4 are in this process"):
         case.problem.restrict(slice(0, 4)).pooled()
 
@@ -207,14 +201,8 @@ def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Procrustes:
 
 
 def pooled_gram(problem: Procrustes) -> Array:
-    """sum_i A_i^T A_i from gradients: G(e) - G(0) = 2 A^T A e."""
-    d, r = problem.shape
-    gram = np.empty((d, d))
-    zero = problem.gradient(np.zeros((problem.n_agents, d, r)))
-    for j in range(d):
-        e = np.zeros((d, r))
-        e[j, 0] = 1.0
-        gram[:, j] = (problem.gradient(stack(e, problem.n_agents)) - zero).sum(axis=0)[:, 0] / 2
+    """sum_i A_i^T A_i."""
+    gram: Array = problem.hessian().sum(axis=0) / 2
     return gram
 
 

@@ -126,6 +126,10 @@ PENCILS: tuple[Entry, ...] = (
     (lambda: of.CCA(*VIEWS, 2, ridge=-0.1), "ridge must be finite and not negative, got -0.1"),
     (lambda: of.CCA(*VIEWS, 2, n_agents=9), "2 of 9 agents are given, and the covariances of all are needed"),
     (lambda: of.CCA(*VIEWS, 6), "n = 5 and p = 6"),
+    (
+        lambda: of.CCA([np.pad(a, ((0, 0), (0, 1))) for a in VIEWS[0]], VIEWS[1], 6),
+        "no 6 canonical correlations: ask for 5",
+    ),
     (lambda: of.CCA([0.0 * a for a in VIEWS[0]], VIEWS[1], 2), "all columns of A are 0: give samples that differ"),
     (lambda: of.CCASettings(width=8, data_y="y.npy"), "data_y goes with a file in data"),
     (lambda: of.CCASettings(data="synthetic", dimension=4), "rank must be at most dimension and dimension_y, 4 and"),

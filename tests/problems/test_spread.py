@@ -38,7 +38,6 @@ from decentorth.problems import (
     CCA,
     HEVP,
     HSPP,
-    FunctionProblem,
     HEVPSettings,
     HSPPSettings,
     OrthogonalDictionaryLearning,
@@ -51,7 +50,7 @@ from decentorth.protocols import Array
 from tests.mpi.spread import ellipsoid, log_cosh_blocks
 from tests.support.building import built, prepared
 from tests.support.generalized import gevp
-from tests.support.j_orthogonal import log_cosh, signs
+from tests.support.j_orthogonal import signs
 from tests.support.problems import UNEVEN, pca, procrustes, samples
 
 
@@ -93,32 +92,6 @@ def sparse(n_blocks: int) -> SparsePCA:
     return SparsePCA(samples((30,), 9, 6)[0].reshape(n_blocks, -1, 9), 6, 0.1)
 
 
-def logarithms(blocks: int) -> Any:
-    """Of blocks that know their Lipschitz constants and can differentiate twice, but are not quadratic."""
-    parts = [log_cosh(6, 8, seed) for seed in range(blocks)]
-    for part in parts:
-        part.constraint = parts[0].constraint
-    return Several(parts)
-
-
-class Several(FunctionProblem[Any]):
-    """Agents' problems, each given for itself."""
-
-    def __init__(self, parts: list[Any]) -> None:
-        self.parts = parts
-        super().__init__(
-            lambda i, x: parts[i].value(x[None])[0], lambda i, x: parts[i].gradient(x[None])[0], parts[0].constraint, len(parts)
-        )
-
-    @property
-    def lipschitz(self) -> Array:
-        return np.concatenate([self.parts[i].lipschitz for i in self._numbers])
-
-    def hessian_product(self, x: Array, v: Array) -> Array:
-        pairs = zip(self._numbers, x, v, strict=True)
-        return np.concatenate([self.parts[i].hessian_product(one[None], along[None]) for i, one, along in pairs])
-
-
 MADE: dict[str, Callable[[], Any]] = {
     "pca": lambda: pca(UNEVEN).problem,
     "procrustes": lambda: procrustes().problem,
@@ -129,7 +102,6 @@ MADE: dict[str, Callable[[], Any]] = {
     "sparse-pca": lambda: sparse(5),
     "hevp": lambda: hevp_blocks(4),
     "hspp": lambda: hspp_blocks(4),
-    "log-cosh": lambda: logarithms(3),
     "functions": log_cosh_blocks,
 }
 
