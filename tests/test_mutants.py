@@ -53,24 +53,20 @@ WEIGHTS = GRAPHS["ring"](N)
 
 
 def stored(save: Callable[..., Any], *values: Any, **named: Any) -> bytes:
-    """What ``save`` writes into a file."""
     file = io.BytesIO()
     save(file, *values, **named)
     return file.getvalue()
 
 
 def market(matrix: Any) -> bytes:
-    """A matrix in Matrix Market format."""
     return stored(scipy.io.mmwrite, matrix)
 
 
 def idx(values: np.ndarray[Any, Any]) -> bytes:
-    """Bytes in idx format."""
     return struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape) + values.astype(np.uint8).tobytes()
 
 
 def npy_header(shape: str, descr: str = "'<f8'") -> bytes:
-    """A file in .npy format that ends after its header."""
     text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text + b"\n"
 
@@ -138,12 +134,10 @@ def read_named(path: Path) -> None:
 
 
 def read_triplets(path: Path) -> None:
-    """As matrix completion reads triplets."""
     MatrixFile(str(path), triplets=True).observed([0])
 
 
 def parquet() -> bytes:
-    """A table in Parquet."""
     file = io.BytesIO()
     table = {"a": [1.0, 3.0, None, 6.0], "b": list("xyxy"), "c": [2.0, 4.0, 5.0, 7.5]}
     importlib.import_module("pandas").DataFrame(table).to_parquet(file)
@@ -151,17 +145,14 @@ def parquet() -> bytes:
 
 
 def read_weights(path: Path) -> None:
-    """As --weights-file reads them."""
     wiring.make(CaseSettings(weights_file=str(path), agents=N))
 
 
 def read_graph(path: Path) -> None:
-    """As --topology file:PATH reads them."""
     topologies.graph_from_name(f"file:{path}")
 
 
 def read_config(path: Path) -> None:
-    """As --config reads them."""
     Command([], str(path), config_bytes(str(path))).resolve()
 
 
@@ -178,12 +169,10 @@ def read_table(path: Path) -> None:
 
 @cache
 def going_on() -> Run:
-    """The run whose checkpoints are read."""
     return set_up(pca().problem, DRFGT(), GRAPHS["ring"](5), channel="delay:rounds=1")
 
 
 def read_checkpoint(path: Path) -> None:
-    """As --resume reads them."""
     newest_notes(path.parents[1])
     try:
         going_on().resume(path.parents[1])
@@ -292,12 +281,10 @@ def packed(data: bytes) -> bytes:
 
 
 def one(read: Callable[[Path], object], name: str, data: bytes, edit: Edit, *hostile: bytes) -> Reader:
-    """A reader of files of one name."""
     return Reader(read, (Seed(name, data, edit),), hostile)
 
 
 def readers() -> dict[str, Reader]:
-    """Every reader of files, and files as they should be."""
     study = ",".join(STUDIES["spectral"].columns) + "\n" + ",".join(map(str, range(len(STUDIES["spectral"].columns)))) + "\n"
     files, cycle, images = checkpoint(), nx.cycle_graph(N), np.arange(36)
     bomb = packed(idx(images.reshape(9, 4))) + 25 * gzip.compress(bytes(1 << 26))
@@ -366,7 +353,6 @@ def readers() -> dict[str, Reader]:
 
 
 def all_counts() -> dict[str, Counts]:
-    """What becomes of the mutants of every reader."""
     found = {}
     for number, (name, reader) in enumerate(readers().items()):
         with tempfile.TemporaryDirectory() as folder:

@@ -87,7 +87,6 @@ def archive(key: str = "", **members: Any) -> Make:
 
 
 def idx(values: NDArray[Any], kind: int = 0x0E) -> bytes:
-    """An idx file of the kind of numbers ``kind``."""
     dtype = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}[kind]
     return struct.pack(f">HBB{values.ndim}I", 0, kind, values.ndim, *values.shape) + values.astype(dtype).tobytes()
 
@@ -231,7 +230,6 @@ PARTLY = {
 
 
 def test_a_signalling_nan_is_named_without_a_warning(tmp_path: Path) -> None:
-    """NumPy warns where it turns one of four bytes into one of eight."""
     content = bytearray(idx(np.ones((4, 3)), 0x0D))
     content[-4:] = bytes.fromhex("7f800001")
     (tmp_path / "a.idx").write_bytes(content)
@@ -315,7 +313,6 @@ def npy_bytes(values: NDArray[Any]) -> bytes:
 
 
 def npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
-    """A .npy file without the numbers that its header promises."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
     return file.getvalue()

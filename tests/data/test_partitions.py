@@ -17,7 +17,6 @@ from decentorth.protocols import Index
 
 @st.composite
 def labelled(draw: st.DrawFn) -> tuple[Labels, int]:
-    """Labels of 1 to 80 samples and a number of agents that they suffice for."""
     m = draw(st.integers(1, 80))
     kinds: st.SearchStrategy[list[int] | list[str]] = st.one_of(
         st.lists(st.integers(-3, 3), min_size=m, max_size=m), st.lists(st.sampled_from(["a", "bb", "c"]), min_size=m, max_size=m)

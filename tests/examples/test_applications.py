@@ -44,14 +44,12 @@ def table(rows: list[Any]) -> dict[str, Any]:
 
 
 def three_sites() -> list[Matrix]:
-    """Records of six features at three sites of 20, 40 and 90 records, with offsets."""
     rng = np.random.default_rng(4)
     mixing = rng.standard_normal((6, 6)) * np.geomspace(3.0, 0.3, 6)[:, None]
     return [rng.standard_normal((m, 6)) @ mixing + rng.standard_normal(6) for m in (20, 40, 90)]
 
 
 def standard(sites: list[Matrix]) -> Matrix:
-    """All records, centred and scaled as one table."""
     pooled = np.concatenate(sites)
     scaled: Matrix = (pooled - pooled.mean(axis=0)) / pooled.std(axis=0)
     return scaled
@@ -137,7 +135,6 @@ def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(tmp_
 
 
 def numbers(said: str) -> list[dict[str, list[float]]]:
-    """The tables that a script prints: the numbers of each row by its label."""
     tables: list[dict[str, list[float]]] = []
     for line in map(str.rstrip, said.splitlines()):
         if "angle" in line:
@@ -149,7 +146,6 @@ def numbers(said: str) -> list[dict[str, list[float]]]:
 
 
 def ended(script: str, figure: Path) -> list[dict[str, list[float]]]:
-    """The tables of a script that is run as its page says."""
     said = drawing("examples/applications/" + script, "--figure", str(figure))
     assert figure.stat().st_size > 10_000
     return numbers(said)

@@ -125,7 +125,6 @@ def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, ca
 
 
 def verdict(row: str) -> str:
-    """The kind of a row of a page's claims, by the verdicts in it."""
     cells = re.split(r"(?<!\\)\|", row.strip().strip("|"))
     words = cells[-1] if "**" not in row else " ".join(cells[1:])
     found = {word for word in ("confirmed", "own settings", "refuted", "open") if re.search(rf"\b{word}\b", words)}

@@ -42,7 +42,6 @@ def test_own_algorithm_is_reachable_by_name() -> None:
 
 
 def first_step(said: str) -> float:
-    """The smallest step size in the opening lines, printed with six digits."""
     found = re.search(r"^steps +step size ([^\s,]+)", said, re.M)
     assert found is not None
     return float(found[1])
@@ -78,7 +77,6 @@ def test_directed_asynchronous_and_split_runs_cost_what_their_pages_say(tmp_path
 
 @pytest.mark.slow
 def test_figure_1_prints_slopes_of_the_curves_and_the_order(tmp_path: Path) -> None:
-    """With the published steps and with the best ones."""
     said = drawn("examples/figure1.py", tmp_path, "--rows", "10", "--seeds", "1", "--iterations", "200")
     assert len(re.findall(r"^(?:DRFGT|DRGTA|DESTINY), step ", said, re.M)) == 6
     feasible = re.findall(r"^DRGTA, step .*\n(?:  .*\n)+?  distance_to_manifold +(\S+)", said, re.M)

@@ -22,7 +22,6 @@ POINTS = np.random.default_rng(1).standard_normal((N, D, R))
 
 
 def pca(a: Any, x: Any) -> Any:
-    """PCA's objective, a mean over samples, in the operators that every library has."""
     return -((a @ x) ** 2).sum() / (2.0 * a.shape[0])
 
 
@@ -119,7 +118,6 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], error: type[Exception]
 
 
 def test_flat_products_have_the_fields_of_their_parts() -> None:
-    """Also of parts of unequal widths."""
     parts: Any = (Stiefel(5, 2), Stiefel(4, 3), Euclidean(6, 1))
     flat: Any = Flat(*parts)
     rng = np.random.default_rng(0)
@@ -193,7 +191,6 @@ def test_a_gradient_of_another_shape_names_its_agent_and_so_does_any_error() -> 
 
 @pytest.mark.parametrize("library", [pytest.param("jax", marks=pytest.mark.slow), "autograd"])
 def test_a_single_agent_with_more_samples_than_all_before(library: str) -> None:
-    """The tenth of ten, beyond the agents that are tried."""
     parts = [*[DATA[0]] * 9, np.concatenate(DATA[:2])]
     problem, points = made(library, data=parts), np.repeat(POINTS[:1], 10, axis=0)
     np.testing.assert_allclose(problem.gradient(points), PCA(parts, R, weights="agents").gradient(points), atol=1e-13)

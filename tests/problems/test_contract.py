@@ -211,14 +211,12 @@ def made(name: str) -> Any:
 
 
 def points(problem: Any, seed: int = 0) -> Array:
-    """Off every manifold, with entries that are zero."""
     x = np.random.default_rng(seed).standard_normal((problem.n_agents, *problem.shape)) / 4
     x[:, 0, 0] = 0.0
     return x
 
 
 def batches(name: str, size: int) -> Index:
-    """Numbers of samples of each agent, with repeats."""
     return np.random.default_rng(1).integers(0, np.array(KINDS[name].counts)[:, None], (N, size))
 
 
@@ -260,7 +258,6 @@ def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: in
 
 
 def numbers(problem: Any, x: Array, batch: Index) -> list[bytes]:
-    """All that the problem computes for its agents, at their points and with their batches."""
     found = [problem.value(x), problem.gradient(x), problem.gradient_on(x, batch), problem.n_samples]
     for name in ("lipschitz", "lipschitz_value", "weak_convexity"):
         if hasattr(problem, name):

@@ -129,8 +129,6 @@ def test_an_objective_that_is_not_one_number_is_refused(answer: Any, kind: type[
 
 @pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 1"), (True, "")])
 def test_complex_answers_and_wrong_shapes_of_a_users_functions_are_refused(stacked: bool, whose: str) -> None:
-    """Imaginary parts would be lost."""
-
     def turned(agents: Any, x: Array) -> Array:
         found: Array = x * (1j if np.any(agents == 1) else 1.0)
         return found
@@ -173,8 +171,6 @@ DATA = samples(UNEVEN, 12, 0)
 
 
 def own(stacked: bool, **more: Any) -> FunctionProblem[Stiefel]:
-    """PCA through a user's three functions."""
-
     def value(agent: int, x: Array) -> float:
         return naive.pca_value(DATA[agent], x)
 
@@ -193,7 +189,6 @@ def own(stacked: bool, **more: Any) -> FunctionProblem[Stiefel]:
 
 
 def batches(size: int) -> Index:
-    """Row numbers of each agent, with repeats."""
     return np.random.default_rng(0).integers(0, np.array(UNEVEN)[:, None], (len(UNEVEN), size))
 
 
@@ -230,7 +225,6 @@ def test_what_gradient_on_returns_is_checked() -> None:
 
 @pytest.mark.parametrize("method", [DRSGD, Landing])
 def test_batches_of_a_problem_without_samples_are_refused_before_work(method: Callable[..., Any]) -> None:
-    """And only batches: with all samples the methods ask for none."""
     calls: list[int] = []
 
     def gradient(agent: int, x: Array) -> Array:

@@ -32,8 +32,6 @@ def test_every_shipped_gradient_fits_its_value(name: str) -> None:
 
 
 def quartic(wrong: float = 0.0, at: int = 2) -> FunctionProblem[Stiefel]:
-    """f_i = sum x^4, with an error in agent ``at``'s gradient."""
-
     def gradient(agent: int, x: Array) -> Array:
         return 4.0 * x**3 * (1.0 + (wrong if agent == at else 0.0))
 
@@ -50,7 +48,6 @@ def test_a_right_gradient_has_slope_two() -> None:
 
 @pytest.mark.parametrize("wrong", [-2.0, 1e-3])
 def test_a_wrong_gradient_has_slope_one_and_its_agent_is_named(wrong: float) -> None:
-    """Of a part of the agents too, by the agent's number among all."""
     for problem in (quartic(wrong), quartic(wrong).restrict(slice(1, 4))):
         found = problem.check_gradient()
         assert (found.agent, found.right) == (2, False)
@@ -114,8 +111,6 @@ def test_the_command_prints_the_slope_or_refuses_the_gradient(tmp_path: Path) ->
 
 @pytest.mark.parametrize("at", [None, 2])
 def test_an_objective_that_is_cut_off_from_x_is_refused(at: int | None) -> None:
-    """Of all agents, or of one, whose gradient is exactly zero while its value changes."""
-
     def gradient(agent: int, x: Array) -> Array:
         return 0.0 * x if at in (None, agent) else 4.0 * x**3
 

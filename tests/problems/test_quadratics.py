@@ -130,7 +130,6 @@ def test_starting_points_are_feasible_and_follow_the_seed(name: str) -> None:
 @pytest.mark.parametrize("shape", [(784, 10), (5, 1), (1, 1)])
 @names
 def test_other_shapes_in_parts_have_the_bits_of_the_whole(name: str, shape: tuple[int, int]) -> None:
-    """Where matrix products take other paths."""
     d, r = shape
     rows = (2 * d, 3, max(d // 3, 1), 2 * d, 3, max(d // 3, 1), 1)
     problem, x = CASES[name](rows=rows, d=d, r=r).problem, gaussian(len(rows), shape=shape)
@@ -158,7 +157,6 @@ def test_the_rows_of_gram_agents_are_referred_to_not_copied(name: str) -> None:
 
 @names
 def test_rows_that_an_agent_does_not_have_are_refused(name: str) -> None:
-    """Rather than read from the next agent's."""
     problem = whole(name)
     for agent in range(N):
         batch = np.zeros((N, 2), dtype=np.int64)
@@ -201,7 +199,6 @@ def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Procrustes:
 
 
 def pooled_gram(problem: Procrustes) -> Array:
-    """sum_i A_i^T A_i."""
     gram: Array = problem.hessian().sum(axis=0) / 2
     return gram
 

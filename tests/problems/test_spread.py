@@ -62,7 +62,6 @@ def spread(problem: Any) -> Any:
 
 
 def hevp_blocks(n_blocks: int, form: Any = "well-posed", n: int = 6) -> HEVP:
-    """Blocks of unlike numbers of rows, of the same 20 rows."""
     D = samples((20,), n, 3, ratio=0.9)[0]
     cuts = np.arange(n_blocks + 1) ** 2 * 20 // n_blocks**2
     return HEVP([D[a:b] for a, b in pairwise(cuts.tolist())], signs(n), form)
@@ -84,7 +83,6 @@ def subspaces(n_blocks: int) -> RobustSubspaceRecovery:
 
 
 def dictionaries(n_blocks: int) -> OrthogonalDictionaryLearning:
-    """Their f_i are sums, not means."""
     return OrthogonalDictionaryLearning(n_blocks / 30 * samples((30,), 6, 5)[0].reshape(n_blocks, -1, 6))
 
 
@@ -291,7 +289,6 @@ def test_what_blocks_cannot_do_is_refused_by_their_name() -> None:
 
 @pytest.mark.parametrize("blocks", [1, 7])
 def test_rows_of_hevp_in_blocks(blocks: int) -> None:
-    """The same optimum, whose matrix is never formed."""
     settings = HEVPSettings(dimension=10, samples=13, condition=1e12, ridge=1e-13)
     whole, parts = built(settings.problem(1, 0)), built(settings.in_blocks(blocks, 0))
     assert parts.n_agents == blocks
@@ -305,7 +302,6 @@ def test_rows_of_hevp_in_blocks(blocks: int) -> None:
 
 @pytest.mark.parametrize(("points", "blocks"), [(2, 1), (9, 4), (24, 12), (25, 12)])
 def test_pairs_of_hspp_in_blocks(points: int, blocks: int) -> None:
-    """About equally many in each, and every pair in one."""
     problem = built(HSPPSettings(points=points, dimension=4).in_blocks(blocks, 0))
     assert problem.n_samples.sum() == points * (points - 1) // 2
     assert problem.n_samples.max() - problem.n_samples.min() < 2 * points

@@ -25,7 +25,6 @@ FILES = "north.csv,south.csv,west.csv"
 
 
 def samples(scales: Any, offset: float = 0.0) -> list[Array]:
-    """Samples of unequal agents, each around a centre of its own."""
     rng = np.random.default_rng(3)
     d = len(scales)
     return [offset + (rng.standard_normal((m, d)) + rng.standard_normal(d)) * scales for m in (30, 45, 25)]
@@ -66,7 +65,6 @@ def test_missing_cells_get_the_mean_of_all_agents() -> None:
 
 
 def frames(missing: bool = False) -> dict[str, Any]:
-    """A frame for each site, whose units differ by powers of ten."""
     found = {}
     for site, a in zip(SITES, samples([1e-3, 1.0, 1e3, 10.0], 50.0), strict=True):
         mixed = a @ (np.eye(4) + np.diag([3e3, 3e3, 3e-2], 1))

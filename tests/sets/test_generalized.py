@@ -27,7 +27,6 @@ N = 4
 
 
 def matrix(n: int, condition: float = 100.0, seed: int = 0) -> Array:
-    """A positive definite B with eigenvalues geometric in [1/condition, 1]."""
     return spectral(np.geomspace(1 / condition, 1.0, n), np.random.default_rng(seed))
 
 
@@ -37,7 +36,6 @@ def manifold(shape: tuple[int, int], condition: float = 100.0) -> tuple[Generali
 
 
 def near(there: Any, size: float, seed: int = 2) -> Array:
-    """Points at a distance from the manifold."""
     x = feasible(there)
     points: Array = x + size * gaussian(there.shape, seed) * np.abs(x).max()
     return points
@@ -63,7 +61,6 @@ class Inverse(scipy.sparse.linalg.LinearOperator):
 
 
 def operators(n: int) -> dict[str, tuple[Any, Array]]:
-    """B of every kind beside the matrix it stands for."""
     rng = np.random.default_rng(3)
     B, A = matrix(n), rng.standard_normal((2 * n, n))
     few, thin = A[: n // 2], np.where(rng.random(A.shape) < 0.3, A, 0.0)
@@ -209,7 +206,6 @@ def test_retractions_are_their_formulas(shape: tuple[int, int], retraction: Retr
 
 @pytest.mark.parametrize("retraction", ["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"])
 def test_retractions_of_points_that_are_almost_dependent(retraction: Retraction) -> None:
-    """Columns that agree to 1e-6: feasible to rounding, whatever the condition of y^T B y."""
     there, B = manifold((8, 3))
     y = np.repeat(gaussian((8, 1)), 3, axis=2) + 1e-6 * gaussian((8, 3), seed=4)
     found, image = there.retract_with(y, B @ y, retraction)
@@ -444,7 +440,6 @@ def test_columns(shape: tuple[int, int]) -> None:
 
 @shapes
 def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
-    """An agent alone gets the bits it gets among others."""
     there, _ = manifold(shape)
     x, g = near(there, 0.3), gaussian(shape, seed=3)
     x[1] *= 3.0
@@ -480,7 +475,6 @@ def pair(p: int = 2) -> tuple[Any, GeneralizedStiefel, GeneralizedStiefel]:
 
 
 def test_a_product_is_its_parts() -> None:
-    """Every function, part by part, on stacks of several agents."""
     both, first, second = pair()
     assert (both.shape, repr(both)) == ((9, 2), "St_B(2, 5) x St_B(2, 4)")
     x, g, v, lam = gaussian((9, 2)), gaussian((9, 2), seed=3), 0.1 * gaussian((9, 2), seed=4), np.linspace(0.1, 3.0, N)
@@ -488,7 +482,6 @@ def test_a_product_is_its_parts() -> None:
     np.testing.assert_array_equal(both.split(x)[1], x[:, 5:])
 
     def joined(function: Any, *arrays: Array) -> Array:
-        """The function of each part, its rows of the arrays C-contiguous, joined."""
         pieces = [function(part, *[np.ascontiguousarray(array[:, rows]) for array in arrays]) for part, rows in parts]
         return np.concatenate(pieces, axis=1)
 

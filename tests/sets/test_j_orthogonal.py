@@ -95,7 +95,6 @@ def test_cayley_stays_and_is_of_second_order(case: JOrthogonal) -> None:
 
 
 def excess(case: JOrthogonal, x: Array) -> Array:
-    """||J x^T J x - I||_F."""
     norm: Array = np.linalg.norm(
         np.diag(case.signs) @ x.swapaxes(-1, -2) @ np.diag(case.signs) @ x - np.eye(len(x[0])), axis=(-2, -1)
     )
@@ -163,7 +162,6 @@ def stacked(number: int = 2) -> Array:
 
 
 def parts(x: Array) -> tuple[list[Array], Array]:
-    """The matrices, each ``(n_local, n, n)``, and the free rows."""
     return [np.ascontiguousarray(x[:, 5 * c : 5 * c + 5]) for c in range(COPIES)], x[:, 5 * COPIES :]
 
 

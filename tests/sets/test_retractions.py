@@ -70,7 +70,6 @@ def test_every_point_reached_is_feasible(shape: tuple[int, int], name: Retractio
 @pytest.mark.parametrize("shape", [(6, 3), (5, 5), (50, 20)])
 @retractions
 def test_polar_follows_the_geodesic_to_second_order_and_qr_to_first(shape: tuple[int, int], name: Retraction) -> None:
-    """Against the exponential map of the Euclidean metric."""
     manifold, x, steps = Stiefel(*shape), feasible(shape), np.logspace(-3, -1, 7)
     v = tangents(x)
     exponential: Callable[[Array, Array], Array] = pymanopt.manifolds.Stiefel(*shape, k=N).exp
@@ -122,7 +121,6 @@ def test_polar_where_the_gram_matrix_tells_too_little(name: Polar) -> None:
 @shapes
 @polars
 def test_polar_ignores_positive_factors(shape: tuple[int, int], name: Polar) -> None:
-    """Even where the squares of the entries overflow, or vanish."""
     manifold, x = Stiefel(*shape), feasible(shape)
     y = x + 0.3 * tangents(x)
     expected = manifold.project(y)

@@ -233,7 +233,6 @@ def test_a_retraction_brings_one_integer_of_each_agent_and_a_line_search_numbers
 
 @pytest.mark.parametrize("graph", [tp.ring(200), tp.star(9), tp.complete(5)])
 def test_mixing_is_multiplication_with_W(graph: Any) -> None:
-    """A ring of 200 agents row by row, the others as a dense matrix."""
     W, device = tp.metropolis_weights(graph), opened(CPU)
     x = RNG.standard_normal((W.shape[0], 4, 2))
     found = device.mixing(W.indptr, W.indices, W.data)(device.put(x)).host()

@@ -68,7 +68,6 @@ def test_the_losses_and_gradients_of_a_module_are_pytorchs_own() -> None:
     "method", [DRFGT(step_size=0.1), DPRGT(step_size=0.1), DRSGD(step_size=0.1, batch_size=4), DGD(step_size=0.1, penalty=1.0)]
 )
 def test_every_kind_of_method_trains_a_module_and_resumes_with_the_same_bits(method: Any, tmp_path: Path) -> None:
-    """Over a channel that loses messages."""
     W = tp.metropolis_weights(tp.complete(N))
     given: dict[str, Any] = {"channel": "loss:p=0.1"}
     whole = solve(problem(), method, W, iterations=30, **given)
@@ -79,8 +78,6 @@ def test_every_kind_of_method_trains_a_module_and_resumes_with_the_same_bits(met
 
 
 class Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]  # PyTorch is not among the packages of the type checks
-    """The last output of a recurrent layer, and a linear one."""
-
     def __init__(self, kind: str, **given: Any) -> None:
         super().__init__()
         torch.manual_seed(0)
@@ -203,7 +200,6 @@ def test_modules_that_cannot_be_are_refused() -> None:
 
 @pytest.fixture
 def layers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The script of the application."""
     pytest.importorskip("matplotlib").use("agg")
     monkeypatch.syspath_prepend(ROOT / "examples" / "applications")
     return importlib.import_module("orthogonal_layers")

@@ -31,7 +31,6 @@ Views = tuple[list[Array], list[Array]]
 
 
 def views(counts: tuple[int, ...] = COUNTS, seed: int = 0, n1: int = N1, n2: int = N2) -> Views:
-    """Gaussian views with four common factors; each agent has its own scale."""
     rng = np.random.default_rng(seed)
     to_first, to_second = rng.standard_normal((4, n1)), rng.standard_normal((4, n2))
     first, second = [], []
@@ -147,7 +146,6 @@ def test_singular_covariances_have_the_correlations_of_the_column_spaces() -> No
 
 
 def test_nearly_dependent_columns_are_named_with_the_cure(tmp_path: Path) -> None:
-    """By the names of a table's columns."""
     first, second = views((30, 60))
     first = [np.column_stack((a, a[:, 0] - a[:, 4] + 1e-9 * np.cos(np.arange(len(a))))) for a in first]
     table = np.column_stack((np.concatenate(first), np.concatenate(second)))
@@ -196,7 +194,6 @@ def test_lipschitz_constants_of_agents_that_keep_their_samples() -> None:
 
 
 def halves() -> tuple[Array, Array]:
-    """The digits' left and right halves."""
     images = digits()[0].reshape(-1, 8, 8)
     return images[:, :, :4].reshape(len(images), -1), images[:, :, 4:].reshape(len(images), -1)
 
@@ -229,7 +226,6 @@ def test_automatic_steps_reach_the_answer(direction: Any, condition: float) -> N
 
 
 def test_images_of_idx_files_and_views_of_two_files(tmp_path: Path) -> None:
-    """6 x 5 images, whose middle column is in the right half; the same halves as two files."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (80, 6, 5)).astype(">u1")
     path = tmp_path / "images.idx"

@@ -28,14 +28,12 @@ N, P = 12, 3
 
 
 def matrices(n: int = N, seed: int = 0) -> tuple[Array, Array]:
-    """An indefinite symmetric matrix and a positive definite one."""
     rng = np.random.default_rng(seed)
     A, F = rng.standard_normal((2, n, n))
     return (A + A.T) / 2, F @ F.T / n + 0.1 * np.eye(n)
 
 
 def prepared(problem: GEVP) -> Any:
-    """With its answer."""
     found: Any = set_up(problem, RGD()).problem
     return found
 
@@ -150,7 +148,6 @@ def test_restriction_keeps_every_bit_and_pooling_the_mean() -> None:
 
 
 def built(settings: GEVPSettings, n_agents: int) -> GEVP:
-    """The whole problem, without its answer."""
     problem: GEVP = building.built(settings.problem(n_agents, 0))
     return problem
 
@@ -216,7 +213,6 @@ def test_the_ridge_is_relative_to_the_mean_eigenvalue() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["cdadt", "generalized_drfgt"])
 def test_agents_find_the_directions_of_the_pooled_scatters(method: str) -> None:
-    """Their shares of both scatters have the pooled ones as means, and the answer is SciPy's."""
     X, y = digits()
     between, within = scatters(X, y)
     within += 1e-2 * np.trace(within) / 64 * np.eye(64)

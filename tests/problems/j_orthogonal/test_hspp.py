@@ -37,12 +37,10 @@ def built(**settings: Any) -> HSPP:
 
 
 def inner(x: Array, y: Array) -> float:
-    """<x, y>_q, written out."""
     return float(sum(sign * a * b for sign, a, b in zip(SIGNS, x, y, strict=True)))
 
 
 def phi(y: Array) -> Array:
-    """The map, written from its formula."""
     s, t = y[SIGNS > 0], y[SIGNS < 0]
     out = np.empty_like(y)
     out[SIGNS > 0] = s
@@ -141,7 +139,6 @@ def test_a_single_negative_sign_is_hyperbolic_space() -> None:
 
 
 def planted(m: int, smoothing: float = 0.0) -> tuple[HSPP, Array]:
-    """With the distances of a feasible point, and that point, ``(1, 5, 5)``."""
     plain = made(m, smoothing)
     x = somewhere(plain)
     return HSPP(plain.rows, plain.distances(x[0]), SIGNS, ALPHA, smoothing=smoothing, optimal_value=0.0), x

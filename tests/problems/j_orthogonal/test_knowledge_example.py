@@ -48,7 +48,6 @@ def training(name: str, **changed: Any) -> Any:
 
 
 def relations_of(model: Any, n: int, copies: int) -> Array:
-    """``(copies, n, n)``: the matrices R_r."""
     return np.stack([model.relations.turned(np.eye(n), np.full(n, r), True)[0] for r in range(copies)])
 
 
@@ -132,7 +131,6 @@ def test_as_many_shared_entities_as_reach_all_give_the_loss_over_all() -> None:
 
 
 def test_ranks_are_those_of_the_scores() -> None:
-    """Of heads by transposed relations, known triples left out."""
     made = training("DistMult", inverse=False)
     model, graph = made.model, made.graph
     known = {tuple(one) for part in graph[:3] for one in part.tolist()}

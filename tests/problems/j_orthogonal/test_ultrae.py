@@ -155,7 +155,6 @@ def test_entities_at_one_place_have_a_derivative() -> None:
 
 @pytest.mark.parametrize("options", OPTIONS[::3])
 def test_pieces_and_shares_add_up(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
-    """In pieces of few triples; as blocks of samples; and every triple once, as a batch."""
     problem = made(**options)
     x, number = somewhere(problem), len(problem.graph.train)
     value, gradient = problem.value(x), problem.gradient(x)
@@ -209,7 +208,6 @@ def test_corrupted_triples_are_no_training_triples_and_all_others_are_drawn_alik
 
 
 def naive_ranks(problem: UltraE, x: Array, triples: Index) -> list[list[float]]:
-    """Sorting by the formula, known triples left out."""
     g = problem.graph
     known = {tuple(one) for part in (g.train, g.valid, g.test) for one in part.tolist()}
     found: list[list[float]] = [[], []]
@@ -310,7 +308,6 @@ METHODS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_loss_falls_and_relations_stay_feasible(name: str) -> None:
-    """And what is measured of the run is what the problem says of its last point."""
     problem = built(**SMALL)
     result = solve(problem, METHODS[name], iterations=80, comm="serial")
     objective = result.history["objective"]

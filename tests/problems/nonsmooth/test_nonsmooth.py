@@ -68,7 +68,6 @@ def orthonormal(rows: int, columns: int, seed: int) -> Array:
 
 
 def rows_of(problem: Any) -> list[Array]:
-    """Each agent's samples."""
     return [a for _, (stacked,) in problem._rows for a in stacked]
 
 
@@ -163,7 +162,6 @@ def test_flops_are_those_of_the_products() -> None:
 
 
 def printed_distance(x: Array, subspace: Array) -> float:
-    """Paper 002, Section 5.1."""
     n, p = x.shape
     nuclear = np.linalg.svd((np.eye(n) - subspace @ subspace.T) @ x, compute_uv=False).sum()
     return float(np.sqrt(2 * max(p - nuclear, 0.0)))
@@ -184,7 +182,6 @@ def test_complement_distance_is_the_printed_one(n: int, d: int, p: int) -> None:
 
 @pytest.mark.parametrize("angle", [1e-2, 1e-6, 1e-10])
 def test_complement_distance_is_exact_where_it_is_tiny(angle: float) -> None:
-    """Where the printed formula, 1 minus cosines, has no digit left."""
     whole = orthonormal(8, 8, 0)
     subspace, x = whole[:, :3], whole[:, 3:].copy()
     x[:, 0] = np.cos(angle) * x[:, 0] + np.sin(angle) * whole[:, 1]
@@ -239,7 +236,6 @@ def test_with_orthonormal_points_the_start_is_the_answer(agents: int) -> None:
 
 @pytest.mark.parametrize("partition", ["even", "by-label", "dirichlet"])
 def test_inliers_and_outliers_are_divided_over_the_agents(partition: Any) -> None:
-    """All of them, as files' samples would be: by label all but one agent see one kind only."""
     problem = built(RSRSettings(dimension=12, rank=3, inliers=40, outliers=80, partition=partition).problem(5, 2))
     kinds = [np.linalg.norm(a @ problem.subspace, axis=1) > 1 - 1e-12 for a in rows_of(problem)]
     assert sum(len(kind) for kind in kinds) == 120
@@ -267,7 +263,6 @@ def test_generated_coefficients_are_bernoulli_gaussian() -> None:
 
 
 def near(answer: Array, size: float, seed: int) -> Array:
-    """The orthonormal factor of a point at about that distance."""
     moved = answer + size * unit(np.random.default_rng(seed).standard_normal(answer.shape))
     u, _, vt = np.linalg.svd(moved, full_matrices=False)
     nearest: Array = u @ vt
@@ -410,7 +405,6 @@ def test_constant_automatic_steps_come_to_stationary_points_of_digits(name: str)
 
 
 def l1_norms(partial: bool, stacked: bool) -> NonsmoothFunctionProblem[Stiefel]:
-    """Of all agents' products, as a user's functions."""
     data = samples()
 
     def value(agent: int, x: Array) -> float:

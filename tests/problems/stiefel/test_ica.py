@@ -37,7 +37,6 @@ def orthogonal(seed: int, k: int = K) -> Array:
 
 
 def rows_of(problem: Any) -> list[Array]:
-    """Each agent's whitened samples."""
     return [z for _, (stacked,) in problem._rows for z in stacked]
 
 
@@ -204,7 +203,6 @@ def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> 
 
 
 def test_signs_are_those_of_the_sources() -> None:
-    """Of all agents' samples; the gradients are those of the signed objective, and their columns too."""
     rng = np.random.default_rng(0)
     S = np.concatenate((rng.laplace(size=(6000, 2)), rng.uniform(-1, 1, (6000, 2))), axis=1)
     S -= S.mean(axis=0)

@@ -39,7 +39,6 @@ def gaussian(n: int = N, seed: int = 0) -> Array:
 
 
 def test_large_agents_in_parts_have_the_bits_of_the_whole() -> None:
-    """Where matrix products take other paths than for small ones."""
     problem = built(MatrixCompletionSettings(dimension=150, columns=80, rank=12, oversampling=2.5).problem(5, 0))
     x = np.random.default_rng(0).standard_normal((5, 150, 12))
     gradient = problem.gradient(x)
@@ -91,7 +90,6 @@ def test_generated_data_has_the_published_number_of_observed_entries(oversamplin
 
 
 def test_noise_has_its_size_and_the_answer_is_then_unknown() -> None:
-    """Only the noise differs between the two; a ridge moves the answer as well."""
     settings: dict[str, Any] = {"dimension": 60, "columns": 50, "rank": 2, "oversampling": 5.0}
     clean, noisy = (built(MatrixCompletionSettings(**settings, noise=noise).problem(4, 0)) for noise in (0.0, 0.25))
     pairs = [(a, b, mask) for (_, (mask, a)), (_, (_, b)) in zip(clean._columns, noisy._columns, strict=True)]

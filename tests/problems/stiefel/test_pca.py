@@ -33,7 +33,6 @@ def orthonormal(seed: int, d: int = D, r: int = R) -> Array:
 
 
 def pooled(data: list[Array]) -> Array:
-    """(1/n) sum_i A_i^T A_i / m_i."""
     mean: Array = np.mean([a.T @ a / len(a) for a in data], axis=0)
     return mean
 
@@ -227,7 +226,6 @@ def test_drfgt_finds_the_components_with_nothing_tuned() -> None:
 
 
 def write_idx(folder: Path, compress: Callable[[bytes], bytes] = gzip.compress) -> dict[str, Any]:
-    """The digits as MNIST's files: 8 x 8 images of bytes, and labels."""
     X, y = digits()
     images = struct.pack(">HBBIII", 0, 8, 3, len(X), 8, 8) + X.astype(np.uint8).tobytes()
     labels = struct.pack(">HBBI", 0, 8, 1, len(y)) + y.astype(np.uint8).tobytes()
