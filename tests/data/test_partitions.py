@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits  # it ships no types
 
-from decentorth.data import BUNDLED, KINDS, Labels, MatrixFile, by_label, digits, dirichlet, even, partition, resolve
+from decentorth.data import BUNDLED, KINDS, Labels, by_label, digits, dirichlet, even, partition, resolve
 from decentorth.protocols import Index
 
 
@@ -174,16 +174,6 @@ def test_a_bundled_name_gives_its_samples(name: str) -> None:
     assert np.array_equal(labels, y)
     with pytest.raises(ValueError, match=f"rows 0 to {len(X) - 1}, but row {len(X)}"):
         samples.rows([len(X)])
-
-
-def test_a_path_gives_the_file(tmp_path: Path) -> None:
-    X, y = digits()
-    np.savez(tmp_path / "d.npz", X=X, y=y)
-    samples = resolve(f"{tmp_path}/d.npz:X")
-    assert isinstance(samples, MatrixFile)
-    assert samples.shape == X.shape
-    assert np.array_equal(samples.rows([3, 1]), X[[3, 1]])
-    assert samples.labels is None
 
 
 def test_what_is_neither_name_nor_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

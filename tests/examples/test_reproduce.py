@@ -62,16 +62,6 @@ def test_stored_results_are_of_the_full_commands_of_today(path: Path) -> None:
     assert re.fullmatch(r"# \d+ s of the (processor|clock)", last)
 
 
-def test_the_list_has_every_item_or_those_of_a_paper(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == main(["--list"]) == 0
-    whole = capsys.readouterr().out
-    assert re.findall(r"^((?:\d{3}|field) \w+): ", whole, re.M) == 2 * [f"{item.paper} {item.name}" for item in ITEMS]
-    assert main(["002", "--list"]) == 0
-    of_one = capsys.readouterr().out
-    assert of_one in whole
-    assert set(re.findall(r"^(\d{3}) \w+: ", of_one, re.M)) == {"002"}
-
-
 def test_an_item_runs_and_its_output_is_kept_with_commit_and_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,57 +194,22 @@ PAIRS: dict[str, Callable[[], tuple[Any, Any]]] = {
 BATCH: dict[str, Any] = {"step_size": 1e-3, "batch_size": 7}
 STEPS = "diminishing:initial=0.03"
 FEW: dict[str, Any] = {"blocks": 3, "step_size": STEPS}
+PENALISED = [Landing(), Landing(safe=True), Landing(**BATCH), PLAM(), PCAL(), PCAL(penalty=5.0, **BATCH)]
+FEASIBLE = [RGD(step_size="bb"), RGD(**BATCH), ConjugateGradients(), LBFGS(), SPEL(), POGO()]
+SUBGRADIENT = [RSM(step_size=STEPS), RSSM(**FEW)]
+COVARIANCES = [GeneralizedLanding(penalty=1.0, covariance=kind, **BATCH) for kind in ("exact", "sampled", "rolling")]
+GENERALIZED = [GeneralizedLanding(), GeneralizedLanding(direction="psi-br"), RGD(), RGD(metric="euclidean"), PLAM(), PCAL()]
+PAIRWISE = [GSJOBCD(), GSJOBCD(varsigma="pair", pairs=9), JJOBCD(), JJOBCD(varsigma="backtracking"), VRJJOBCD()]
+HYPERBOLIC = [HyperbolicJacobi(), CSDM(), JADMM(), UMCM(), UMCM(optimizer="adagrad"), RGD()]
 METHODS: dict[str, list[Any]] = {
-    "pca": [
-        Landing(),
-        Landing(safe=True),
-        Landing(**BATCH),
-        RGD(step_size="bb"),
-        RGD(**BATCH),
-        PLAM(),
-        PCAL(),
-        PCAL(penalty=5.0, **BATCH),
-        ConjugateGradients(),
-        LBFGS(),
-        SPEL(),
-        POGO(),
-    ],
-    "procrustes": [Landing(), Landing(**BATCH), RGD(), PLAM(), PCAL(), RSM(step_size=STEPS), RSSM(**FEW)],
-    "cca": [
-        GeneralizedLanding(),
-        GeneralizedLanding(direction="psi-br"),
-        *(GeneralizedLanding(penalty=1.0, covariance=kind, **BATCH) for kind in ("exact", "sampled", "rolling")),
-        RGD(),
-        RGD(metric="euclidean"),
-        RGD(covariance="rolling", **BATCH),
-        PLAM(),
-        PCAL(),
-    ],
+    "pca": [*PENALISED, *FEASIBLE],
+    "procrustes": [Landing(), Landing(**BATCH), RGD(), PLAM(), PCAL(), *SUBGRADIENT],
+    "cca": [*GENERALIZED, *COVARIANCES, RGD(covariance="rolling", **BATCH)],
     "rsr": [RSM(), RSSM(blocks=3), RSSM(reorthogonalize=4, **FEW)],
-    "odl": [RSM(step_size=STEPS), RSSM(**FEW)],
-    "sparse-pca": [RSM(step_size=STEPS), RSSM(**FEW)],
-    "hevp": [
-        GSJOBCD(),
-        GSJOBCD(varsigma="pair", pairs=9),
-        JJOBCD(),
-        JJOBCD(varsigma="backtracking"),
-        VRJJOBCD(),
-        HyperbolicJacobi(),
-        CSDM(),
-        JADMM(),
-        UMCM(),
-        UMCM(optimizer="adagrad"),
-        RGD(),
-    ],
-    "hspp": [
-        GSJOBCD(pairs=3),
-        JJOBCD(),
-        VRJJOBCD(varsigma=300.0, batch_size=20),
-        CSDM(),
-        JADMM(),
-        RGD(step_size="bb"),
-        RSM(step_size=STEPS),
-    ],
+    "odl": SUBGRADIENT,
+    "sparse-pca": SUBGRADIENT,
+    "hevp": [*PAIRWISE, *HYPERBOLIC],
+    "hspp": [GSJOBCD(pairs=3), JJOBCD(), VRJJOBCD(varsigma=300.0, batch_size=20), CSDM(), JADMM(), RGD(step_size="bb")],
 }
 
 

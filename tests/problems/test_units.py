@@ -220,10 +220,3 @@ def test_what_cannot_be_scaled_is_refused(folder: Path, name: str, capsys: pytes
     found = capsys.readouterr().err
     assert message in found
     assert found.count("\n") == 1
-
-
-def test_configurations_with_a_number_name_the_new_setting(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("old.yaml").write_text("problem: pca\nscale: 1.0\n", encoding="utf-8")
-    assert main(["--config", "old.yaml"]) == 2
-    assert "old.yaml: scale: scale must be true or false, got '1.0'" in (found := capsys.readouterr().err)
-    assert "give divide_by" in found

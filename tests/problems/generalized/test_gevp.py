@@ -199,17 +199,6 @@ def test_scatters_are_the_definitions_and_add_up_to_the_covariance() -> None:
     assert np.linalg.matrix_rank(between, tol=1e-10) == 2
 
 
-def test_the_ridge_is_relative_to_the_mean_eigenvalue() -> None:
-    problem = set_up(LDASettings(ridge=0.25).problem(1, 0), RGD()).problem
-    X, y = digits()
-    within = scatters(X, y)[1]
-    ridge = 0.25 * np.linalg.eigvalsh(within).mean()
-    np.testing.assert_allclose(
-        problem.constraint.product(np.eye(64)[None, :, :9])[0], (within + ridge * np.eye(64))[:, :9], atol=1e-10
-    )
-    assert problem.shape == (64, 9)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["cdadt", "generalized_drfgt"])
 def test_agents_find_the_directions_of_the_pooled_scatters(method: str) -> None:

@@ -198,18 +198,6 @@ def test_without_heterogeneity_the_rows_are_gaussian_rows_with_new_singular_valu
     np.testing.assert_allclose(problem.hessian(), expected, atol=1e-12)
 
 
-def test_heterogeneity_parts_the_agents_and_not_the_answer() -> None:
-    """The mean distance of an agent's own top subspace from the pooled one grows; the pooled one stays that of its spectrum."""
-    distances = []
-    for heterogeneity in (0.0, 0.25, 0.5, 1.0):
-        problem = built(data="synthetic", samples=4000, gap=0.5, heterogeneity=heterogeneity)
-        own = [np.linalg.eigh(h)[1][:, :5] for h in problem.hessian()]
-        distances.append(np.mean([subspace_distance(vectors, problem.optimum) for vectors in own]))
-        assert problem.error(problem.optimum) < 1e-13
-    assert distances[0] < 0.15
-    assert (np.diff(distances) > 0.1).all()
-
-
 def test_stretches_are_those_of_the_settings() -> None:
     """Before the common change: one agent's singular values beside another's, whose common change cancels."""
     (mine,) = PCASettings(data="synthetic", samples=40_000, heterogeneity=1.0)._source(5, 0).read(slice(3, 5))
