@@ -199,7 +199,8 @@ VALUES_OF_JSON: tuple[Any, ...] = (
 def sealed(data: bytes, rng: np.random.Generator) -> bytes:
     """A manifest with one entry changed and the checksum that it then must have."""
     whole = json.loads(data)
-    place, key = whole, "checkpoint"
+    place: Any = whole
+    key: Any = "checkpoint"
     while isinstance(place[key], dict | list) and len(place[key]) and (place is whole or rng.random() < 0.8):
         place = place[key]
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))

@@ -417,7 +417,9 @@ BAD_LABELS: dict[str, tuple[Make, str]] = {
     "sparse": (save_sparse(scipy.sparse.csr_array(A)), "holds a matrix, not labels"),
     "labels in other letters": (save(np.array([b"\xff"]), "y.npy"), "y.npy must be integers or strings in UTF-8"),
 }
-CASES = [(load_matrix, *case) for case in (*REFUSED.values(), *((make, r"a\.") for make in DAMAGED.values()))]
+CASES: list[tuple[Any, Make, str]] = [
+    (load_matrix, *case) for case in (*REFUSED.values(), *((make, r"a\.") for make in DAMAGED.values()))
+]
 CASES += [(load_labels, *case) for case in BAD_LABELS.values()]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -130,8 +130,8 @@ def test_an_objective_that_is_not_one_number_is_refused(answer: Any, kind: type[
 @pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 1"), (True, "")])
 def test_complex_answers_and_wrong_shapes_of_a_users_functions_are_refused(stacked: bool, whose: str) -> None:
     def turned(agents: Any, x: Array) -> Array:
-        found: Array = x * (1j if np.any(agents == 1) else 1.0)
-        return found
+        found: Any = x * (1j if np.any(agents == 1) else 1.0)
+        return cast(Array, found)
 
     where: Any = (Stiefel(4, 2), 3)
     problem = FunctionProblem(lambda agents, x: turned(agents, x).sum((-2, -1)), turned, *where, stacked=stacked)
@@ -185,7 +185,7 @@ def own(stacked: bool, **more: Any) -> FunctionProblem[Stiefel]:
 
     functions: list[Any] = [over(f) if stacked else f for f in (value, one, on)]
     given = {"gradient_on": functions[2], "n_samples": UNEVEN, **more}
-    return FunctionProblem(*functions[:2], Stiefel(12, 3), len(UNEVEN), stacked=stacked, **given)
+    return FunctionProblem(functions[0], functions[1], Stiefel(12, 3), len(UNEVEN), stacked=stacked, **given)
 
 
 def batches(size: int) -> Index:

@@ -187,10 +187,10 @@ def test_batches_of_the_pooled_problem(name: str) -> None:
 
 def test_products_are_minus_the_gradients_of_pca() -> None:
     problem, x = whole("pca"), gaussian(N)
-    assert isinstance(problem, Eigenproblem)
-    assert not isinstance(whole("procrustes"), Eigenproblem)
     np.testing.assert_array_equal(problem.product(x), -problem.gradient(x))
     assert not np.shares_memory(problem.product(x), problem.product(x))
+    assert isinstance(problem, Eigenproblem)
+    assert not isinstance(whole("procrustes"), Eigenproblem)
 
 
 def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Procrustes:

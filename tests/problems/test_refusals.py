@@ -157,7 +157,10 @@ SIGNATURES: tuple[Entry, ...] = (
     (lambda: of.HEVP(np.ones((9, 5)), [1, 1, -1, -1]), "D has 5 columns, so J needs 5 signs, got 4"),
     (lambda: of.HEVP(np.eye(2), [1, -1], cast(Any, "printed")), "form must be well-posed or as-printed, got 'printed'"),
     (lambda: of.HEVP([np.eye(2)] * 2, [1, -1], n_agents=5), "2 of 5 blocks are given: give all, or the collective that pools them"),
-    (lambda: of.HEVP([[[1, 1, 0]], np.eye(3)[:2], [[2, 1, 0]]], [1, -1, 1]), "but D, 4 x 3, has dependent columns"),
+    (
+        lambda: of.HEVP([np.array([[1.0, 1.0, 0.0]]), np.eye(3)[:2], np.eye(3)[:1]], [1, -1, 1]),
+        "but D, 4 x 3, has dependent columns",
+    ),
     (lambda: of.HEVP(np.ones((9, 3)), [1, -1, 1], "as-printed").error(np.eye(3)), "is unbounded below: choose the form well-posed"),
     (lambda: built(of.HEVPSettings(dimension=10, ridge=0.1).in_blocks(31, 0)), "D has 30 rows, so there can be at"),
     (lambda: built(of.HSPPSettings(points=9, dimension=4).in_blocks(5, 0)), "the pairs of 9 points make from 1 to 4"),

@@ -117,6 +117,7 @@ def test_samples_of_a_covariance() -> None:
         np.testing.assert_allclose(covariance.matrix_on(batch)[0], (2 * matrices[2] + matrices[5]) / 3, rtol=1e-12)
 
 
+UNIT, HERE = GeneralizedStiefel(np.eye(4), 2), np.eye(4)[None, :, :2]
 SINGULAR = scipy.sparse.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]]))
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "not square": (np.ones((2, 3)), ValueError, r"B must be a square matrix, got shape \(2, 3\)"),
@@ -140,7 +141,6 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "retraction": (lambda: UNIT.retract(HERE, HERE, cast(Any, "exp")), ValueError, "must be one of polar, .*, got 'exp'"),
     "direction": (lambda: UNIT.landing(HERE, HERE, HERE, cast(Any, "exp")), ValueError, "must be one of psi-b, .*, got 'exp'"),
 }
-UNIT, HERE = GeneralizedStiefel(np.eye(4), 2), np.eye(4)[None, :, :2]
 
 
 @pytest.mark.parametrize("name", BAD)

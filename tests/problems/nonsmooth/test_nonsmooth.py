@@ -74,13 +74,8 @@ def rows_of(problem: Any) -> list[Array]:
 @pytest.mark.parametrize("name", ["rsr", "odl", "sparse-pca", "l1-pca"])
 def test_constants_of_curvature_and_slope_hold(name: str) -> None:
     """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 also where it has kinks, -f of l1-PCA; ||G(x)|| <= L where x^T x = I."""
-    make = {
-        "sparse-pca": lambda a: SparsePCA(a, 4, MU),
-        "l1-pca": lambda a: L1PCA(a, 4),
-        "rsr": MAKE["rsr"][0],
-        "odl": MAKE["odl"][0],
-    }
-    problem, sign = make[name](samples()), -1.0 if name == "l1-pca" else 1.0
+    made: Any = {"sparse-pca": lambda a: SparsePCA(a, 4, MU), "l1-pca": lambda a: L1PCA(a, 4)} | {n: MAKE[n][0] for n in MAKE}
+    problem, sign = made[name](samples()), -1.0 if name == "l1-pca" else 1.0
     columns = problem.shape[1]
     points = [gaussian(columns, seed=seed) for seed in range(4)]
     points += [np.zeros_like(points[0]), points[1] * (np.arange(columns) > 1), points[0] * (np.arange(D) > 2)[:, None]]
@@ -421,8 +416,8 @@ def l1_norms(partial: bool, stacked: bool) -> NonsmoothFunctionProblem[Stiefel]:
         return lambda agents, x, *rest: np.stack([function(i, p, *rest) for i, p in zip(agents, x, strict=True)])
 
     given: Any = [each(f) if stacked else f for f in (value, subgradient, some)]
-    partly = given[2] if partial else None
-    return NonsmoothFunctionProblem(*given[:2], Stiefel(D, 3), N, partial_subgradient=partly, stacked=stacked)
+    where: Any = {"partial_subgradient": given[2] if partial else None, "stacked": stacked}
+    return NonsmoothFunctionProblem(given[0], given[1], Stiefel(D, 3), N, **where)
 
 
 @pytest.mark.parametrize(("partial", "stacked"), [(True, False), (False, False), (True, True)])

@@ -132,7 +132,8 @@ def test_tiny_subspace_distances_are_exact(size: float) -> None:
 
 
 def covariance(problem: PCA) -> Array:
-    return -problem.hessian().mean(axis=0)
+    mean: Array = -problem.hessian().mean(axis=0)
+    return mean
 
 
 def test_digits_are_the_data_of_scikit_learn() -> None:
