@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from decentorth import DRSGD, solve
 from decentorth.problems import PCA, from_function
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Flat, Stiefel
-from tests.support.examples import drawn
 
 N, M, D, R = 7, 12, 9, 3
 DATA = np.random.default_rng(0).standard_normal((N, M, D))
@@ -136,11 +134,6 @@ def test_flat_products_have_the_fields_of_their_parts() -> None:
     assert flat.feasibility(flat.project(x)).max() < 1e-12
 
 
-@pytest.mark.slow
-def test_an_own_objective_becomes_a_figure(tmp_path: Path) -> None:
-    assert float(drawn("examples/own_objective.py", tmp_path, "autograd", "FIGURE").split()[-4]) < 0.3
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -194,14 +187,3 @@ def test_a_single_agent_with_more_samples_than_all_before(library: str) -> None:
     parts = [*[DATA[0]] * 9, np.concatenate(DATA[:2])]
     problem, points = made(library, data=parts), np.repeat(POINTS[:1], 10, axis=0)
     np.testing.assert_allclose(problem.gradient(points), PCA(parts, R, weights="agents").gradient(points), atol=1e-13)
-
-
-@pytest.mark.slow
-def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
-    problem = made("jax", network)
-    library = problem._library
-    alone = type(library)(library.f, batched=False)
-    assert library.batched
-    for gradient, found in ((False, problem.value(POINTS)), (True, problem.gradient(POINTS))):
-        single = [alone.evaluate(gradient, alone.arrays(a), x) for a, x in zip(DATA, POINTS, strict=True)]
-        np.testing.assert_allclose(found, single, rtol=1e-13, atol=1e-14)

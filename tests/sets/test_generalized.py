@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from itertools import product as every_choice
 from typing import Any, cast, get_args
 
@@ -310,21 +309,16 @@ def test_three_independent_draws_are_unbiased_and_fewer_are_not() -> None:
     products = [covariance.product_on(x, np.array([[i]])) for i in range(samples)]
     whole = there.landing(x, np.mean(gradients, axis=0), omega)
 
-    def mean(triples: Sequence[tuple[int, ...]]) -> Array:
+    def mean(triples: Any) -> Array:
         fields = [there.landing_from_products(x, gradients[i], products[j], products[k], omega) for i, j, k in triples]
         average: Array = np.mean(fields, axis=0)
         return average
 
-    indices = range(samples)
-    np.testing.assert_allclose(mean(list(every_choice(indices, repeat=3))), whole, rtol=1e-12, atol=1e-12)
-    shared = {
-        "xi and zeta": [(i, i, k) for i in indices for k in indices],
-        "xi and zeta'": [(i, k, i) for i in indices for k in indices],
-        "zeta and zeta'": [(i, k, k) for i in indices for k in indices],
-        "all": [(i, i, i) for i in indices],
-    }
-    for name, triples in shared.items():
-        assert norm(mean(triples) - whole)[0] > 0.05 * norm(whole)[0], name
+    indices, pairs = range(samples), [*every_choice(range(samples), repeat=2)]
+    np.testing.assert_allclose(mean(every_choice(indices, repeat=3)), whole, rtol=1e-12, atol=1e-12)
+    for shared in ([(i, i, k) for i, k in pairs], [(i, k, i) for i, k in pairs], [(i, k, k) for i, k in pairs]):
+        assert norm(mean(shared) - whole)[0] > 0.05 * norm(whole)[0]
+    assert norm(mean([(i, i, i) for i in indices]) - whole)[0] > 0.05 * norm(whole)[0]
 
 
 @shapes

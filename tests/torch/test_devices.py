@@ -69,23 +69,11 @@ PROBLEMS: dict[str, Callable[[], Any]] = {
     "column": lambda: PCA(TALL, 1),
 }
 NETWORKED = [
-    DRFGT(),
-    DRFGT(order="adapt-then-combine"),
-    DRFGT(batch_size=2, step_size=1e-3, penalty=1.0),
-    GradientTracking(penalty=1.0),
-    GradientTracking(penalty=1.0, order="adapt-then-combine"),
-    RFEXTRA(),
-    REXTRA(),
-    DESTINY(),
-    PushPull(),
-    LocalTracking(),
-    *[DRGTA(retraction=one) for one in get_args(Retraction)],
-    DRGTA(rounds=2, chebyshev=True),
-    DGD(step_size="diminishing"),
-    DPRGD(),
-    DPRGT(),
-    DRSGD(),
-    RMTracking(),
+    *(DRFGT(), DRFGT(order="adapt-then-combine"), DRFGT(batch_size=2, step_size=1e-3, penalty=1.0)),
+    *(GradientTracking(penalty=1.0), GradientTracking(penalty=1.0, order="adapt-then-combine")),
+    *(RFEXTRA(), REXTRA(), DESTINY(), PushPull(), LocalTracking(), DPRGD(), DPRGT(), DRSGD(), RMTracking()),
+    *(DRGTA(retraction=one) for one in get_args(Retraction)),
+    *(DRGTA(rounds=2, chebyshev=True), DGD(step_size="diminishing")),
 ]
 ALONE = [RGD(), RGD(retraction="qr"), Landing(), Landing(safe=True), PLAM(), PCAL(), ConjugateGradients(), LBFGS()]
 PENCIL = GEVP(*pencil(D, 10.0, 0), R)

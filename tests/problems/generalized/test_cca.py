@@ -236,11 +236,6 @@ def test_images_of_idx_files_and_views_of_two_files(tmp_path: Path) -> None:
     assert whole.gradient(x).tobytes() == halved.gradient(x).tobytes()
     with pytest.raises(ValueError, match="images of 30 pixels are not square: give their width"):
         built(CCASettings(data=str(path)).problem(1, 0))
-    with pytest.raises(ValueError, match="images of 30 pixels are not made of rows of 7 pixels"):
-        built(CCASettings(data=str(path), width=7).problem(1, 0))
-    np.save(tmp_path / "y.npy", images[:50, :, 2:].reshape(50, -1))
-    with pytest.raises(ValueError, match=r"x\.npy has 80 rows and .*y\.npy 50"):
-        built(CCASettings(data=str(tmp_path / "x.npy"), data_y=str(tmp_path / "y.npy")).problem(1, 0))
 
 
 @pytest.mark.parametrize("heterogeneity", [0.0, 0.7])

@@ -18,11 +18,10 @@ from sklearn.datasets import load_wine
 from decentorth import RGD, GeneralizedLanding, solve
 from decentorth.api import set_up
 from decentorth.data import digits
-from decentorth.problems import CCA, GEVP, MAXVAR, GEVPSettings, LDASettings, MAXVARSettings, pencil, scatters, subspace_distance
+from decentorth.problems import GEVP, GEVPSettings, LDASettings, MAXVARSettings, pencil, scatters, subspace_distance
 from decentorth.protocols import Array, Eigenproblem, KnownOptimum, KnownValue, Quadratic, Smooth
 from decentorth.stopping import Consensus, Error, GradientNorm
 from tests.support import building
-from tests.support.marks import first_is_quick
 
 N, P = 12, 3
 
@@ -199,23 +198,6 @@ def test_scatters_are_the_definitions_and_add_up_to_the_covariance() -> None:
     assert np.linalg.matrix_rank(between, tol=1e-10) == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["cdadt", "generalized_drfgt"])
-def test_agents_find_the_directions_of_the_pooled_scatters(method: str) -> None:
-    X, y = digits()
-    between, within = scatters(X, y)
-    within += 1e-2 * np.trace(within) / 64 * np.eye(64)
-    rule = GradientNorm(1e-10) & Consensus(1e-10)
-    result = solve(LDASettings(partition="by-label").problem(5, 0), method, "ring", iterations=10_000, stopping=rule)
-    assert result.converged
-    np.testing.assert_allclose(result.problem.constraint.product(np.eye(64)[None])[0], within, atol=1e-12)
-    values, vectors = scipy.linalg.eigh(between, within)
-    root = np.linalg.cholesky(within).T
-    for x in result.x:
-        assert subspace_distance(root @ x, root @ vectors[:, :-10:-1]) < 1e-8
-        np.testing.assert_allclose(np.linalg.eigvalsh(x.T @ between @ x)[::-1], values[:-10:-1], rtol=1e-8)
-
-
 def test_sites_bring_their_labels(tmp_path: Path) -> None:
     """Files with another order of columns and other classes at each site: the pooled scatters, whatever the division."""
     X, y = load_wine(return_X_y=True)
@@ -255,31 +237,6 @@ def pooled_pencil(X: Array, views: tuple[int, ...], ridge: float) -> tuple[Array
     parts = [slice(end - d, end) for d, end in zip(views, np.cumsum(views), strict=True)]
     blocks = [C[part, part] + ridge * np.diagonal(C)[part].mean() * np.eye(d) for part, d in zip(parts, views, strict=True)]
     return C, scipy.linalg.block_diag(*blocks)
-
-
-@pytest.mark.parametrize("method", first_is_quick(["cdadt", "generalized_drfgt"]))
-def test_agents_find_the_eigenvectors_of_the_pooled_pencil(method: str) -> None:
-    """Of four bands of the digits, each agent seeing few digits, to 1e-8 of SciPy's."""
-    X, _ = digits()
-    C, D = pooled_pencil(X - X.mean(0), (16, 16, 16, 16), 1e-2)
-    rule = GradientNorm(1e-9) & Consensus(1e-9)
-    result = solve(MAXVARSettings(partition="by-label").problem(5, 0), method, "ring", iterations=10_000, stopping=rule)
-    assert result.converged
-    values, vectors = scipy.linalg.eigh(C, D)
-    root = np.linalg.cholesky(D).T
-    for x in result.x:
-        assert subspace_distance(root @ x, root @ vectors[:, :-4:-1]) < 1e-8
-        np.testing.assert_allclose(np.linalg.eigvalsh(x.T @ C @ x)[::-1], values[:-4:-1], rtol=1e-10)
-    assert [part.shape for part in result.unpacked().values()] == [(5, 16, 3)] * 4
-
-
-def test_two_views_have_one_plus_their_canonical_correlations() -> None:
-    rng = np.random.default_rng(0)
-    A, B = rng.standard_normal((5, 30, 3)), rng.standard_normal((5, 30, 4))
-    B[..., :3] += A
-    whole: Any = MAXVAR(np.concatenate((A, B), axis=2), (3, 4), 3)
-    C, D = -whole.hessian().mean(0), whole.constraint.product(np.eye(7)[None])[0]
-    np.testing.assert_allclose(scipy.linalg.eigvalsh(C, D)[:-4:-1], 1.0 + CCA(A, B, 3).optimum.correlations, rtol=1e-12)
 
 
 def test_sites_bring_their_columns_in_any_order(tmp_path: Path) -> None:

@@ -203,16 +203,14 @@ def test_rows_without_an_entry_in_the_drawn_columns_are_not_drawn(tmp_path: Path
     sparse[np.arange(40), np.arange(40) % 12] = 1.0 + np.arange(40)
     np.save(tmp_path / "sparse.npy", sparse)
     chosen: Any = {"data": str(tmp_path / "sparse.npy"), "draw_columns": 6}
-    with pytest.raises(
-        ValueError, match=r"rows of .*sparse\.npy are zero in the drawn columns: leave them out by draw_rows"
-    ) as found:
+    with pytest.raises(ValueError, match=r"are zero in the drawn columns: leave them out by draw_rows") as found:
         built(**chosen)
     kept = int(str(found.value).rsplit(" ", 1)[1])
     rows = built(**chosen, draw_rows=kept).rows
     assert rows.shape == (kept, 6)
     assert rows.any(axis=-1).all()
     assert set(rows[rows > 0.0]) < set(range(1, 41))
-    with pytest.raises(ValueError, match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12 columns"):
+    with pytest.raises(ValueError, match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12"):
         built(**chosen, draw_rows=kept + 1)
 
 

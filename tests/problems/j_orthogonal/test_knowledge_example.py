@@ -16,22 +16,9 @@ from tests.support.mpi import ROOT
 EXAMPLE = runpy.run_path(str(ROOT / "examples" / "j_orthogonal" / "knowledge.py"))
 N, RELATIONS = 8, 3
 OPTIONS: dict[str, Any] = {
-    "score": "signed",
-    "loss": "softmax",
-    "by": "angles",
-    "start": "pole",
-    "spread": 0.5,
-    "turned": "any",
-    "turn": 1.0,
-    "delta": 0.5,
-    "inverse": True,
-    "falling": True,
-    "batch": 16,
-    "shared": 0,
-    "rate": 0.02,
-    "step": 0.3,
-    "epochs": 20,
-    "seconds": 1.0,
+    **{"score": "signed", "loss": "softmax", "by": "angles", "start": "pole", "spread": 0.5, "turned": "any", "turn": 1.0},
+    **{"delta": 0.5, "inverse": True, "falling": True, "batch": 16, "shared": 0, "rate": 0.02, "step": 0.3},
+    **{"epochs": 20, "seconds": 1.0},
 }
 
 

@@ -178,16 +178,14 @@ def test_capabilities_and_variables() -> None:
     problem = made()
     assert isinstance(problem, (Sampled, Evaluated))
     assert not isinstance(problem, Smooth)
-    x = somewhere(problem)
-    variables = problem.unpack(x)
+    start = problem.start(3)[None]
+    variables = problem.unpack(start)
     shapes = {"relations": (RELATIONS, 5, 5), "entities": (ENTITIES, 5), "biases": (ENTITIES,)}
     assert {name: part.shape[1:] for name, part in variables.items()} == shapes
+    np.testing.assert_array_equal(variables["relations"][0], np.broadcast_to(np.eye(5), (RELATIONS, 5, 5)))
+    assert np.abs(variables["entities"][0] - [0, 1, 0, 0, 0]).max() < 0.5
     variables["biases"][:] = 7.0
-    assert (x[0, 3 * 5 + ENTITIES :].reshape(-1)[:ENTITIES] == 7.0).all()
-    start = problem.start(3)
-    assert problem.constraint.violation(start[None])[0] == 0.0
-    np.testing.assert_array_equal(problem.unpack(start[None])["relations"][0, 1], np.eye(5))
-    assert np.abs(problem.unpack(start[None])["entities"][0] - [0, 1, 0, 0, 0]).max() < 0.5
+    assert (start[0, 3 * 5 + ENTITIES :].reshape(-1)[:ENTITIES] == 7.0).all()
 
 
 def test_corrupted_triples_are_no_training_triples_and_all_others_are_drawn_alike() -> None:

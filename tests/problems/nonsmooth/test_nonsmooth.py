@@ -257,29 +257,6 @@ def test_generated_coefficients_are_bernoulli_gaussian() -> None:
 # Answers
 
 
-def near(answer: Array, size: float, seed: int) -> Array:
-    moved = answer + size * unit(np.random.default_rng(seed).standard_normal(answer.shape))
-    u, _, vt = np.linalg.svd(moved, full_matrices=False)
-    nearest: Array = u @ vt
-    return nearest
-
-
-def test_planted_subspaces_and_dictionaries_are_sharp_minima() -> None:
-    """f rises in proportion to the distance from them, in all directions, which no smooth minimum does."""
-    rsr = built(RSRSettings(dimension=20, rank=4, inliers=150, outliers=300).problem(1, 0))
-    complement = np.linalg.qr(np.hstack([rsr.subspace, np.eye(20)]))[0][:, 4:]
-    odl = built(ODLSettings(dimension=10, samples=1000).problem(1, 0))
-    cases: list[tuple[Any, Array, Any, float]] = [
-        (rsr, complement, lambda x: complement_distance(x, rsr.subspace), 0.02),
-        (odl, odl.dictionary, lambda x: np.linalg.norm(x - odl.dictionary), 50.0),
-    ]
-    for problem, answer, distance, least in cases:
-        assert problem.error(answer) < 1e-13
-        for size in (1e-1, 1e-3, 1e-5):
-            for x in (near(answer, size, seed) for seed in range(20)):
-                assert (problem.value(x[None]) - problem.value(answer[None]))[0] > least * distance(x)
-
-
 def by_linear_programs(a: Array, b: Array) -> Array:
     """min ||A b||_1 over unit vectors (Spaeth, Watson 1987): b <- argmin ||A c||_1 with <b, c> = 1, until it stays."""
     m, n = a.shape
@@ -447,21 +424,18 @@ def test_wrong_functions_are_refused() -> None:
 # Files
 
 
-def test_samples_of_a_file_are_divided_and_normalized(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    a = 5.0 * rng.standard_normal((90, 4))
+@pytest.mark.parametrize("normalize", [True, False])
+def test_samples_of_a_file_are_divided_and_normalized(normalize: bool, tmp_path: Path) -> None:
+    a = 5.0 * np.random.default_rng(0).standard_normal((90, 4))
     a[7] = 0.0
     np.save(tmp_path / "a.npy", a)
-    for normalize in (True, False):
-        where: dict[str, Any] = {"data": str(tmp_path / "a.npy"), "normalize": normalize}
-        rsr, odl = built(RSRSettings(rank=2, **where).problem(4, 1)), built(ODLSettings(**where).problem(4, 1))
-        assert (rsr.shape, odl.shape, rsr.error_name, odl.error_name) == ((4, 2), (4, 4), "", "")
-        pooled = [np.vstack(rows_of(problem)) for problem in (rsr, odl)]
-        lengths = np.linalg.norm(pooled[0], axis=1)
-        assert sorted(lengths)[0] == 0.0
-        if normalize:
-            np.testing.assert_allclose(sorted(lengths)[1:], 1.0, rtol=1e-14)
-            assert np.mean(pooled[1] ** 2) == pytest.approx(1.0, rel=1e-13)
-        else:
-            for rows in pooled:
-                np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(a, axis=0))
+    where: dict[str, Any] = {"data": str(tmp_path / "a.npy"), "normalize": normalize}
+    rsr, odl = built(RSRSettings(rank=2, **where).problem(4, 1)), built(ODLSettings(**where).problem(4, 1))
+    assert (rsr.shape, odl.shape, rsr.error_name, odl.error_name) == ((4, 2), (4, 4), "", "")
+    rows = [np.vstack(rows_of(problem)) for problem in (rsr, odl)]
+    if normalize:
+        np.testing.assert_allclose(sorted(np.linalg.norm(rows[0], axis=1)), [0.0, *[1.0] * 89], rtol=1e-14)
+        assert np.mean(rows[1] ** 2) == pytest.approx(1.0, rel=1e-13)
+    else:
+        for own in rows:
+            np.testing.assert_array_equal(np.sort(own, axis=0), np.sort(a, axis=0))

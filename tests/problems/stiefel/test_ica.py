@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth import DRFGT, RGD, GeneralizedLanding, iterate, solve
+from decentorth import DRFGT, RGD, iterate, solve
 from decentorth.problems import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from decentorth.problems.common.pooled import whitening
 from decentorth.protocols import Array, KnownOptimum
@@ -179,15 +179,6 @@ def test_the_generalized_problem_is_the_whitened_one_seen_through_the_whitening(
         np.testing.assert_allclose(state.x, whiten @ other.x, atol=1e-11 * np.abs(whiten).max())
         assert general.error(state.x[0]) == pytest.approx(plain.error(other.x[0]), rel=1e-9)
     assert np.linalg.norm(other.x - z) > 0.1
-
-
-def test_one_pass_over_samples_that_are_not_whitened() -> None:
-    """Paper 003's size: 100,000 samples of 10 sources, each batch in three independent parts; B is never looked at."""
-    problem = ICASettings(samples=100_000, whiten=False).problem(1, 0)
-    method = GeneralizedLanding(step_size=0.3, penalty=0.1, batch_size=333, covariance="sampled")
-    result = solve(problem, method, iterations=100, rows=2)
-    assert result.history["error"][0] > 0.3
-    assert result.row.values["error"] < 0.02
 
 
 def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> None:

@@ -12,13 +12,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-import topologies as tp
-from decentorth import DRFGT, solve
 from decentorth.data import digits
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import PCA, PCASettings, subspace_distance
 from decentorth.protocols import Array, KnownOptimum
-from decentorth.stopping import Error
 from tests.reference import naive
 from tests.support.building import collective
 from tests.support.problems import UNEVEN, pca, samples
@@ -206,12 +203,6 @@ def test_stretches_are_those_of_the_settings() -> None:
         np.testing.assert_allclose(np.linalg.svd(a, compute_uv=False) / 200, np.logspace(0, -1, 10), rtol=0.03)
     axes = [np.linalg.svd(a, full_matrices=False)[2] for a in mine]
     assert np.abs(axes[0] @ axes[1].T).max() < 0.95
-
-
-def test_drfgt_finds_the_components_with_nothing_tuned() -> None:
-    problem = PCASettings(data="synthetic", heterogeneity=1.0).problem(10, 0)
-    result = solve(problem, DRFGT(), tp.metropolis_weights(tp.ring(10)), iterations=4000, record_every=50, stopping=Error(1e-8))
-    assert result.converged, result.message
 
 
 def write_idx(folder: Path, compress: Callable[[bytes], bytes] = gzip.compress) -> dict[str, Any]:
