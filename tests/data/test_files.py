@@ -87,7 +87,6 @@ def archive(key: str = "", **members: Any) -> Make:
 
 
 def idx(values: NDArray[Any], kind: int = 0x0E) -> bytes:
-    """An idx file of the kind of numbers ``kind``."""
     dtype = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}[kind]
     return struct.pack(f">HBB{values.ndim}I", 0, kind, values.ndim, *values.shape) + values.astype(dtype).tobytes()
 
@@ -231,7 +230,6 @@ PARTLY = {
 
 
 def test_a_signalling_nan_is_named_without_a_warning(tmp_path: Path) -> None:
-    """NumPy warns where it turns one of four bytes into one of eight."""
     content = bytearray(idx(np.ones((4, 3)), 0x0D))
     content[-4:] = bytes.fromhex("7f800001")
     (tmp_path / "a.idx").write_bytes(content)
@@ -300,12 +298,12 @@ def test_labels_in_npy_and_npz(values: np.ndarray, tmp_path: Path) -> None:
         assert labels.tolist() == expected
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_labels_in_idx(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(compress(idx(np.array([3, 1, 255, 0]), 8)))
-    labels = load_labels(tmp_path / "train-labels-idx1-ubyte.gz")
-    assert labels.dtype == np.int64
-    assert labels.tolist() == [3, 1, 255, 0]
+def test_labels_in_idx(tmp_path: Path) -> None:
+    content = idx(np.array([3, 1, 255, 0]), 8)
+    for name, written in (("a-idx1-ubyte", content), ("a-idx1-ubyte.gz", gzip.compress(content))):
+        (tmp_path / name).write_bytes(written)
+        assert (labels := load_labels(tmp_path / name)).dtype == np.int64
+        assert labels.tolist() == [3, 1, 255, 0]
 
 
 def npy_bytes(values: NDArray[Any]) -> bytes:
@@ -315,29 +313,9 @@ def npy_bytes(values: NDArray[Any]) -> bytes:
 
 
 def npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
-    """A .npy file without the numbers that its header promises."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
     return file.getvalue()
-
-
-BAD_LABELS: list[tuple[str, Make, type[Exception], str]] = [
-    ("fraction", write("y.txt", "1\n2.5\n"), ValueError, r"label 1 \(counted from 0\) is 2\.5"),
-    ("not finite", write("y.txt", "1\nnan\n"), ValueError, r"label 1 \(counted from 0\) is nan"),
-    ("blank line", write("y.txt", "1\n\n2\n"), ValueError, "line 2 is blank"),
-    ("two columns", write("y.csv", "1\n2,3\n"), ValueError, r"line 2 must hold one label, but holds 2: '2,3'"),
-    ("a matrix", save(A, "y.npy"), ValueError, r"must have 1 dimension.*shape \(7, 5\)"),
-    ("too large", save(np.array([2**63], dtype=np.uint64), "y.npy"), ValueError, "64-bit signed.*9223372036854775808"),
-    ("matrix market", write("y.mtx", coordinate(A)), ValueError, "a matrix, not labels"),
-    ("sparse", save_sparse(scipy.sparse.csr_array(A)), ValueError, "holds a matrix, not labels"),
-    ("labels in other letters", save(np.array([b"\xff"]), "y.npy"), ValueError, "y.npy must be integers or strings in UTF-8"),
-]
-
-
-@pytest.mark.parametrize(("make", "error", "says"), [case[1:] for case in BAD_LABELS], ids=[case[0] for case in BAD_LABELS])
-def test_bad_labels_are_refused(make: Make, error: type[Exception], says: str, tmp_path: Path) -> None:
-    with pytest.raises(error, match=says):
-        load_labels(make(tmp_path))
 
 
 def damaged_archive(path: Path) -> None:
@@ -384,24 +362,21 @@ REFUSED: dict[str, tuple[Make, str]] = {
     "NaN": (save(HOLES), r"of the 35 values read are not finite \(\d+ NaN, 0 infinite\)"),
     "infinite": (write("a.csv", "1,2\n3,-inf\nnan,1\n"), r"2 of the 6 .*1 NaN, 1 infinite.*first is -inf at row 1, column 1 "),
     "short row": (write("a.csv", "a,b,c\n1,2,3\n\n1,2\n"), "line 4 has 2 columns, but line 2 has 3"),
-    "text in a cell": (
-        write("a.csv", "a,b\n1,2\n3,x\n"),
-        r"line 3, column 2 \(counted from 1\): 'x' is not a number; leave such columns out, exclude=\('b',\)",
-    ),
+    "text in a cell": (write("a.csv", "a,b\n1,2\n3,x\n"), r"line 3, column 2 \(counted from 1\): 'x' is not .*exclude=\('b',\)"),
     "names among numbers": (write("a.csv", "1,b\n1,2\n"), r"line 1, column 2 .*'b' is not a number.* a line of names"),
     "UTF-16": (write("a.csv", "1,2\n3,4\n".encode("utf-16")), "zero bytes"),
     "svm too large": (write("a.svm", f"1 {DENSE_LIMIT // 8 + 1}:2\n"), "would take 4 GiB once dense, more than the 4 GiB"),
     "truncated mtx": (write("a.mtx", MARKET + "2 3 3\n1 1 1.5\n"), r"is truncated: it promises 3 lines, and has 1"),
     "mtx outside of its size": (write("a.mtx", MARKET + "3 3 1\n4 1 1\n"), r"entry 1 is in row 4, column 1"),
-    "symmetric mtx that is not square": (
-        write("a.mtx", "%%MatrixMarket matrix array real symmetric\n2 3\n1\n1\n1\n"),
-        "a symmetric matrix must be square, but it has 2 rows and 3 columns",
+    "oblong": (
+        write("a.mtx", MARKET.replace("general", "symmetric") + "2 3 1\n1 1 1\n"),
+        "must be square, but it",
     ),
     "mtx too large": (write("a.mtx", MARKET + "1000000 1000000 1\n1 1 1\n"), r"7\.45e\+03 GiB once dense, more than the 4 GiB"),
     "not idx": (write("a.idx", "1,2,3,4\n"), r"is not an idx file: it starts with b'1,2,'"),
-    "tall sparse": (
+    "tall": (
         sparse_parts("coo", (3 * 10**8, 2), row=np.arange(3), col=np.zeros(3, int)),
-        "has 300000000 rows but stores only 3 entries: leave the rows out",
+        "rows but stores only 3 entries: leave",
     ),
     "a pipe": (by("a.csv", os.mkfifo), "is not a regular file but a folder, a device or a pipe: write its content into a file"),
     "many arrays": (by("a.npz", many_arrays), r"holds 100 arrays, '0', .*'19', \.\.\.: choose one"),
@@ -410,24 +385,17 @@ DAMAGED: dict[str, Make] = {
     "pickle called npy": write("a.npy", b"\x80\x04]."),
     "damaged npz": by("a.npz", damaged_archive),
     "long row": write("a.txt", "1 2\n1 2 3\n"),
-    "underscore in the first row": write("a.csv", "1_0\n3\n"),
     "underscore": write("a.csv", "1,2\n1_0,2\n"),
     "bad svm index": write("a.svm", "1 1:2\n1 -1:2\n"),
     "svm not sorted": write("a.svm", "1 2:2 1:2\n"),
     "mtx in base 16": write("a.mtx", MARKET + "3 3 1\n1 1 0x10\n"),
     "mtx with a tail": write("a.mtx", MARKET + "3 3 1\n1 1 1.5abc\n"),
-    "mtx with a zero byte": write("a.mtx", MARKET + "3 3 1\n1 1 1\0\n"),
     "mtx with half a column": write("a.mtx", MARKET + "3 3 1\n1 1.5 1\n"),
-    "mtx with one number more": write("a.mtx", MARKET + "3 3 1\n1 1 1 2\n"),
     "complex mtx": write("a.mtx", MARKET.replace("real", "complex") + "1 1 1\n1 1 1 2\n"),
     "truncated idx": write("a.idx", idx(A)[:-1]),
-    "idx of labels": write("a-ubyte", idx(A[0], 8)),
     "NaN in idx": write("a.idx", idx(np.array([[1.0, np.nan]]))),
     "wild csr": sparse_parts("csr", indices=WILD, indptr=STARTS),
-    "wild bsr": sparse_parts("bsr", indices=WILD, indptr=STARTS, data=np.ones((3, 1, 1))),
-    "wild coo": sparse_parts("coo", row=WILD, col=np.arange(3)),
     "negative indptr": sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, -3] + [3] * 9)),
-    "indptr of nothing": sparse_parts("csr", data=np.ones(0), indices=np.arange(0), indptr=np.array([0, 5] + [0] * 9)),
     "indices of no integers": sparse_parts("csr", indptr=np.ones(11)),
     "tall diagonal": sparse_parts("dia", (2**40, 2), offsets=np.zeros(1, int), data=np.ones((1, 3))),
     "a device": by("a.csv", lambda path: path.symlink_to("/dev/zero")),
@@ -438,18 +406,29 @@ DAMAGED: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize(("make", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_matrix_is_refused_in_words(make: Make, says: str, tmp_path: Path) -> None:
-    with pytest.raises((OSError, ValueError, TypeError), match=says):
-        load_matrix(make(tmp_path))
+BAD_LABELS: dict[str, tuple[Make, str]] = {
+    "fraction": (write("y.txt", "1\n2.5\n"), r"label 1 \(counted from 0\) is 2\.5"),
+    "not finite": (write("y.txt", "1\nnan\n"), r"label 1 \(counted from 0\) is nan"),
+    "blank line": (write("y.txt", "1\n\n2\n"), "line 2 is blank"),
+    "two columns": (write("y.csv", "1\n2,3\n"), r"line 2 must hold one label, but holds 2: '2,3'"),
+    "a matrix": (save(A, "y.npy"), r"must have 1 dimension.*shape \(7, 5\)"),
+    "too large": (save(np.array([2**63], dtype=np.uint64), "y.npy"), "64-bit signed.*9223372036854775808"),
+    "matrix market": (write("y.mtx", coordinate(A)), "a matrix, not labels"),
+    "sparse": (save_sparse(scipy.sparse.csr_array(A)), "holds a matrix, not labels"),
+    "labels in other letters": (save(np.array([b"\xff"]), "y.npy"), "y.npy must be integers or strings in UTF-8"),
+}
+CASES: list[tuple[Any, Make, str]] = [
+    (load_matrix, *case) for case in (*REFUSED.values(), *((make, r"a\.") for make in DAMAGED.values()))
+]
+CASES += [(load_labels, *case) for case in BAD_LABELS.values()]
 
 
-@pytest.mark.parametrize("make", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_file_is_refused_in_a_line_that_names_it(make: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("load", "make", "says"), CASES, ids=[*REFUSED, *DAMAGED, *BAD_LABELS])
+def test_what_is_no_matrix_or_labels_is_refused_in_a_line_that_names_it(load: Any, make: Make, says: str, tmp_path: Path) -> None:
     spec = make(tmp_path)
-    with pytest.raises((ValueError, TypeError)) as caught:
-        load_matrix(spec)
-    assert os.path.basename(spec).split(":")[0] in str(caught.value)
+    with pytest.raises((OSError, ValueError, TypeError), match=says) as caught:
+        load(spec)
+    assert Path(spec).name.split(":")[0] in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "allow_pickle" not in str(caught.value)
 
@@ -469,19 +448,18 @@ def test_non_finite_values_are_placed_by_their_row_in_the_file(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("rows", "error", "says"),
+    ("rows", "says"),
     [
-        ([0, 7], ValueError, "has rows 0 to 6, but row 7"),
-        ([-1], ValueError, "but row -1"),
-        ([0.0], TypeError, "must be integers, but are float64"),
-        ([True], TypeError, "must be integers, but are bool"),
-        ([[0]], ValueError, r"1-D list of row numbers, but have shape \(1, 1\)"),
+        ([0, 7], "has rows 0 to 6, but row 7"),
+        ([-1], "but row -1"),
+        ([0.0], "must be integers, but are float64"),
+        ([True], "must be integers, but are bool"),
+        ([[0]], r"1-D list of row numbers, but have shape \(1, 1\)"),
     ],
 )
-def test_wrong_rows_are_refused(rows: list[object], error: type[Exception], says: str, tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", A)
-    with pytest.raises(error, match=says):
-        MatrixFile(tmp_path / "a.npy").rows(np.array(rows))
+def test_wrong_rows_are_refused(rows: list[Any], says: str, tmp_path: Path) -> None:
+    with pytest.raises((ValueError, TypeError), match=says):
+        MatrixFile(save(A)(tmp_path)).rows(rows)
 
 
 @pytest.mark.slow

@@ -106,32 +106,20 @@ def test_openke_has_the_tail_before_the_relation(tmp_path: Path) -> None:
     np.testing.assert_array_equal(alone.train, found.train)
 
 
-def test_numbers_without_a_count_are_names(tmp_path: Path) -> None:
-    write(tmp_path, {"train.txt": "0\t1\t2\n2\t1\t0\n"})
-    found = load_triples(tmp_path)
-    np.testing.assert_array_equal(found.train, [[0, 0, 1], [1, 0, 0]])
-    assert (found.entities, found.relations) == (("0", "2"), ("1",))
-
-
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        (
-            {"train2id.txt": "3\n0 1 2\n1 2 0\n"},
-            r"train2id\.txt says that 3 lines follow its first line, but 2 do: is it cut off\?",
-        ),
+        ({"train2id.txt": "3\n0 1 2\n1 2 0\n"}, r"says that 3 lines follow its first line, but 2 do: is it cut off\?"),
         ({"train2id.txt": "1\n0 1 -2\n"}, r"line 2 must hold the numbers of a head, a tail and a relation, .* but is '0 1 -2'"),
         ({"train2id.txt": "0\t1\t2\n"}, r"train2id\.txt: line 1 must be the number of the lines below it, but is '0\\t1\\t2'"),
         ({"train2id.txt": "0\n"}, r"train2id\.txt is empty: it holds no triples"),
+        (
+            {"test.txt": "0\t0\t1\n", "test2id.txt": None},
+            r"mixes two layouts: train2id\.txt is in OpenKE's, .* test\.txt is not",
+        ),
     ],
 )
-def test_damaged_files_of_openke_are_refused(tmp_path: Path, files: dict[str, str], words: str) -> None:
-    write(tmp_path, OPENKE | files)
+def test_damaged_files_of_openke_are_refused(tmp_path: Path, files: dict[str, str | None], words: str) -> None:
+    write(tmp_path, {name: text for name, text in (OPENKE | files).items() if text is not None})
     with pytest.raises(ValueError, match=words):
-        load_triples(tmp_path)
-
-
-def test_parts_in_different_layouts_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, {"train2id.txt": "1\n0 1 0\n", "test.txt": "0\t0\t1\n"})
-    with pytest.raises(ValueError, match=r"mixes two layouts: train2id\.txt is in OpenKE's, .* and test\.txt is not"):
         load_triples(tmp_path)

@@ -21,7 +21,6 @@ RING = tp.metropolis_weights(tp.ring(5))
 
 
 def halves() -> tuple[Array, Array, Array]:
-    """Left and right halves of images, without nearly constant pixels, and what is on them."""
     images, labels = load_digits(return_X_y=True)
     views = [half.reshape(len(images), -1) for half in np.split(images.reshape(-1, 8, 8), 2, axis=2)]
     left, right = (view[:, view.std(axis=0) > 0.1] for view in views)
@@ -29,7 +28,6 @@ def halves() -> tuple[Array, Array, Array]:
 
 
 def related(count: int, n1: int = 6, n2: int = 4, seed: int = 0) -> tuple[Array, Array]:
-    """Two views with common factors, of different scales, not centred."""
     rng = np.random.default_rng(seed)
     common = rng.standard_normal((count, 4)) * np.array([2.0, 1.2, 0.6, 0.2])
     first = common @ rng.standard_normal((4, n1)) + rng.standard_normal((count, n1))
@@ -38,18 +36,15 @@ def related(count: int, n1: int = 6, n2: int = 4, seed: int = 0) -> tuple[Array,
 
 
 def answer(X: Array, y: Array) -> Array:
-    """All canonical correlations."""
     angles = scipy.linalg.subspace_angles(X - X.mean(axis=0), y - y.mean(axis=0))
     return np.sort(np.cos(angles))[::-1]
 
 
 def correlations(scores: tuple[Array, Array]) -> Array:
-    """Of each pair of columns."""
     return np.array([np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)])
 
 
 def test_fit_is_that_of_scikit_learn_up_to_sign() -> None:
-    """Whose power method finds one pair after the other."""
     X, y, _ = halves()
     ours = CCA(3, random_state=0).fit(X, y)
     theirs = sklearn.cross_decomposition.CCA(3, tol=1e-20, max_iter=20_000).fit(X, y)

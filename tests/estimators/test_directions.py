@@ -16,7 +16,6 @@ from tests.support.marks import first_is_quick
 
 
 def wine() -> tuple[Array, Any]:
-    """Samples in units of their deviations, and the names of their classes."""
     X, y = load_wine(return_X_y=True)
     return (X - X.mean(0)) / X.std(0), np.array(["red", "rose", "white"])[y]
 
@@ -48,7 +47,6 @@ def test_the_directions_are_scikit_learns(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", ["generalized_drfgt", "cdadt"])
 @pytest.mark.parametrize("unit", [1.0, 1e-3])
 def test_correlated_features_in_any_unit(algorithm: str, unit: float) -> None:
-    """The iris, whose covariance has the condition 177, over agents."""
     X, y = load_iris(return_X_y=True)
     expected = LinearDiscriminantAnalysis(solver="eigen").fit(X, y).scalings_[:, :2].T
     parts = [(X[i::4] * unit, y[i::4]) for i in range(4)]
@@ -60,7 +58,6 @@ VIEWS = (3, 4, 2)
 
 
 def columns() -> Array:
-    """Three views with two common factors, in units from 0.01 to 100, not centred."""
     rng = np.random.default_rng(0)
     common = rng.standard_normal((600, 2))
     views = [

@@ -26,13 +26,11 @@ def mixed(count: int = 20_000, n: int = 4, d: int | None = None, seed: int = 0) 
 
 
 def apart(found: ICA, mixing: Any) -> float:
-    """The Amari distance of what was found from unmixing."""
     return amari_distance(found.components_ @ mixing)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "landing"])
 def test_fit_is_that_of_fastica_up_to_order_and_sign(algorithm: str) -> None:
-    """Which has the same stationary points."""
     X, mixing = mixed()
     ours = ICA(algorithm=algorithm, random_state=0).fit(X)
     theirs = sklearn.decomposition.FastICA(whiten="unit-variance", tol=1e-12, max_iter=1000, random_state=0).fit(X)
@@ -57,7 +55,6 @@ def test_sources_are_uncorrelated_of_variance_one_and_in_order() -> None:
 
 
 def ten_sources() -> Array:
-    """Five sources with heavy tails and five with light ones."""
     rng, n = np.random.default_rng(2), 40_000
     heavy = (rng.laplace(size=(n, 3)), rng.exponential(size=(n, 1)), rng.standard_t(5, (n, 1)))
     light = (rng.uniform(size=(n, 3)), np.sign(rng.standard_normal((n, 1))), np.sin(2 * np.pi * rng.random((n, 1))))
@@ -100,7 +97,6 @@ def test_gaussian_components_are_named() -> None:
 
 
 def test_fewer_sources_than_features() -> None:
-    """As many as were asked for, or as directions in which the samples vary."""
     X, mixing = mixed(n=3, d=6)
     assert ICA(random_state=0).fit(X).n_components_ == 3
     noisy = X + 1e-3 * np.random.default_rng(1).standard_normal(X.shape)

@@ -115,7 +115,6 @@ REDRAWN = RSSM(blocks=4, step_size="geometric:initial=3e-3,ratio=0.98", block_pa
     "settings", first_is_quick([{}, {"algorithm": "rsm", "step_size": "geometric:initial=3e-3,ratio=0.97"}, {"algorithm": REDRAWN}])
 )
 def test_the_dictionary_is_found(settings: dict[str, Any]) -> None:
-    """Its atoms in their order and with their signs, in any unit."""
     X, atoms = dictionary()
     for scale in (1.0, 1e8):
         found = OrthogonalDictionary(tol=1e-7, random_state=1, **settings).fit(scale * X)
@@ -128,7 +127,6 @@ def test_the_dictionary_is_found(settings: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_agents_find_the_same_dictionary() -> None:
-    """Unequally many samples each."""
     X, atoms = dictionary(seed=1)
     W = tp.metropolis_weights(tp.erdos_renyi(6, 0.6, seed=1))
     parts = np.split(X, [100, 400, 700, 900, 1300])

@@ -21,7 +21,6 @@ SCALES = np.array([1e-6, 1e-3, 1.0, 1e3, 1e6])
 
 @pytest.fixture
 def sites() -> list[Array]:
-    """The samples of three unequal sites, in very different units, with missing cells."""
     rng = np.random.default_rng(0)
     mixing = rng.normal(size=(5, 5))
     found = [(rng.laplace(size=(m, 5)) @ mixing + i) * SCALES for i, m in enumerate((650, 1225, 1125))]
@@ -117,19 +116,7 @@ def test_correlations_do_not_depend_on_units(way: str) -> None:
     assert found.filled_ == ((4, 0, 0) if way == "agents" else (4,))
 
 
-def test_sums_of_columns_are_counted(sites: list[Array]) -> None:
-    """Sums of 11, 5 and, for deviations, 5 numbers, four messages each on three agents."""
-    complete = [np.nan_to_num(a) / SCALES for a in sites]
-    runs = [PCA(2, scale=scale, max_iter=1, tol=10.0, random_state=0).fit_agents(complete, "path") for scale in (True, False)]
-    scaled, plain = [run.communication_ for run in runs]
-    assert scaled["messages"] - plain["messages"] == 4
-    assert scaled["bytes"] - plain["bytes"] == 4 * 8 * 5
-    iterations = plain["messages"] - 2 * 4
-    assert plain["bytes"] == iterations * 8 * 10 + 4 * 8 * (11 + 5)
-
-
 def in_batches(estimator: Any, sites: list[Array]) -> Any:
-    """The estimator after twelve batches."""
     for batch in np.array_split(np.concatenate(sites), 12):
         estimator.partial_fit(batch)
     return estimator
@@ -174,7 +161,6 @@ def test_correlations_in_batches_fill_missing_cells() -> None:
 
 @pytest.mark.parametrize("make", [PCA, MultiviewCCA])
 def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], make: Any) -> None:
-    """Batches of other means and deviations than the samples of all."""
     complete = [1e3 * SCALES + np.nan_to_num(a) for a in sites]
     batches = [[a[:60] for a in complete], [a[60:120] for a in complete], [a[120:] for a in complete]]
     found = make(2, scale=True, tol=1e-10, random_state=0)
@@ -200,7 +186,6 @@ def windows() -> list[list[Array]]:
 
 
 def given(estimator: Any, window: list[Array]) -> list[Any]:
-    """The window as the estimator takes it."""
     if type(estimator) is CCA:
         return [(a[:, :3], a[:, 3:]) for a in window]
     if type(estimator) is LDA:
@@ -214,12 +199,13 @@ QUICK: dict[str, Any] = {"tol": 1e-6, "random_state": 0}
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: PCA(3, **QUICK),
         lambda: ICA(**QUICK),
         lambda: CCA(2, **QUICK),
         lambda: MultiviewCCA(2, views=(3, 3), **QUICK),
         pytest.param(lambda: LDA(**QUICK), marks=pytest.mark.slow),
     ],
-    ids=["ica", "cca", "multiview", "lda"],
+    ids=["pca", "ica", "cca", "multiview", "lda"],
 )
 def test_warm_starts_find_the_same_answers_in_fewer_rounds(make: Any) -> None:
     warm, rounds = make(), np.zeros(2)

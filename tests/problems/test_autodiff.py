@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from decentorth import DRSGD, solve
 from decentorth.problems import PCA, from_function
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Flat, Stiefel
-from tests.support.examples import run
 
 N, M, D, R = 7, 12, 9, 3
 DATA = np.random.default_rng(0).standard_normal((N, M, D))
@@ -22,7 +20,6 @@ POINTS = np.random.default_rng(1).standard_normal((N, D, R))
 
 
 def pca(a: Any, x: Any) -> Any:
-    """PCA's objective, a mean over samples, in the operators that every library has."""
     return -((a @ x) ** 2).sum() / (2.0 * a.shape[0])
 
 
@@ -119,7 +116,6 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], error: type[Exception]
 
 
 def test_flat_products_have_the_fields_of_their_parts() -> None:
-    """Also of parts of unequal widths."""
     parts: Any = (Stiefel(5, 2), Stiefel(4, 3), Euclidean(6, 1))
     flat: Any = Flat(*parts)
     rng = np.random.default_rng(0)
@@ -136,13 +132,6 @@ def test_flat_products_have_the_fields_of_their_parts() -> None:
     squares = [part.feasibility(a) ** 2 for part, a in zip(parts, xs, strict=True)]
     np.testing.assert_allclose(flat.feasibility(x), np.sqrt(sum(squares)), rtol=1e-13)
     assert flat.feasibility(flat.project(x)).max() < 1e-12
-
-
-@pytest.mark.slow
-def test_an_own_objective_becomes_a_figure(tmp_path: Path) -> None:
-    figure = tmp_path / "figure.png"
-    assert float(run("examples/own_objective.py", "autograd", str(figure)).split()[-4]) < 0.3
-    assert figure.stat().st_size > 5_000
 
 
 @pytest.mark.parametrize(
@@ -195,18 +184,6 @@ def test_a_gradient_of_another_shape_names_its_agent_and_so_does_any_error() -> 
 
 @pytest.mark.parametrize("library", [pytest.param("jax", marks=pytest.mark.slow), "autograd"])
 def test_a_single_agent_with_more_samples_than_all_before(library: str) -> None:
-    """The tenth of ten, beyond the agents that are tried."""
     parts = [*[DATA[0]] * 9, np.concatenate(DATA[:2])]
     problem, points = made(library, data=parts), np.repeat(POINTS[:1], 10, axis=0)
     np.testing.assert_allclose(problem.gradient(points), PCA(parts, R, weights="agents").gradient(points), atol=1e-13)
-
-
-@pytest.mark.slow
-def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
-    problem = made("jax", network)
-    library = problem._library
-    alone = type(library)(library.f, batched=False)
-    assert library.batched
-    for gradient, found in ((False, problem.value(POINTS)), (True, problem.gradient(POINTS))):
-        single = [alone.evaluate(gradient, alone.arrays(a), x) for a, x in zip(DATA, POINTS, strict=True)]
-        np.testing.assert_allclose(found, single, rtol=1e-13, atol=1e-14)

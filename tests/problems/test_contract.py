@@ -135,7 +135,8 @@ def huber(a: Array, x: Array) -> float:
 def huber_slope(a: Array, x: Array) -> Array:
     e = residuals(a, x)
     steepness = np.where(e <= DELTA, 1.0, DELTA / np.maximum(e, DELTA))
-    return -sum(s * np.outer(row, row @ x) for s, row in zip(steepness, a, strict=True)) / len(a) + MU * np.sign(x)
+    slope: Array = np.sum([s * np.outer(row, row @ x) for s, row in zip(steepness, a, strict=True)], axis=0)
+    return -slope / len(a) + MU * np.sign(x)
 
 
 def covariance(a: Array, b: Array, x: Array) -> float:
@@ -211,14 +212,12 @@ def made(name: str) -> Any:
 
 
 def points(problem: Any, seed: int = 0) -> Array:
-    """Off every manifold, with entries that are zero."""
     x = np.random.default_rng(seed).standard_normal((problem.n_agents, *problem.shape)) / 4
     x[:, 0, 0] = 0.0
     return x
 
 
 def batches(name: str, size: int) -> Index:
-    """Numbers of samples of each agent, with repeats."""
     return np.random.default_rng(1).integers(0, np.array(KINDS[name].counts)[:, None], (N, size))
 
 
@@ -228,6 +227,7 @@ def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: in
     """In one pass over an agent's samples, or some or one of them at a time; repeats in a batch are counted."""
     monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", pass_bytes)
     kind, problem = KINDS[name], made(name)
+    problem.prepare(collective(N))
     x, batch, one = points(problem), batches(name, 7), batches(name, 1)
     value, gradient, by_seven, by_one = (
         problem.value(x),
@@ -252,7 +252,6 @@ def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: in
     assert isinstance(problem, Smooth) == (name in ("pca", "ica", "procrustes", "cca"))
     assert isinstance(problem, ColumnOracle) == (name in ("ica", "rsr", "odl", "l1-pca", "sparse-pca"))
     if isinstance(problem, ColumnOracle):
-        problem.prepare(collective(N))
         for columns in (np.array([1]), np.array([1, 0])):
             part = problem.partial_gradient(x, columns, problem.cache(x))
             np.testing.assert_allclose(part, gradient[:, :, columns], atol=1e-13)
@@ -260,7 +259,6 @@ def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: in
 
 
 def numbers(problem: Any, x: Array, batch: Index) -> list[bytes]:
-    """All that the problem computes for its agents, at their points and with their batches."""
     found = [problem.value(x), problem.gradient(x), problem.gradient_on(x, batch), problem.n_samples]
     for name in ("lipschitz", "lipschitz_value", "weak_convexity"):
         if hasattr(problem, name):

@@ -1,22 +1,28 @@
-"""A user's own functions: what they may return, what they may not touch, their samples, and who is named where they fail."""
+"""A user's own functions: what they may return and touch, their samples, who is named, and the check of gradients."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from decentorth import DRGTA, DRSGD, Landing, solve
-from decentorth.api.capabilities import check_capabilities
-from decentorth.problems import PCA, FunctionProblem
+import topologies as tp
+from decentorth import DGD, DRFGT, DRGTA, DRSGD, registry, solve
+from decentorth.api import set_up
+from decentorth.problems import PCA, FunctionProblem, GradientCheck
 from decentorth.protocols import Array, Index, Sampled, Smooth
 from decentorth.sets import Euclidean, Stiefel
 from tests.reference import naive
-from tests.support.problems import GRAPHS, UNEVEN, pca, samples
+from tests.support.mpi import HUNG, ROOT
+from tests.support.problems import UNEVEN, samples
 
 N, D = 3, 4
 KEPT = np.random.default_rng(0).standard_normal((N, D, 1))
@@ -27,16 +33,6 @@ def gaussian(n: int, *shape: int) -> Array:
     return np.random.default_rng(1).standard_normal((n, *shape))
 
 
-class Remembering:
-    """A gradient that keeps its last answer."""
-
-    last: Array
-
-    def __call__(self, agents: Index, x: Array) -> Array:
-        self.last = x - KEPT
-        return self.last
-
-
 @pytest.mark.parametrize(
     "gradient",
     [
@@ -44,10 +40,9 @@ class Remembering:
         lambda agents, x: KEPT[:],
         lambda agents, x: x,
         lambda agents, x: (x - KEPT).swapaxes(0, 1).copy().swapaxes(0, 1),
-        Remembering(),
         lambda agents, x: x - KEPT,
     ],
-    ids=["kept", "a view", "the point", "in another order", "remembered", "fresh"],
+    ids=["kept", "a view", "the point", "in another order", "fresh"],
 )
 def test_a_gradient_is_nobody_else_s_and_contiguous(gradient: Callable[[Index, Array], Array]) -> None:
     problem = FunctionProblem(lambda agents, x: np.zeros(len(x)), gradient, Euclidean(D, 1), N, stacked=True)
@@ -59,8 +54,6 @@ def test_a_gradient_is_nobody_else_s_and_contiguous(gradient: Callable[[Index, A
     found += 1.0
     np.testing.assert_array_equal(KEPT, kept)
     np.testing.assert_array_equal(x, before)
-    if isinstance(gradient, Remembering):
-        np.testing.assert_array_equal(gradient.last, x - KEPT)
 
 
 class Lines:
@@ -142,11 +135,9 @@ def test_an_objective_that_is_not_one_number_is_refused(answer: Any, kind: type[
 
 @pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 1"), (True, "")])
 def test_complex_answers_and_wrong_shapes_of_a_users_functions_are_refused(stacked: bool, whose: str) -> None:
-    """Imaginary parts would be lost."""
-
     def turned(agents: Any, x: Array) -> Array:
-        found: Array = x * (1j if np.any(agents == 1) else 1.0)
-        return found
+        found: Any = x * (1j if np.any(agents == 1) else 1.0)
+        return cast(Array, found)
 
     where: Any = (Stiefel(4, 2), 3)
     problem = FunctionProblem(lambda agents, x: turned(agents, x).sum((-2, -1)), turned, *where, stacked=stacked)
@@ -186,8 +177,6 @@ DATA = samples(UNEVEN, 12, 0)
 
 
 def own(stacked: bool, **more: Any) -> FunctionProblem[Stiefel]:
-    """PCA through a user's three functions."""
-
     def value(agent: int, x: Array) -> float:
         return naive.pca_value(DATA[agent], x)
 
@@ -202,11 +191,10 @@ def own(stacked: bool, **more: Any) -> FunctionProblem[Stiefel]:
 
     functions: list[Any] = [over(f) if stacked else f for f in (value, one, on)]
     given = {"gradient_on": functions[2], "n_samples": UNEVEN, **more}
-    return FunctionProblem(*functions[:2], Stiefel(12, 3), len(UNEVEN), stacked=stacked, **given)
+    return FunctionProblem(functions[0], functions[1], Stiefel(12, 3), len(UNEVEN), stacked=stacked, **given)
 
 
 def batches(size: int) -> Index:
-    """Row numbers of each agent, with repeats."""
     return np.random.default_rng(0).integers(0, np.array(UNEVEN)[:, None], (len(UNEVEN), size))
 
 
@@ -241,21 +229,112 @@ def test_what_gradient_on_returns_is_checked() -> None:
         own(False, gradient_on=None, n_samples=None).gradient_on(gaussian(len(UNEVEN), 12, 3), batches(1))
 
 
-@pytest.mark.parametrize("method", [DRSGD, Landing])
-def test_batches_of_a_problem_without_samples_are_refused_before_work(method: Callable[..., Any]) -> None:
-    """And only batches: with all samples the methods ask for none."""
-    calls: list[int] = []
+ALONE = ("hevp", "hspp", "lda", "ultrae")
 
+
+@pytest.mark.slow_cases("ultrae")
+@pytest.mark.parametrize("name", registry.problems.names())
+def test_every_shipped_gradient_fits_its_value(name: str) -> None:
+    n = 1 if name in ALONE else 5
+    run = set_up(registry.problems.get(name)().problem(n, 0), DGD(step_size=1.0), tp.metropolis_weights(tp.complete(n)))
+    assert run.check_gradient().right
+
+
+def quartic(wrong: float = 0.0, at: int = 2) -> FunctionProblem[Stiefel]:
     def gradient(agent: int, x: Array) -> Array:
-        calls.append(agent)
-        return x
+        return 4.0 * x**3 * (1.0 + (wrong if agent == at else 0.0))
 
-    n = 1 if method is Landing else 5
-    problem = FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), n)
-    name = type(method()).__name__
-    message = f"{name} needs Sampled of its problem; FunctionProblem has none. Sampled: A problem whose f_i is a mean over samples"
-    with pytest.raises(TypeError, match=re.escape(message)):
-        solve(problem, method(step_size=0.1, batch_size=2), GRAPHS["ring"](n) if n > 1 else None)
-    assert calls == []
-    check_capabilities(problem, method(step_size=0.1))
-    check_capabilities(pca(rows=(5,) * n).problem, method(step_size=0.1, batch_size=2))
+    return FunctionProblem(lambda agent, x: float((x**4).sum()), gradient, Stiefel(6, 2), 4)
+
+
+def test_a_right_gradient_has_slope_two() -> None:
+    found = quartic().check_gradient()
+    assert isinstance(found, GradientCheck)
+    np.testing.assert_allclose(found.slopes, 2.0, atol=0.05)
+    assert found.right
+    assert "right, Taylor slope 2.0" in repr(found)
+
+
+@pytest.mark.parametrize("wrong", [-2.0, 1e-3])
+def test_a_wrong_gradient_has_slope_one_and_its_agent_is_named(wrong: float) -> None:
+    for problem in (quartic(wrong), quartic(wrong).restrict(slice(1, 4))):
+        found = problem.check_gradient()
+        assert (found.agent, found.right) == (2, False)
+        assert abs(found.slope - 1.0) < 0.1
+        assert "WRONG, the gradient of agent 2" in repr(found)
+    with pytest.raises(ValueError, match="WRONG, the gradient of agent 2 does not fit its value: Taylor slope"):
+        solve(quartic(wrong), DRFGT(), tp.metropolis_weights(tp.ring(4)), check=True)
+
+
+def test_what_is_not_finite_is_said_to_be_so() -> None:
+    assert "agent 2 is not finite" in repr(quartic(np.inf).check_gradient())
+
+
+def test_a_linear_function_is_exact() -> None:
+    problem = FunctionProblem(lambda i, x: float(x[0, 0]), lambda i, x: np.eye(3, 1), Stiefel(3, 1), 1)
+    assert problem.check_gradient().right
+
+
+def test_a_point_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match=re.escape("x must have the shape of one agent's point, (6, 2), got (2, 6)")):
+        quartic().check_gradient(np.ones((2, 6)))
+
+
+WRONG = """
+import sys
+from dataclasses import dataclass
+import numpy as np
+import decentorth as do
+from decentorth.run import main
+from decentorth.settings import Settings
+
+@do.register("bent", kind="problem")
+@dataclass(frozen=True, kw_only=True)
+class Bent(Settings):
+    def problem(self, n_agents, seed):
+        sign = lambda i: 1.0 if i != 3 else -1.0
+        return do.problems.FunctionProblem(
+            lambda i, x: float((x**4).sum()), lambda i, x: 4 * sign(i) * x**3, do.sets.Stiefel(4, 2), n_agents)
+
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_slope_or_refuses_the_gradient(tmp_path: Path) -> None:
+    script = tmp_path / "bent.py"
+    script.write_text(WRONG)
+    words = [sys.executable, str(script), "--iterations", "1", "--check-gradient", "--problem"]
+
+    def run(problem: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            [*words, problem], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HUNG, check=False
+        )
+
+    assert re.search(r"^gradient    GradientCheck: right, Taylor slope 2\.0", run("pca").stdout, re.M)
+    refused = run("bent")
+    assert refused.returncode == 2
+    assert "WRONG, the gradient of agent 3" in refused.stderr
+
+
+@pytest.mark.parametrize("at", [None, 2])
+def test_an_objective_that_is_cut_off_from_x_is_refused(at: int | None) -> None:
+    def gradient(agent: int, x: Array) -> Array:
+        return 0.0 * x if at in (None, agent) else 4.0 * x**3
+
+    problem = FunctionProblem(lambda agent, x: float((x**4).sum()), gradient, Stiefel(6, 2), 4)
+    with pytest.raises(ValueError, match=f"the gradient of agent {at or 0} is zero, although its objective changes with x: does"):
+        solve(problem, DRFGT(), tp.metropolis_weights(tp.ring(4)), stopping=1e-6)
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0])
+def test_a_gradient_that_is_zero_for_a_reason_is_not_refused(shift: float) -> None:
+    """A constant, a stationary start, and a plateau: the value does not change either, or the gradient is zero there alone."""
+    flat = FunctionProblem(lambda agent, x: shift, lambda agent, x: 0.0 * x, Stiefel(6, 2), 1)
+    assert solve(flat, DRFGT(), iterations=3).status == "iterations"
+    free = FunctionProblem(lambda agent, x: float(((x - shift) ** 2).sum()), lambda agent, x: 2.0 * (x - shift), Euclidean(3, 1), 1)
+    assert solve(free, DGD(step_size=0.1), x0=np.full((3, 1), shift), stopping=1e-6).converged
+    above: Any = lambda x: np.maximum(x - 50.0, 0.0)  # noqa: E731
+    hinge = FunctionProblem(lambda agent, x: float((above(x) ** 2).sum()), lambda agent, x: 2.0 * above(x), Euclidean(3, 1), 1)
+    assert solve(hinge, DGD(step_size=0.1), x0=np.full((3, 1), shift), stopping=1e-6).converged

@@ -126,6 +126,10 @@ PENCILS: tuple[Entry, ...] = (
     (lambda: of.CCA(*VIEWS, 2, ridge=-0.1), "ridge must be finite and not negative, got -0.1"),
     (lambda: of.CCA(*VIEWS, 2, n_agents=9), "2 of 9 agents are given, and the covariances of all are needed"),
     (lambda: of.CCA(*VIEWS, 6), "n = 5 and p = 6"),
+    (
+        lambda: of.CCA([np.pad(a, ((0, 0), (0, 1))) for a in VIEWS[0]], VIEWS[1], 6),
+        "no 6 canonical correlations: ask for 5",
+    ),
     (lambda: of.CCA([0.0 * a for a in VIEWS[0]], VIEWS[1], 2), "all columns of A are 0: give samples that differ"),
     (lambda: of.CCASettings(width=8, data_y="y.npy"), "data_y goes with a file in data"),
     (lambda: of.CCASettings(data="synthetic", dimension=4), "rank must be at most dimension and dimension_y, 4 and"),
@@ -153,7 +157,10 @@ SIGNATURES: tuple[Entry, ...] = (
     (lambda: of.HEVP(np.ones((9, 5)), [1, 1, -1, -1]), "D has 5 columns, so J needs 5 signs, got 4"),
     (lambda: of.HEVP(np.eye(2), [1, -1], cast(Any, "printed")), "form must be well-posed or as-printed, got 'printed'"),
     (lambda: of.HEVP([np.eye(2)] * 2, [1, -1], n_agents=5), "2 of 5 blocks are given: give all, or the collective that pools them"),
-    (lambda: of.HEVP([[[1, 1, 0]], np.eye(3)[:2], [[2, 1, 0]]], [1, -1, 1]), "but D, 4 x 3, has dependent columns"),
+    (
+        lambda: of.HEVP([np.array([[1.0, 1.0, 0.0]]), np.eye(3)[:2], np.eye(3)[:1]], [1, -1, 1]),
+        "but D, 4 x 3, has dependent columns",
+    ),
     (lambda: of.HEVP(np.ones((9, 3)), [1, -1, 1], "as-printed").error(np.eye(3)), "is unbounded below: choose the form well-posed"),
     (lambda: built(of.HEVPSettings(dimension=10, ridge=0.1).in_blocks(31, 0)), "D has 30 rows, so there can be at"),
     (lambda: built(of.HSPPSettings(points=9, dimension=4).in_blocks(5, 0)), "the pairs of 9 points make from 1 to 4"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from itertools import product as every_choice
 from typing import Any, cast, get_args
 
@@ -27,7 +26,6 @@ N = 4
 
 
 def matrix(n: int, condition: float = 100.0, seed: int = 0) -> Array:
-    """A positive definite B with eigenvalues geometric in [1/condition, 1]."""
     return spectral(np.geomspace(1 / condition, 1.0, n), np.random.default_rng(seed))
 
 
@@ -37,7 +35,6 @@ def manifold(shape: tuple[int, int], condition: float = 100.0) -> tuple[Generali
 
 
 def near(there: Any, size: float, seed: int = 2) -> Array:
-    """Points at a distance from the manifold."""
     x = feasible(there)
     points: Array = x + size * gaussian(there.shape, seed) * np.abs(x).max()
     return points
@@ -63,7 +60,6 @@ class Inverse(scipy.sparse.linalg.LinearOperator):
 
 
 def operators(n: int) -> dict[str, tuple[Any, Array]]:
-    """B of every kind beside the matrix it stands for."""
     rng = np.random.default_rng(3)
     B, A = matrix(n), rng.standard_normal((2 * n, n))
     few, thin = A[: n // 2], np.where(rng.random(A.shape) < 0.3, A, 0.0)
@@ -120,6 +116,7 @@ def test_samples_of_a_covariance() -> None:
         np.testing.assert_allclose(covariance.matrix_on(batch)[0], (2 * matrices[2] + matrices[5]) / 3, rtol=1e-12)
 
 
+UNIT, HERE = GeneralizedStiefel(np.eye(4), 2), np.eye(4)[None, :, :2]
 SINGULAR = scipy.sparse.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]]))
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "not square": (np.ones((2, 3)), ValueError, r"B must be a square matrix, got shape \(2, 3\)"),
@@ -143,7 +140,6 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "retraction": (lambda: UNIT.retract(HERE, HERE, cast(Any, "exp")), ValueError, "must be one of polar, .*, got 'exp'"),
     "direction": (lambda: UNIT.landing(HERE, HERE, HERE, cast(Any, "exp")), ValueError, "must be one of psi-b, .*, got 'exp'"),
 }
-UNIT, HERE = GeneralizedStiefel(np.eye(4), 2), np.eye(4)[None, :, :2]
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -209,7 +205,6 @@ def test_retractions_are_their_formulas(shape: tuple[int, int], retraction: Retr
 
 @pytest.mark.parametrize("retraction", ["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"])
 def test_retractions_of_points_that_are_almost_dependent(retraction: Retraction) -> None:
-    """Columns that agree to 1e-6: feasible to rounding, whatever the condition of y^T B y."""
     there, B = manifold((8, 3))
     y = np.repeat(gaussian((8, 1)), 3, axis=2) + 1e-6 * gaussian((8, 3), seed=4)
     found, image = there.retract_with(y, B @ y, retraction)
@@ -292,32 +287,6 @@ def test_landing_fields_are_their_formulas(shape: tuple[int, int], direction: Di
             np.testing.assert_allclose(image, B @ field, rtol=0, atol=1e-12 * np.abs(image).max())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("direction", "scale"),
-    [(direction, 1e-2 if number % 2 else 1e2) for number, direction in enumerate(get_args(Direction))],
-)
-def test_directions_descend(direction: Direction, scale: float) -> None:
-    """<Psi, G> >= rho ||Psi||^2 throughout the region, whatever the scale of B, and not by much more than that somewhere."""
-    rng, eps, tightest = np.random.default_rng(5), 0.5, np.inf
-    for trial in range(300):
-        n, p = [(5, 2), (4, 4), (6, 1)][trial % 3]
-        B = scale * matrix(n, 30.0, seed=trial)
-        there = GeneralizedStiefel(B, p)
-        x = inside(there, rng, eps * rng.random(1))
-        g = rng.standard_normal((1, n, p))
-        if trial % 2:
-            g = B @ (B @ g)  # gradients along the large eigenvalues of B
-        beta = np.linalg.eigvalsh(B)
-        natural = beta[0] / (2 * (1 + eps))
-        rho = {"psi-b": 1 / (2 * beta[-1] * (1 + eps)), "psi-br": natural, "riemannian": 1.0, "natural": natural}[direction]
-        psi = there.relative_gradient(x, g, direction)
-        inner, square = float((psi * g).sum()), float((psi * psi).sum())
-        assert inner >= rho * square * (1 - 1e-9)
-        tightest = min(tightest, inner / (rho * square))
-    assert tightest < 4
-
-
 def test_products_alone_make_the_field() -> None:
     there, B = manifold((6, 3))
     x, g, penalty = near(there, 0.2), gaussian((6, 3), seed=3), np.linspace(0.5, 3.0, N)
@@ -340,21 +309,16 @@ def test_three_independent_draws_are_unbiased_and_fewer_are_not() -> None:
     products = [covariance.product_on(x, np.array([[i]])) for i in range(samples)]
     whole = there.landing(x, np.mean(gradients, axis=0), omega)
 
-    def mean(triples: Sequence[tuple[int, ...]]) -> Array:
+    def mean(triples: Any) -> Array:
         fields = [there.landing_from_products(x, gradients[i], products[j], products[k], omega) for i, j, k in triples]
         average: Array = np.mean(fields, axis=0)
         return average
 
-    indices = range(samples)
-    np.testing.assert_allclose(mean(list(every_choice(indices, repeat=3))), whole, rtol=1e-12, atol=1e-12)
-    shared = {
-        "xi and zeta": [(i, i, k) for i in indices for k in indices],
-        "xi and zeta'": [(i, k, i) for i in indices for k in indices],
-        "zeta and zeta'": [(i, k, k) for i in indices for k in indices],
-        "all": [(i, i, i) for i in indices],
-    }
-    for name, triples in shared.items():
-        assert norm(mean(triples) - whole)[0] > 0.05 * norm(whole)[0], name
+    indices, pairs = range(samples), [*every_choice(range(samples), repeat=2)]
+    np.testing.assert_allclose(mean(every_choice(indices, repeat=3)), whole, rtol=1e-12, atol=1e-12)
+    for shared in ([(i, i, k) for i, k in pairs], [(i, k, i) for i, k in pairs], [(i, k, k) for i, k in pairs]):
+        assert norm(mean(shared) - whole)[0] > 0.05 * norm(whole)[0]
+    assert norm(mean([(i, i, i) for i in indices]) - whole)[0] > 0.05 * norm(whole)[0]
 
 
 @shapes
@@ -470,7 +434,6 @@ def test_columns(shape: tuple[int, int]) -> None:
 
 @shapes
 def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
-    """An agent alone gets the bits it gets among others."""
     there, _ = manifold(shape)
     x, g = near(there, 0.3), gaussian(shape, seed=3)
     x[1] *= 3.0
@@ -506,7 +469,6 @@ def pair(p: int = 2) -> tuple[Any, GeneralizedStiefel, GeneralizedStiefel]:
 
 
 def test_a_product_is_its_parts() -> None:
-    """Every function, part by part, on stacks of several agents."""
     both, first, second = pair()
     assert (both.shape, repr(both)) == ((9, 2), "St_B(2, 5) x St_B(2, 4)")
     x, g, v, lam = gaussian((9, 2)), gaussian((9, 2), seed=3), 0.1 * gaussian((9, 2), seed=4), np.linspace(0.1, 3.0, N)
@@ -514,7 +476,6 @@ def test_a_product_is_its_parts() -> None:
     np.testing.assert_array_equal(both.split(x)[1], x[:, 5:])
 
     def joined(function: Any, *arrays: Array) -> Array:
-        """The function of each part, its rows of the arrays C-contiguous, joined."""
         pieces = [function(part, *[np.ascontiguousarray(array[:, rows]) for array in arrays]) for part, rows in parts]
         return np.concatenate(pieces, axis=1)
 

@@ -19,6 +19,7 @@ SETS = {
     "definite": JOrthogonal(4, 0),
     "negative": JOrthogonal(0, 3),
 }
+EACH = JOrthogonal.with_signs([-1, 1, 1, -1, 1])
 
 
 @pytest.fixture(params=SETS)
@@ -95,7 +96,6 @@ def test_cayley_stays_and_is_of_second_order(case: JOrthogonal) -> None:
 
 
 def excess(case: JOrthogonal, x: Array) -> Array:
-    """||J x^T J x - I||_F."""
     norm: Array = np.linalg.norm(
         np.diag(case.signs) @ x.swapaxes(-1, -2) @ np.diag(case.signs) @ x - np.eye(len(x[0])), axis=(-2, -1)
     )
@@ -129,7 +129,7 @@ def test_the_correction_refuses_what_it_cannot_mend(factor: float) -> None:
     ("make", "message"),
     [
         (lambda: JOrthogonal.with_signs([1, 0, -1]), "entry 1 is 0"),
-        (lambda: JOrthogonal.with_signs([[1, -1]]), r"shape \(1, 2\)"),  # type: ignore[list-item]
+        (lambda: JOrthogonal.with_signs([[1, -1]]), r"shape \(1, 2\)"),
         (lambda: JOrthogonal.with_signs([]), r"shape \(0,\)"),
         (lambda: JOrthogonal.with_signs([1, np.nan]), "entry 1 is nan"),
         *((lambda p=p, q=q: JOrthogonal(p, q), "one of them at least, got p = ") for p, q in ((-1, 3), (2, -1), (0, 0))),
@@ -152,7 +152,6 @@ def test_the_cayley_retraction_is_nan_where_it_is_undefined() -> None:
 
 # stacked matrices over free rows: each part is what it would be alone
 
-EACH = JOrthogonal.with_signs([-1, 1, 1, -1, 1])
 COPIES, FREE = 3, 4
 STACK = JOrthogonalStack(EACH, COPIES, FREE)
 
@@ -163,7 +162,6 @@ def stacked(number: int = 2) -> Array:
 
 
 def parts(x: Array) -> tuple[list[Array], Array]:
-    """The matrices, each ``(n_local, n, n)``, and the free rows."""
     return [np.ascontiguousarray(x[:, 5 * c : 5 * c + 5]) for c in range(COPIES)], x[:, 5 * COPIES :]
 
 

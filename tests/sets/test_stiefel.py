@@ -48,7 +48,6 @@ def test_landing_field_is_the_formula(shape: tuple[int, int]) -> None:
 
 
 def augmented(x: Array, g: Array, penalty: float) -> Array:
-    """``g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I)`` of one agent."""
     excess = x.T @ x - np.eye(x.shape[1])
     return g - g @ excess / 2 - x @ naive.sym(x.T @ g) + penalty * x @ excess
 
@@ -177,7 +176,6 @@ def test_sizes_of_sets_are_whole_numbers(number: Any) -> None:
 
 @shapes
 def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
-    """An agent alone gets the bits it gets among others."""
     manifold, x, g = Stiefel(*shape), gaussian(shape, n=7), gaussian(shape, seed=3, n=7)
     lam = np.linspace(0.1, 30, 7)
 

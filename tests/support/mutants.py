@@ -34,8 +34,6 @@ Read = Callable[[Path], object]
 
 
 class Seed(NamedTuple):
-    """A file as it should be."""
-
     name: str
     data: bytes
     edit: Edit
@@ -85,12 +83,10 @@ def edited(data: bytes, rng: np.random.Generator, most: int | None = None) -> by
 
 
 def header(data: bytes, rng: np.random.Generator) -> bytes:
-    """As `edited`, every second time in the first 128 bytes."""
     return edited(data, rng, 128 if rng.random() < 0.5 else None)
 
 
 def lines(data: bytes, rng: np.random.Generator) -> bytes:
-    """As `edited`, every second time by whole lines."""
     if rng.random() < 0.5:
         return edited(data, rng)
     rows = data.split(b"\n")
@@ -149,8 +145,6 @@ def zipped(edit: Edit) -> Edit:
 
 
 def compressed(edit: Edit) -> Edit:
-    """Every second time by ``edit`` of what is compressed by gzip."""
-
     def edit_content(data: bytes, rng: np.random.Generator) -> bytes:
         if rng.random() < 0.5:
             return edited(data, rng)
@@ -242,11 +236,9 @@ def _outcome(reader: Reader, folder: Path, name: str, data: bytes) -> str:
 
 
 def _raised(error: BaseException) -> bool:
-    """Whether a line raises this error, rather than met it."""
     return str(traceback.extract_tb(error.__traceback__)[-1].line).startswith("raise ")
 
 
 def _words(error: BaseException) -> str:
-    """An exception and the line where it was raised."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {str(error)[:120]} ({Path(place.filename).name}:{place.lineno})"

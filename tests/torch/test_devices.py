@@ -69,23 +69,11 @@ PROBLEMS: dict[str, Callable[[], Any]] = {
     "column": lambda: PCA(TALL, 1),
 }
 NETWORKED = [
-    DRFGT(),
-    DRFGT(order="adapt-then-combine"),
-    DRFGT(batch_size=2, step_size=1e-3, penalty=1.0),
-    GradientTracking(penalty=1.0),
-    GradientTracking(penalty=1.0, order="adapt-then-combine"),
-    RFEXTRA(),
-    REXTRA(),
-    DESTINY(),
-    PushPull(),
-    LocalTracking(),
-    *[DRGTA(retraction=one) for one in get_args(Retraction)],
-    DRGTA(rounds=2, chebyshev=True),
-    DGD(step_size="diminishing"),
-    DPRGD(),
-    DPRGT(),
-    DRSGD(),
-    RMTracking(),
+    *(DRFGT(), DRFGT(order="adapt-then-combine"), DRFGT(batch_size=2, step_size=1e-3, penalty=1.0)),
+    *(GradientTracking(penalty=1.0), GradientTracking(penalty=1.0, order="adapt-then-combine")),
+    *(RFEXTRA(), REXTRA(), DESTINY(), PushPull(), LocalTracking(), DPRGD(), DPRGT(), DRSGD(), RMTracking()),
+    *(DRGTA(retraction=one) for one in get_args(Retraction)),
+    *(DRGTA(rounds=2, chebyshev=True), DGD(step_size="diminishing")),
 ]
 ALONE = [RGD(), RGD(retraction="qr"), Landing(), Landing(safe=True), PLAM(), PCAL(), ConjugateGradients(), LBFGS()]
 PENCIL = GEVP(*pencil(D, 10.0, 0), R)
@@ -233,7 +221,6 @@ def test_a_retraction_brings_one_integer_of_each_agent_and_a_line_search_numbers
 
 @pytest.mark.parametrize("graph", [tp.ring(200), tp.star(9), tp.complete(5)])
 def test_mixing_is_multiplication_with_W(graph: Any) -> None:
-    """A ring of 200 agents row by row, the others as a dense matrix."""
     W, device = tp.metropolis_weights(graph), opened(CPU)
     x = RNG.standard_normal((W.shape[0], 4, 2))
     found = device.mixing(W.indptr, W.indices, W.data)(device.put(x)).host()
@@ -337,31 +324,29 @@ def test_a_run_that_diverges_says_so() -> None:
     assert "try" in found.message
 
 
+def identity(constraint: Any, **more: Any) -> Any:
+    return FunctionProblem(lambda i, x: 0.0, lambda i, x: x, constraint, N, **more)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            {"device": "gpu"},
-            "device must be 'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single precision, got 'gpu'",
-        ),
+        ({"device": "gpu"}, "device must be 'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single precision, got"),
         ({"device": "cpu"}, "leave it out to compute with NumPy"),
         ({"device": "cuda:99"}, "device 'cuda:99' is not there"),
         ({"algorithm": DeEPCA()}, "DeEPCA does not run on a device: ConjugateGradients, DESTINY, DGD"),
         ({"algorithm": DRFGT(safe=True)}, "safe and growing steps do not run on a device"),
-        ({"problem": PROBLEMS["Gram"]().pooled(), "W": None, "algorithm": LBFGS(), "channel": "loss:p=0.1"}, "channel is not for"),
+        ({"problem": PENCIL, "W": None, "algorithm": RGD(), "channel": "loss:p=0.1"}, "channel is not for"),
         (
             {"problem": GEVP(np.eye(D), csr_array(np.eye(D)), R), "algorithm": RGD(metric="euclidean"), "W": None},
             "SparseMatrix does not run on a device: give a dense matrix, or leave device out",
         ),
         ({"resume": "nowhere"}, "resume is not for a run on a device"),
         ({"stopping": LocalMaximum(1e-3)}, "LocalMaximum (local_tolerance) is not for a run on a device"),
+        ({"problem": identity(Stiefel(D, R))}, "functions of one agent do not run on a device: give functions of all agents, and"),
         (
-            {"problem": FunctionProblem(lambda i, x: 0.0, lambda i, x: x, Stiefel(D, R), N)},
-            "functions of one agent do not run on a device: give functions of all agents, and stacked=True",
-        ),
-        (
-            {"problem": FunctionProblem(lambda i, x: x, lambda i, x: x, GeneralizedStiefel(np.eye(D), R), N, stacked=True)},
-            "does not run on a device: Stiefel and Euclidean do",
+            {"problem": identity(GeneralizedStiefel(np.eye(D), R), stacked=True)},
+            "does not run on a device: Stiefel and Euclidean",
         ),
     ],
 )

@@ -68,39 +68,37 @@ def orthonormal(rows: int, columns: int, seed: int) -> Array:
 
 
 def rows_of(problem: Any) -> list[Array]:
-    """Each agent's samples."""
     return [a for _, (stacked,) in problem._rows for a in stacked]
 
 
-@kinds
-def test_subgradients_support_the_convex_objectives(make: Any, columns: int) -> None:
-    """f(y) >= f(x) + <G(x), y - x>, also where a norm or an entry is 0; f is homogeneous, so <G(x), x> = f(x)."""
-    problem = make(samples())
+@pytest.mark.parametrize("name", ["rsr", "odl", "sparse-pca", "l1-pca"])
+def test_constants_of_curvature_and_slope_hold(name: str) -> None:
+    """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 also where it has kinks, -f of l1-PCA; ||G(x)|| <= L where x^T x = I."""
+    made: Any = {"sparse-pca": lambda a: SparsePCA(a, 4, MU), "l1-pca": lambda a: L1PCA(a, 4)} | {n: MAKE[n][0] for n in MAKE}
+    problem, sign = made[name](samples()), -1.0 if name == "l1-pca" else 1.0
+    columns = problem.shape[1]
     points = [gaussian(columns, seed=seed) for seed in range(4)]
-    kinked = [np.zeros_like(points[0]), points[1] * (np.arange(columns) > 1)]
-    for row, x in zip(rows_of(problem), points[2], strict=True):
+    points += [np.zeros_like(points[0]), points[1] * (np.arange(columns) > 1), points[0] * (np.arange(D) > 2)[:, None]]
+    for row, x in zip(samples(), points[2], strict=True):
         x -= np.outer(row[0], row[0] @ x) / (row[0] @ row[0])
-    for x in (*points, *kinked):
-        gradient, value = problem.gradient(x), problem.value(x)
-        np.testing.assert_allclose((gradient * x).sum((-2, -1)), value, rtol=1e-12, atol=1e-12)
-        for y in (*points, *kinked):
-            below = value + (gradient * (y - x)).sum((-2, -1))
-            assert (problem.value(y) >= below - 1e-11 * (1.0 + np.abs(below))).all()
-    assert (problem.weak_convexity == 0.0).all()
+    for x in points:
+        gradient, value = sign * problem.gradient(x), sign * problem.value(x)
+        for y in points:
+            bend = 0.0 if name == "l1-pca" else 0.5 * problem.weak_convexity * ((y - x) ** 2).sum((-2, -1))
+            below = value + (gradient * (y - x)).sum((-2, -1)) - bend
+            assert (sign * problem.value(y) >= below - 1e-11 * (1.0 + np.abs(below))).all()
+    unit = np.linalg.qr(points[3])[0]
+    assert (np.linalg.norm(problem.gradient(unit), axis=(-2, -1)) <= problem.lipschitz_value * (1 + 1e-12)).all()
 
 
 @kinds
-def test_lipschitz_constants_of_the_objectives(make: Any, columns: int) -> None:
-    """They bound subgradients everywhere, and are met where all samples are alike."""
-    problem = make(samples())
-    for seed in range(4):
-        x, y = gaussian(columns, seed=seed), gaussian(columns, seed=seed + 9)
-        assert (np.linalg.norm(problem.gradient(x), axis=(-2, -1)) <= problem.lipschitz_value * (1 + 1e-12)).all()
-        rise = np.abs(problem.value(x) - problem.value(y))
-        assert (rise <= problem.lipschitz_value * np.linalg.norm(x - y, axis=(-2, -1))).all()
+def test_constants_are_met_where_all_samples_are_alike(make: Any, columns: int) -> None:
     alike = make([np.tile(np.arange(1.0, D + 1), (7, 1))])
     steepest = np.linalg.norm(alike.gradient(gaussian(columns, 1)))
     assert steepest == pytest.approx(float(alike.lipschitz_value[0]), rel=1e-12)
+    assert (alike.weak_convexity == 0.0).all()
+    sparse = SparsePCA(samples(), 3, MU)
+    np.testing.assert_allclose(sparse.weak_convexity, [np.linalg.eigvalsh(a.T @ a / len(a))[-1] for a in samples()], rtol=1e-12)
 
 
 @kinds
@@ -155,27 +153,10 @@ def test_flops_are_those_of_the_products() -> None:
         np.testing.assert_array_equal(problem.flops(3), [3 * m * (4 * D + beside) for m in COUNTS])
 
 
-def test_one_is_weakly_convex_and_the_other_concave() -> None:
-    """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 with tau = lambda_max(C); and f(y) <= f(x) + <G(x), y - x>."""
-    sparse, concave = SparsePCA(samples(), 3, MU), L1PCA(samples(), 3)
-    np.testing.assert_allclose(sparse.weak_convexity, [np.linalg.eigvalsh(a.T @ a / len(a))[-1] for a in samples()], rtol=1e-12)
-    for seed in range(5):
-        x, y = gaussian(3, seed=seed), gaussian(3, seed=seed + 10) * (np.arange(D) > seed)[:, None]
-        for one, other in ((x, y), (y, x)):
-            step = other - one
-            bend = 0.5 * sparse.weak_convexity * (step * step).sum((-2, -1))
-            assert (sparse.value(other) >= sparse.value(one) + (sparse.gradient(one) * step).sum((-2, -1)) - bend - 1e-9).all()
-            assert (concave.value(other) <= concave.value(one) + (concave.gradient(one) * step).sum((-2, -1)) + 1e-9).all()
-    assert (np.linalg.norm(concave.gradient(x), axis=(-2, -1)) <= concave.lipschitz_value).all()
-    unit = np.stack([naive.polar(point) for point in x])
-    assert (np.linalg.norm(sparse.gradient(unit), axis=(-2, -1)) <= sparse.lipschitz_value).all()
-
-
 # The measures of the answers
 
 
 def printed_distance(x: Array, subspace: Array) -> float:
-    """Paper 002, Section 5.1."""
     n, p = x.shape
     nuclear = np.linalg.svd((np.eye(n) - subspace @ subspace.T) @ x, compute_uv=False).sum()
     return float(np.sqrt(2 * max(p - nuclear, 0.0)))
@@ -196,7 +177,6 @@ def test_complement_distance_is_the_printed_one(n: int, d: int, p: int) -> None:
 
 @pytest.mark.parametrize("angle", [1e-2, 1e-6, 1e-10])
 def test_complement_distance_is_exact_where_it_is_tiny(angle: float) -> None:
-    """Where the printed formula, 1 minus cosines, has no digit left."""
     whole = orthonormal(8, 8, 0)
     subspace, x = whole[:, :3], whole[:, 3:].copy()
     x[:, 0] = np.cos(angle) * x[:, 0] + np.sin(angle) * whole[:, 1]
@@ -251,7 +231,6 @@ def test_with_orthonormal_points_the_start_is_the_answer(agents: int) -> None:
 
 @pytest.mark.parametrize("partition", ["even", "by-label", "dirichlet"])
 def test_inliers_and_outliers_are_divided_over_the_agents(partition: Any) -> None:
-    """All of them, as files' samples would be: by label all but one agent see one kind only."""
     problem = built(RSRSettings(dimension=12, rank=3, inliers=40, outliers=80, partition=partition).problem(5, 2))
     kinds = [np.linalg.norm(a @ problem.subspace, axis=1) > 1 - 1e-12 for a in rows_of(problem)]
     assert sum(len(kind) for kind in kinds) == 120
@@ -276,30 +255,6 @@ def test_generated_coefficients_are_bernoulli_gaussian() -> None:
 
 
 # Answers
-
-
-def near(answer: Array, size: float, seed: int) -> Array:
-    """The orthonormal factor of a point at about that distance."""
-    moved = answer + size * unit(np.random.default_rng(seed).standard_normal(answer.shape))
-    u, _, vt = np.linalg.svd(moved, full_matrices=False)
-    nearest: Array = u @ vt
-    return nearest
-
-
-def test_planted_subspaces_and_dictionaries_are_sharp_minima() -> None:
-    """f rises in proportion to the distance from them, in all directions, which no smooth minimum does."""
-    rsr = built(RSRSettings(dimension=20, rank=4, inliers=150, outliers=300).problem(1, 0))
-    complement = np.linalg.qr(np.hstack([rsr.subspace, np.eye(20)]))[0][:, 4:]
-    odl = built(ODLSettings(dimension=10, samples=1000).problem(1, 0))
-    cases: list[tuple[Any, Array, Any, float]] = [
-        (rsr, complement, lambda x: complement_distance(x, rsr.subspace), 0.02),
-        (odl, odl.dictionary, lambda x: np.linalg.norm(x - odl.dictionary), 50.0),
-    ]
-    for problem, answer, distance, least in cases:
-        assert problem.error(answer) < 1e-13
-        for size in (1e-1, 1e-3, 1e-5):
-            for x in (near(answer, size, seed) for seed in range(20)):
-                assert (problem.value(x[None]) - problem.value(answer[None]))[0] > least * distance(x)
 
 
 def by_linear_programs(a: Array, b: Array) -> Array:
@@ -409,20 +364,19 @@ SETTINGS: dict[str, Any] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_constant_automatic_steps_come_to_stationary_points_of_digits(name: str) -> None:
-    """Ten agents on a ring: stationarity 1e-8, a value as good as a pooled one's, where subgradients stop far above."""
-    problem = prepared(built(SETTINGS[name].problem(10, 0)))
+    """Five agents on a ring: stationarity 1e-8, a value as good as a pooled one's, where subgradients stop far above."""
+    problem = prepared(built(SETTINGS[name].problem(5, 0)))
     x0 = problem.start(0)
-    best = pooled(problem, x0, 0.05, 5000)
-    least = float(problem.value(np.repeat(best[None], 10, axis=0)).mean())
+    best = pooled(problem, x0, 0.05, 2500)
+    least = float(problem.value(np.repeat(best[None], 5, axis=0)).mean())
     for method in (DRProxGT(), PREXTRA()):
-        row = solve(problem, method, "ring", iterations=3000, rows=2, x0=x0).row.values
+        row = solve(problem, method, "ring", iterations=1500, rows=2, x0=x0).row.values
         assert row["stationarity"] < 1e-8
         assert row["objective"] <= least + 1e-8
-    assert solve(problem, DRSM(), "ring", iterations=3000, rows=2, x0=x0).row.values["stationarity"] > 1e-4
+    assert solve(problem, DRSM(), "ring", iterations=1500, rows=2, x0=x0).row.values["stationarity"] > 1e-4
 
 
 def l1_norms(partial: bool, stacked: bool) -> NonsmoothFunctionProblem[Stiefel]:
-    """Of all agents' products, as a user's functions."""
     data = samples()
 
     def value(agent: int, x: Array) -> float:
@@ -439,8 +393,8 @@ def l1_norms(partial: bool, stacked: bool) -> NonsmoothFunctionProblem[Stiefel]:
         return lambda agents, x, *rest: np.stack([function(i, p, *rest) for i, p in zip(agents, x, strict=True)])
 
     given: Any = [each(f) if stacked else f for f in (value, subgradient, some)]
-    partly = given[2] if partial else None
-    return NonsmoothFunctionProblem(*given[:2], Stiefel(D, 3), N, partial_subgradient=partly, stacked=stacked)
+    where: Any = {"partial_subgradient": given[2] if partial else None, "stacked": stacked}
+    return NonsmoothFunctionProblem(given[0], given[1], Stiefel(D, 3), N, **where)
 
 
 @pytest.mark.parametrize(("partial", "stacked"), [(True, False), (False, False), (True, True)])
@@ -470,21 +424,18 @@ def test_wrong_functions_are_refused() -> None:
 # Files
 
 
-def test_samples_of_a_file_are_divided_and_normalized(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    a = 5.0 * rng.standard_normal((90, 4))
+@pytest.mark.parametrize("normalize", [True, False])
+def test_samples_of_a_file_are_divided_and_normalized(normalize: bool, tmp_path: Path) -> None:
+    a = 5.0 * np.random.default_rng(0).standard_normal((90, 4))
     a[7] = 0.0
     np.save(tmp_path / "a.npy", a)
-    for normalize in (True, False):
-        where: dict[str, Any] = {"data": str(tmp_path / "a.npy"), "normalize": normalize}
-        rsr, odl = built(RSRSettings(rank=2, **where).problem(4, 1)), built(ODLSettings(**where).problem(4, 1))
-        assert (rsr.shape, odl.shape, rsr.error_name, odl.error_name) == ((4, 2), (4, 4), "", "")
-        pooled = [np.vstack(rows_of(problem)) for problem in (rsr, odl)]
-        lengths = np.linalg.norm(pooled[0], axis=1)
-        assert sorted(lengths)[0] == 0.0
-        if normalize:
-            np.testing.assert_allclose(sorted(lengths)[1:], 1.0, rtol=1e-14)
-            assert np.mean(pooled[1] ** 2) == pytest.approx(1.0, rel=1e-13)
-        else:
-            for rows in pooled:
-                np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(a, axis=0))
+    where: dict[str, Any] = {"data": str(tmp_path / "a.npy"), "normalize": normalize}
+    rsr, odl = built(RSRSettings(rank=2, **where).problem(4, 1)), built(ODLSettings(**where).problem(4, 1))
+    assert (rsr.shape, odl.shape, rsr.error_name, odl.error_name) == ((4, 2), (4, 4), "", "")
+    rows = [np.vstack(rows_of(problem)) for problem in (rsr, odl)]
+    if normalize:
+        np.testing.assert_allclose(sorted(np.linalg.norm(rows[0], axis=1)), [0.0, *[1.0] * 89], rtol=1e-14)
+        assert np.mean(rows[1] ** 2) == pytest.approx(1.0, rel=1e-13)
+    else:
+        for own in rows:
+            np.testing.assert_array_equal(np.sort(own, axis=0), np.sort(a, axis=0))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth import DRFGT, RGD, GeneralizedLanding, iterate, solve
+from decentorth import DRFGT, RGD, iterate, solve
 from decentorth.problems import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from decentorth.problems.common.pooled import whitening
-from decentorth.protocols import Array, KnownOptimum, Smooth
+from decentorth.protocols import Array, KnownOptimum
 from decentorth.stopping import GradientNorm
 from tests.support.building import built, collective
 from tests.support.problems import stack
@@ -37,7 +37,6 @@ def orthogonal(seed: int, k: int = K) -> Array:
 
 
 def rows_of(problem: Any) -> list[Array]:
-    """Each agent's whitened samples."""
     return [z for _, (stacked,) in problem._rows for z in stacked]
 
 
@@ -49,15 +48,10 @@ def test_log_cosh_is_that_of_numpy_and_does_not_overflow() -> None:
     np.testing.assert_allclose(log_cosh(large), np.abs(large) - np.log(2), rtol=1e-15)
 
 
-def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
+def test_lipschitz_constants_are_met_at_zero() -> None:
     data = samples()
     problem = ICA(data)
-    assert isinstance(problem, Smooth)
     np.testing.assert_allclose(problem.lipschitz, [np.linalg.eigvalsh(z.T @ z / len(z))[-1] for z in data], rtol=1e-12)
-    for seed in range(3):
-        x, y = gaussian(seed=seed), gaussian(seed=seed + 9)
-        rise = np.linalg.norm(problem.gradient(x) - problem.gradient(y), axis=(-2, -1))
-        assert (rise <= problem.lipschitz * np.linalg.norm(x - y, axis=(-2, -1))).all()
     tiny = 1e-6 * np.stack([np.linalg.eigh(z.T @ z)[1][:, -1:] @ np.ones((1, K)) for z in data])
     steepest = np.linalg.norm(problem.gradient(tiny), axis=(-2, -1)) / np.linalg.norm(tiny, axis=(-2, -1))
     np.testing.assert_allclose(steepest, problem.lipschitz, rtol=1e-6)
@@ -187,15 +181,6 @@ def test_the_generalized_problem_is_the_whitened_one_seen_through_the_whitening(
     assert np.linalg.norm(other.x - z) > 0.1
 
 
-def test_one_pass_over_samples_that_are_not_whitened() -> None:
-    """Paper 003's size: 100,000 samples of 10 sources, each batch in three independent parts; B is never looked at."""
-    problem = ICASettings(samples=100_000, whiten=False).problem(1, 0)
-    method = GeneralizedLanding(step_size=0.3, penalty=0.1, batch_size=333, covariance="sampled")
-    result = solve(problem, method, iterations=100, rows=2)
-    assert result.history["error"][0] > 0.3
-    assert result.row.values["error"] < 0.02
-
-
 def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> None:
     A, _ = mixed(300)
     np.save(tmp_path / "a.npy", A + 5.0)
@@ -209,7 +194,6 @@ def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> 
 
 
 def test_signs_are_those_of_the_sources() -> None:
-    """Of all agents' samples; the gradients are those of the signed objective, and their columns too."""
     rng = np.random.default_rng(0)
     S = np.concatenate((rng.laplace(size=(6000, 2)), rng.uniform(-1, 1, (6000, 2))), axis=1)
     S -= S.mean(axis=0)
