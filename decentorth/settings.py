@@ -14,7 +14,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Annotated, Any, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, read, settings
 from topologies.words import suggestion
@@ -114,11 +114,11 @@ class _Signature:
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
-@dataclasses.dataclass(frozen=True)
 class Settings:
     """A dataclass whose fields are checked against their annotations when it is made."""
 
     __signature__ = _Signature()
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __new__(cls, *args: object, **given: object) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
