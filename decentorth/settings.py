@@ -122,8 +122,9 @@ class Settings:
 
     def __new__(cls, *args: object, **given: object) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
-        if not given.keys() <= cls.__dataclass_fields__.keys():
-            _check_names(cls.__name__, given, cls.__dataclass_fields__)
+        known = getattr(cls, "__dataclass_fields__", given)  # an incomplete class has none
+        if not given.keys() <= known.keys():
+            _check_names(cls.__name__, given, known)
         return super().__new__(cls)
 
     def _repr_html_(self) -> str:
