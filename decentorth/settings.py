@@ -14,7 +14,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Annotated, Any, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, read, settings
 from topologies.words import suggestion
@@ -114,16 +114,17 @@ class _Signature:
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
-@dataclasses.dataclass(frozen=True)
 class Settings:
     """A dataclass whose fields are checked against their annotations when it is made."""
 
     __signature__ = _Signature()
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __new__(cls, *args: object, **given: object) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
-        if not given.keys() <= cls.__dataclass_fields__.keys():
-            _check_names(cls.__name__, given, cls.__dataclass_fields__)
+        known = getattr(cls, "__dataclass_fields__", given)  # an incomplete class has none
+        if not given.keys() <= known.keys():
+            _check_names(cls.__name__, given, known)
         return super().__new__(cls)
 
     def _repr_html_(self) -> str:

@@ -51,7 +51,7 @@ class Judged(Method):
     def resolved(self, network: Network) -> Self:
         """This method, with growing steps for automatic ones if several agents on a steady network can judge them."""
         grows = self.step_size == "auto" and self.exact and network.steady and network.n_agents > 1
-        return replace(self, step_size=GrowingStep()) if grows else self  # type: ignore[call-arg]  # all have it
+        return replace(self, step_size=GrowingStep()) if grows else self
 
     def running(self) -> Any:
         """The method that runs: this one, or `Growing` around it."""

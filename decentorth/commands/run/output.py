@@ -12,9 +12,9 @@ import numpy as np
 
 from topologies.flags import InputError
 
+from ... import network as networks
 from ...api import Result, Run
 from ...display import aligned, shape, size
-from ...network import Channel
 from ...process.printing import complain, say
 from ...protocols import Declared, Row
 from ...recorders import recorder
@@ -296,7 +296,7 @@ def _ranks(run: Run, blocks: int | None) -> list[str]:
     return [f"on {ranks} ranks of {' to '.join(map(str, ends))} agents"]
 
 
-def _channel(channel: Channel, repairs: bool) -> str:
+def _channel(channel: networks.Channel, repairs: bool) -> str:
     """The faults of a channel, and what is done about them."""
     words = []
     if repairs:
