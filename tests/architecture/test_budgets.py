@@ -20,11 +20,11 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 31_579,
-    "code lines above 100 characters, in 1,000": 24.3,
+    "code lines": 31_580,
+    "code lines above 100 characters, in 1,000": 24.2,
     "conditional expressions in 1,000 code lines": 14.2,
     "Any in 1,000 lines": 14.8,
-    "getattr, hasattr, setattr": 35,
+    "getattr, hasattr, setattr": 36,
     "isinstance": 211,
     "functions that import": 64,
     "functions above 45 code lines": 0,
