@@ -30,8 +30,13 @@ def canonical_weights(W: WeightsLike) -> Weights:
     matrix = finite_square(W)
     transposed = matrix.T.tocsr()
     difference = (matrix - transposed).tocoo()
+    bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
+    if bad.size:
+        i, j, entry = (part[bad[0]] for part in (difference.row, difference.col, difference.data))
+        wrong = f"W[{i}, {j}] - W[{j}, {i}] = {entry:.3g} ({bad.size} entries differ)"
+        repair = "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
+        raise ValueError(f"W must be symmetric, but {wrong}; {repair}")
     if difference.nnz:
-        _raise_asymmetry(difference)
         matrix = (matrix + transposed) * 0.5
     excess = row_sums(matrix) - 1
     bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
@@ -101,13 +106,3 @@ def finite_square(W: WeightsLike, what: str = "W") -> Weights:
         i, j = coo.row[bad[0]], coo.col[bad[0]]
         raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {coo.data[bad[0]]}")
     return matrix
-
-
-def _raise_asymmetry(difference: sparse.coo_array[np.float64, tuple[int, int]]) -> None:
-    """Raise for the first entry of ``W - W.T`` that is more than rounding."""
-    bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
-    if bad.size:
-        i, j, excess = difference.row[bad[0]], difference.col[bad[0]], difference.data[bad[0]]
-        wrong = f"W[{i}, {j}] - W[{j}, {i}] = {excess:.3g} ({bad.size} entries differ)"
-        repair = "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
-        raise ValueError(f"W must be symmetric, but {wrong}; {repair}")

@@ -399,6 +399,5 @@ def read_square(path: str | os.PathLike[str]) -> Stored:
         wrong = f"one row and one column for each agent, but has shape {matrix.shape}"
         raise ValueError(f"{path} must be square, {wrong}")
     if not isinstance(matrix, np.ndarray) and matrix.nnz < n - 1:
-        few = f"but stores only {matrix.nnz} entries"
-        raise ValueError(f"{path} must connect its {n} agents, {few}")
+        raise ValueError(f"{path} must connect its {n} agents, but stores only {matrix.nnz} entries")
     return matrix

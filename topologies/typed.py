@@ -179,14 +179,9 @@ def _joined(parts: list[Hint]) -> Hint:
     """The parts of a union."""
     found = parts[0]
     for part in parts[1:]:
-        found = Hint(
-            found.kinds + part.kinds,
-            found.choices + part.choices,
-            found.sequence or part.sequence,
-            found.form or part.form,
-            found.time or part.time,
-            found.help + part.help,
-        )
+        alternatives = found.kinds + part.kinds, found.choices + part.choices
+        sequence, form = found.sequence or part.sequence, found.form or part.form
+        found = Hint(*alternatives, sequence, form, found.time or part.time, found.help + part.help)
     return found
 
 
@@ -386,12 +381,10 @@ def _settings(entry: type[Any]) -> Mapping[str, Setting]:
     found = {}
     for name, annotation in declared(entry).items():
         field = entry.__dataclass_fields__[name]
-        default = field.default
+        required = field.default is MISSING and field.default_factory is MISSING
+        default = None if required else field.default
         if field.default_factory is not MISSING:
             default = field.default_factory()
-        required = default is MISSING
-        if required:
-            default = None
         text = texts.get(name, hint(annotation).help)
         found[name] = Setting(annotation, default, required, text)
     return found
