@@ -11,6 +11,7 @@ from scipy.sparse import csgraph
 
 Agents: TypeAlias = NDArray[np.integer]
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+Entries: TypeAlias = "sparse.coo_array[np.float64, tuple[int, int]]"
 Adjacency: TypeAlias = "NDArray[Any] | sparse.sparray | sparse.spmatrix"
 WeightsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix"
 
@@ -78,7 +79,7 @@ def on_edges(n: int, tails: Agents, heads: Agents, weights: NDArray[np.float64])
     return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
 
 
-def upper(matrix: Weights) -> sparse.coo_array[np.float64, tuple[int, int]]:
+def upper(matrix: Weights) -> Entries:
     """The entries above the diagonal: each edge once."""
     coo = matrix.tocoo()
     once = coo.row < coo.col

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
+from topologies.canonical import Entries, Weights, WeightsLike, canonical_weights, upper
 from topologies.directed.weights import check_digraph
 from topologies.graphs.families import Labelled, grid, named_graph, torus
 from topologies.later import nx
 from topologies.memory import dense
 from topologies.weights.checks import adjacency
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Points: TypeAlias = NDArray[np.float64]
 
@@ -40,10 +43,10 @@ def draw_graph(
     quantity: ArrayLike | None = None,
     label: str = "",
     positions: ArrayLike | None = None,
-    axes: Any = None,
+    axes: Axes | None = None,
     labels: Sequence[str] | None = None,
     logarithmic: bool = False,
-) -> Any:
+) -> Axes:
     """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
     Edges of a directed graph are arrows from the agent that is heard; its ``W`` has the weight that i gives to j at [i, j].
@@ -90,7 +93,7 @@ def draw_graph(
     return axes
 
 
-def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickest: float) -> None:
+def _draw_edges(axes: Axes, segments: _Segments, edges: Entries, matrix: Weights, thickest: float) -> None:
     """Draw lines as wide as the weights of their edges in ``matrix``."""
     from matplotlib.collections import LineCollection
 
@@ -107,7 +110,7 @@ def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickes
     axes.add_collection(lines)
 
 
-def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest: float) -> None:
+def _draw_arrows(axes: Axes, edges: Weights, matrix: Points, places: Points, thickest: float) -> None:
     """Draw an arrow for each edge, as wide as its weight, bent where there is one of the other direction."""
     largest = np.abs(matrix).max(initial=np.finfo(float).tiny)
     for i, j in zip(*edges.nonzero(), strict=True):
@@ -118,9 +121,9 @@ def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest
         axes.annotate("", places[j], places[i], arrowprops=form, zorder=1)
 
 
-def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, logarithmic: bool) -> None:
+def _draw_agents(axes: Axes, places: Points, colours: Points | None, label: str, logarithmic: bool) -> None:
     """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
-    shown: dict[str, object] = {"edgecolors": "black", "linewidths": 0.6, "zorder": 2, "color": "0.85"}
+    shown: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.6, "zorder": 2, "color": "0.85"}
     shown["s"] = _AGENTS * min(1.0, 60 / len(places))
     bar = colours is not None and np.ptp(colours) > _EQUAL * np.abs(colours).max(initial=0.0)
     if colours is not None and bar:
@@ -134,7 +137,7 @@ def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, 
         axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
 
 
-def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
+def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes | None = None) -> Axes:
     """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and -sigma; complex ones in
     the closed unit disc, with the circle of radius sigma.
 
@@ -148,7 +151,7 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any 
     axes = _axes(axes)
     if sigma is not None:
         axes.set_title(rf"$\sigma$ = {sigma:.6g}", color="tab:red", fontsize=9)
-    marks = {"facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
+    marks: dict[str, Any] = {"facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
     marks["s"] = 22 * min(1.0, 60 / max(len(values), 1))
     line: dict[str, Any] = {"color": "tab:red", "linewidth": 1, "linestyle": "dashed"}
     reach = 1.08 * max(1.0, float(np.abs(values).max(initial=0.0)))
@@ -251,7 +254,7 @@ def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
     return array
 
 
-def _axes(axes: object) -> object:
+def _axes(axes: Axes | None) -> Axes:
     """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes

@@ -6,17 +6,13 @@ error shrinks by (1 - lambda_min(W)) / 2 per round: fast if the agents keep some
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from topologies.canonical import SYMMETRY_TOLERANCE as NEAR
-from topologies.canonical import Weights, WeightsLike, finite_square, with_diagonal
+from topologies.canonical import Entries, Weights, WeightsLike, finite_square, with_diagonal
 from topologies.weights.checks import check_weights
 
-Entries: TypeAlias = "sparse.coo_array[np.float64, tuple[int, int]]"
 _ROUNDS = 20_000
 _WIDEST = 1e100
 _ROW_SUM = 1e-14
