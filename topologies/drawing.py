@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from topologies.canonical import Entries, Weights, WeightsLike, canonical_weights, upper
 from topologies.directed.weights import check_digraph
 from topologies.graphs.families import Labelled, grid, named_graph, torus
-from topologies.later import nx
+from topologies.later import collections, nx, patches, patheffects
 from topologies.memory import dense
 from topologies.weights.checks import adjacency
 
@@ -58,8 +58,6 @@ def draw_graph(
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
-    from matplotlib.patheffects import withStroke
-
     graph, own = named_graph(graph)
     names = labels or own or [str(agent) for agent in graph]
     directed = graph.is_directed()
@@ -86,7 +84,7 @@ def draw_graph(
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
             text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
-            text.set_path_effects([withStroke(linewidth=2, foreground="white")])
+            text.set_path_effects([patheffects.withStroke(linewidth=2, foreground="white")])
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.margins(0.12)
@@ -95,12 +93,10 @@ def draw_graph(
 
 def _draw_edges(axes: Axes, segments: _Segments, edges: Entries, matrix: Weights, thickest: float) -> None:
     """Draw lines as wide as the weights of their edges in ``matrix``."""
-    from matplotlib.collections import LineCollection
-
     weights = np.array([matrix[i, j] for i, j in zip(edges.row, edges.col, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
     weights = weights[segments.edge]
-    lines = LineCollection(
+    lines = collections.LineCollection(
         list(segments.ends),
         linewidths=_THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest,
         linestyles=np.where(weights >= 0, "solid", "dashed").tolist(),
@@ -143,8 +139,6 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes
 
     Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
-    from matplotlib.patches import Circle
-
     values = np.asarray(eigenvalues, dtype=np.complex128)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(f"eigenvalues must be finite, with one axis, got shape {values.shape}")
@@ -164,9 +158,9 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes
         low, high = float(values.real.min(initial=0.9)), float(values.real.max(initial=1.0))
         axes.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
         return axes
-    axes.add_patch(Circle((0, 0), 1, fill=False, color="black", linewidth=1))
+    axes.add_patch(patches.Circle((0, 0), 1, fill=False, color="black", linewidth=1))
     if sigma is not None:
-        axes.add_patch(Circle((0, 0), sigma, fill=False, **line))
+        axes.add_patch(patches.Circle((0, 0), sigma, fill=False, **line))
     axes.axhline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.axvline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.scatter(values.real, values.imag, **marks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["cp", "nx", "optimize", "pyamg", "sparse", "spatial"]
+__all__ = ["collections", "cp", "nx", "optimize", "patches", "patheffects", "pyamg", "sparse", "spatial"]
 
 
 class _Later:
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     import cvxpy as cp
     import networkx as nx
     import pyamg
+    from matplotlib import collections, patches, patheffects
     from scipy import optimize, sparse, spatial
 else:
     cp, nx, pyamg = map(_Later, ("cvxpy", "networkx", "pyamg"))
     sparse, optimize, spatial = map(_Later, ("scipy.sparse", "scipy.optimize", "scipy.spatial"))
+    drawing = ("matplotlib.collections", "matplotlib.patches", "matplotlib.patheffects")
+    collections, patches, patheffects = map(_Later, drawing)
