@@ -33,7 +33,7 @@ def canonical_weights(W: WeightsLike) -> Weights:
     difference = (matrix - transposed).tocoo()
     bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
     if bad.size:
-        i, j, entry = (part[bad[0]] for part in (difference.row, difference.col, difference.data))
+        i, j, entry = entry_at(difference, bad)
         wrong = f"W[{i}, {j}] - W[{j}, {i}] = {entry:.3g} ({bad.size} entries differ)"
         repair = "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
         raise ValueError(f"W must be symmetric, but {wrong}; {repair}")
@@ -103,7 +103,11 @@ def finite_square(W: WeightsLike, what: str = "W") -> Weights:
     matrix.sum_duplicates()
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if bad.size:
-        coo = matrix.tocoo()
-        i, j = coo.row[bad[0]], coo.col[bad[0]]
-        raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {coo.data[bad[0]]}")
+        i, j, entry = entry_at(matrix.tocoo(), bad)
+        raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {entry}")
     return matrix
+
+
+def entry_at(coo: Entries, places: NDArray[np.int64]) -> tuple[int, int, float]:
+    """The row, the column and the value of the first of some entries."""
+    return coo.row[places[0]], coo.col[places[0]], coo.data[places[0]]
