@@ -42,7 +42,6 @@ def draw_graph(
     W: WeightsLike | None = None,
     quantity: ArrayLike | None = None,
     label: str = "",
-    positions: ArrayLike | None = None,
     axes: Axes | None = None,
     labels: Sequence[str] | None = None,
     logarithmic: bool = False,
@@ -53,8 +52,8 @@ def draw_graph(
 
     ``quantity``, shape (n,), colours the agents, for example by each one's consensus error, on a ``logarithmic`` scale where it is
     positive; ``label`` names it at the colour bar, or beside its value where that is the same for all. ``labels`` are the agents'
-    names, by default those of the graph's nodes, agents in the order of `numbered`. ``positions``, shape (n, 2), are by default
-    those of `agent_positions`, with edges around a torus cut at its border; ``axes`` are matplotlib's, by default new ones.
+    names, by default those of the graph's nodes, agents in the order of `numbered`. Their positions are those of `agent_positions`,
+    and edges around a torus are cut at its border. ``axes`` are matplotlib's, by default new ones.
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
@@ -63,11 +62,10 @@ def draw_graph(
     directed = graph.is_directed()
     edges = check_digraph(graph) if directed else adjacency(graph)
     n = edges.shape[0]
-    free = positions is None and not _own_positions(graph)
-    if positions is None:
-        positions = agent_positions(graph.to_undirected())
-    places = _shaped("positions", positions, (n, 2))
-    colours = None if quantity is None else _shaped("quantity", quantity, (n,))
+    places = agent_positions(graph.to_undirected())
+    colours = None if quantity is None else np.asarray(quantity, dtype=np.float64)
+    if colours is not None and colours.shape != (n,):
+        raise ValueError(f"quantity must have shape {(n,)}, one row per agent, got {colours.shape}")
     matrix: Any = edges
     if W is not None:
         matrix = csr_array(dense(W).T) if directed else canonical_weights(W)
@@ -79,7 +77,8 @@ def draw_graph(
     if directed:
         _draw_arrows(axes, edges, matrix.toarray(), places, _THICKEST * share**0.5)
     else:
-        _draw_edges(axes, _segments(edges, places, free), upper(edges), matrix, _THICKEST * share**0.5)
+        segments = _segments(edges, places, not _own_positions(graph))
+        _draw_edges(axes, segments, upper(edges), matrix, _THICKEST * share**0.5)
     _draw_agents(axes, places, colours, label, logarithmic)
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
@@ -239,13 +238,6 @@ def _segments(edges: Weights, places: Points, torus: bool) -> _Segments:
     straight = np.flatnonzero(apart == 1)
     edge = np.concatenate([straight, around, around])
     return _Segments(np.concatenate([ends[straight], before, after]), edge)
-
-
-def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, one row per agent, got {array.shape}")
-    return array
 
 
 def _axes(axes: Axes | None) -> Axes:
