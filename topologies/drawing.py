@@ -95,14 +95,10 @@ def _draw_edges(axes: Axes, segments: _Segments, edges: Entries, matrix: Weights
     weights = np.array([matrix[i, j] for i, j in zip(edges.row, edges.col, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
     weights = weights[segments.edge]
-    lines = collections.LineCollection(
-        list(segments.ends),
-        linewidths=_THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest,
-        linestyles=np.where(weights >= 0, "solid", "dashed").tolist(),
-        colors="0.55",
-        zorder=1,
-    )
-    axes.add_collection(lines)
+    widths = _THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest
+    styles = np.where(weights >= 0, "solid", "dashed").tolist()
+    look: dict[str, Any] = {"linewidths": widths, "linestyles": styles, "colors": "0.55", "zorder": 1}
+    axes.add_collection(collections.LineCollection(list(segments.ends), **look))
 
 
 def _draw_arrows(axes: Axes, edges: Weights, matrix: Points, places: Points, thickest: float) -> None:

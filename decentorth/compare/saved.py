@@ -25,10 +25,7 @@ from .trials import DAMAGED, LARGEST, Trace
 from .tuning import Candidate, Entry
 
 DATA, FIGURE = "comparison.json", "figure.png"
-FILES = (
-    *("comparison.csv", "trials.csv", "table.md", "table.tex"),
-    *(FIGURE, "figure.svg", DATA),
-)
+FILES = ("comparison.csv", "trials.csv", "table.md", "table.tex", FIGURE, "figure.svg", DATA)
 """The files of a comparison."""
 
 
