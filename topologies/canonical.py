@@ -11,6 +11,7 @@ from scipy.sparse import csgraph
 
 Agents: TypeAlias = NDArray[np.integer]
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+Entries: TypeAlias = "sparse.coo_array[np.float64, tuple[int, int]]"
 Adjacency: TypeAlias = "NDArray[Any] | sparse.sparray | sparse.spmatrix"
 WeightsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix"
 
@@ -30,8 +31,13 @@ def canonical_weights(W: WeightsLike) -> Weights:
     matrix = finite_square(W)
     transposed = matrix.T.tocsr()
     difference = (matrix - transposed).tocoo()
+    bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
+    if bad.size:
+        i, j, entry = entry_at(difference, bad)
+        wrong = f"W[{i}, {j}] - W[{j}, {i}] = {entry:.3g} ({bad.size} entries differ)"
+        repair = "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
+        raise ValueError(f"W must be symmetric, but {wrong}; {repair}")
     if difference.nnz:
-        _raise_asymmetry(difference)
         matrix = (matrix + transposed) * 0.5
     excess = row_sums(matrix) - 1
     bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
@@ -73,7 +79,7 @@ def on_edges(n: int, tails: Agents, heads: Agents, weights: NDArray[np.float64])
     return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
 
 
-def upper(matrix: Weights) -> sparse.coo_array[np.float64, tuple[int, int]]:
+def upper(matrix: Weights) -> Entries:
     """The entries above the diagonal: each edge once."""
     coo = matrix.tocoo()
     once = coo.row < coo.col
@@ -97,17 +103,11 @@ def finite_square(W: WeightsLike, what: str = "W") -> Weights:
     matrix.sum_duplicates()
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if bad.size:
-        coo = matrix.tocoo()
-        i, j = coo.row[bad[0]], coo.col[bad[0]]
-        raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {coo.data[bad[0]]}")
+        i, j, entry = entry_at(matrix.tocoo(), bad)
+        raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {entry}")
     return matrix
 
 
-def _raise_asymmetry(difference: sparse.coo_array[np.float64, tuple[int, int]]) -> None:
-    """Raise for the first entry of ``W - W.T`` that is more than rounding."""
-    bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
-    if bad.size:
-        i, j, excess = difference.row[bad[0]], difference.col[bad[0]], difference.data[bad[0]]
-        wrong = f"W[{i}, {j}] - W[{j}, {i}] = {excess:.3g} ({bad.size} entries differ)"
-        repair = "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
-        raise ValueError(f"W must be symmetric, but {wrong}; {repair}")
+def entry_at(coo: Entries, places: NDArray[np.int64]) -> tuple[int, int, float]:
+    """The row, the column and the value of the first of some entries."""
+    return coo.row[places[0]], coo.col[places[0]], coo.data[places[0]]

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
+from topologies.canonical import Entries, Weights, WeightsLike, canonical_weights, upper
 from topologies.directed.weights import check_digraph
 from topologies.graphs.families import Labelled, grid, named_graph, torus
-from topologies.later import nx
+from topologies.later import collections, nx, patches, patheffects
 from topologies.memory import dense
 from topologies.weights.checks import adjacency
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Points: TypeAlias = NDArray[np.float64]
 
@@ -39,34 +42,30 @@ def draw_graph(
     W: WeightsLike | None = None,
     quantity: ArrayLike | None = None,
     label: str = "",
-    positions: ArrayLike | None = None,
-    axes: Any = None,
+    axes: Axes | None = None,
     labels: Sequence[str] | None = None,
     logarithmic: bool = False,
-) -> Any:
+) -> Axes:
     """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
     Edges of a directed graph are arrows from the agent that is heard; its ``W`` has the weight that i gives to j at [i, j].
 
     ``quantity``, shape (n,), colours the agents, for example by each one's consensus error, on a ``logarithmic`` scale where it is
     positive; ``label`` names it at the colour bar, or beside its value where that is the same for all. ``labels`` are the agents'
-    names, by default those of the graph's nodes, agents in the order of `numbered`. ``positions``, shape (n, 2), are by default
-    those of `agent_positions`, with edges around a torus cut at its border; ``axes`` are matplotlib's, by default new ones.
+    names, by default those of the graph's nodes, agents in the order of `numbered`. Their positions are those of `agent_positions`,
+    and edges around a torus are cut at its border. ``axes`` are matplotlib's, by default new ones.
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
-    from matplotlib.patheffects import withStroke
-
     graph, own = named_graph(graph)
     names = labels or own or [str(agent) for agent in graph]
     directed = graph.is_directed()
     edges = check_digraph(graph) if directed else adjacency(graph)
     n = edges.shape[0]
-    free = positions is None and not _own_positions(graph)
-    if positions is None:
-        positions = agent_positions(graph.to_undirected())
-    places = _shaped("positions", positions, (n, 2))
-    colours = None if quantity is None else _shaped("quantity", quantity, (n,))
+    places = agent_positions(graph.to_undirected())
+    colours = None if quantity is None else np.asarray(quantity, dtype=np.float64)
+    if colours is not None and colours.shape != (n,):
+        raise ValueError(f"quantity must have shape {(n,)}, one row per agent, got {colours.shape}")
     matrix: Any = edges
     if W is not None:
         matrix = csr_array(dense(W).T) if directed else canonical_weights(W)
@@ -78,36 +77,31 @@ def draw_graph(
     if directed:
         _draw_arrows(axes, edges, matrix.toarray(), places, _THICKEST * share**0.5)
     else:
-        _draw_edges(axes, _segments(edges, places, free), upper(edges), matrix, _THICKEST * share**0.5)
+        segments = _segments(edges, places, not _own_positions(graph))
+        _draw_edges(axes, segments, upper(edges), matrix, _THICKEST * share**0.5)
     _draw_agents(axes, places, colours, label, logarithmic)
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
             text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
-            text.set_path_effects([withStroke(linewidth=2, foreground="white")])
+            text.set_path_effects([patheffects.withStroke(linewidth=2, foreground="white")])
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.margins(0.12)
     return axes
 
 
-def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickest: float) -> None:
+def _draw_edges(axes: Axes, segments: _Segments, edges: Entries, matrix: Weights, thickest: float) -> None:
     """Draw lines as wide as the weights of their edges in ``matrix``."""
-    from matplotlib.collections import LineCollection
-
     weights = np.array([matrix[i, j] for i, j in zip(edges.row, edges.col, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
     weights = weights[segments.edge]
-    lines = LineCollection(
-        list(segments.ends),
-        linewidths=_THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest,
-        linestyles=np.where(weights >= 0, "solid", "dashed").tolist(),
-        colors="0.55",
-        zorder=1,
-    )
-    axes.add_collection(lines)
+    widths = _THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest
+    styles = np.where(weights >= 0, "solid", "dashed").tolist()
+    look: dict[str, Any] = {"linewidths": widths, "linestyles": styles, "colors": "0.55", "zorder": 1}
+    axes.add_collection(collections.LineCollection(list(segments.ends), **look))
 
 
-def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest: float) -> None:
+def _draw_arrows(axes: Axes, edges: Weights, matrix: Points, places: Points, thickest: float) -> None:
     """Draw an arrow for each edge, as wide as its weight, bent where there is one of the other direction."""
     largest = np.abs(matrix).max(initial=np.finfo(float).tiny)
     for i, j in zip(*edges.nonzero(), strict=True):
@@ -118,9 +112,9 @@ def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest
         axes.annotate("", places[j], places[i], arrowprops=form, zorder=1)
 
 
-def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, logarithmic: bool) -> None:
+def _draw_agents(axes: Axes, places: Points, colours: Points | None, label: str, logarithmic: bool) -> None:
     """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
-    shown: dict[str, object] = {"edgecolors": "black", "linewidths": 0.6, "zorder": 2, "color": "0.85"}
+    shown: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.6, "zorder": 2, "color": "0.85"}
     shown["s"] = _AGENTS * min(1.0, 60 / len(places))
     bar = colours is not None and np.ptp(colours) > _EQUAL * np.abs(colours).max(initial=0.0)
     if colours is not None and bar:
@@ -134,21 +128,19 @@ def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, 
         axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
 
 
-def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
+def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes | None = None) -> Axes:
     """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and -sigma; complex ones in
     the closed unit disc, with the circle of radius sigma.
 
     Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
-    from matplotlib.patches import Circle
-
     values = np.asarray(eigenvalues, dtype=np.complex128)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(f"eigenvalues must be finite, with one axis, got shape {values.shape}")
     axes = _axes(axes)
     if sigma is not None:
         axes.set_title(rf"$\sigma$ = {sigma:.6g}", color="tab:red", fontsize=9)
-    marks = {"facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
+    marks: dict[str, Any] = {"facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
     marks["s"] = 22 * min(1.0, 60 / max(len(values), 1))
     line: dict[str, Any] = {"color": "tab:red", "linewidth": 1, "linestyle": "dashed"}
     reach = 1.08 * max(1.0, float(np.abs(values).max(initial=0.0)))
@@ -161,9 +153,9 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any 
         low, high = float(values.real.min(initial=0.9)), float(values.real.max(initial=1.0))
         axes.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
         return axes
-    axes.add_patch(Circle((0, 0), 1, fill=False, color="black", linewidth=1))
+    axes.add_patch(patches.Circle((0, 0), 1, fill=False, color="black", linewidth=1))
     if sigma is not None:
-        axes.add_patch(Circle((0, 0), sigma, fill=False, **line))
+        axes.add_patch(patches.Circle((0, 0), sigma, fill=False, **line))
     axes.axhline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.axvline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.scatter(values.real, values.imag, **marks)
@@ -244,14 +236,7 @@ def _segments(edges: Weights, places: Points, torus: bool) -> _Segments:
     return _Segments(np.concatenate([ends[straight], before, after]), edge)
 
 
-def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, one row per agent, got {array.shape}")
-    return array
-
-
-def _axes(axes: object) -> object:
+def _axes(axes: Axes | None) -> Axes:
     """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes

@@ -5,7 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["cp", "nx", "optimize", "pandas", "pyamg", "sparse", "spatial", "yaml"]
+__all__ = [
+    *("collections", "cp", "nx", "optimize", "pandas", "patches", "patheffects"),
+    *("pyamg", "sparse", "spatial", "yaml"),
+]
 
 
 class _Later:
@@ -24,8 +27,11 @@ if TYPE_CHECKING:
     import pandas
     import pyamg
     import yaml
+    from matplotlib import collections, patches, patheffects
     from scipy import optimize, sparse, spatial
 else:
     cp, nx, pyamg = map(_Later, ("cvxpy", "networkx", "pyamg"))
     pandas, yaml = map(_Later, ("pandas", "yaml"))
     sparse, optimize, spatial = map(_Later, ("scipy.sparse", "scipy.optimize", "scipy.spatial"))
+    drawing = ("matplotlib.collections", "matplotlib.patches", "matplotlib.patheffects")
+    collections, patches, patheffects = map(_Later, drawing)

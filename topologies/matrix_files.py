@@ -321,11 +321,9 @@ def _market_start(path: Path) -> Market:
 
 def _market_numbers(source: Any, header: Market) -> NDArray[np.float64]:
     """The numbers in the lines below the header, as many as it promises; ``source`` is a path or a file in memory."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-        table: NDArray[np.float64] = np.loadtxt(
-            source, comments=None, skiprows=header.lines, ndmin=2, encoding="latin-1"
-        )  # in C, and exactly rounded
+    form: Any = {"comments": None, "skiprows": header.lines, "encoding": "latin-1"}
+    with warnings.catch_warnings(action="ignore"):  # where there are no numbers
+        table: NDArray[np.float64] = np.loadtxt(source, ndmin=2, **form)  # in C, and exactly rounded
     lines, numbers = header.stored
     if len(table) < lines:
         raise ValueError(f"it is truncated: it promises {lines} lines, and has {len(table)}")
@@ -412,6 +410,5 @@ def read_square(path: str | os.PathLike[str]) -> Stored:
         wrong = f"one row and one column for each agent, but has shape {matrix.shape}"
         raise ValueError(f"{path} must be square, {wrong}")
     if not isinstance(matrix, np.ndarray) and matrix.nnz < n - 1:
-        few = f"but stores only {matrix.nnz} entries"
-        raise ValueError(f"{path} must connect its {n} agents, {few}")
+        raise ValueError(f"{path} must connect its {n} agents, but stores only {matrix.nnz} entries")
     return matrix

@@ -50,15 +50,9 @@ def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
     """
     edges = adjacency(graph)
     degrees = np.diff(edges.indptr)
-    return GraphMeasures(
-        n=edges.shape[0],
-        edges=edges.nnz // 2,
-        smallest_degree=int(degrees.min()),
-        mean_degree=float(degrees.mean()),
-        largest_degree=int(degrees.max()),
-        diameter=diameter(edges),
-        algebraic_connectivity=laplacian_extremes(edges)[0],
-    )
+    smallest, largest = int(degrees.min()), int(degrees.max())
+    sizes = edges.shape[0], edges.nnz // 2, smallest, float(degrees.mean()), largest
+    return GraphMeasures(*sizes, diameter(edges), laplacian_extremes(edges)[0])
 
 
 def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:

@@ -9,7 +9,6 @@ have names too, ``directed_ring:chords=3``, and are read by ``digraph:PATH``.
 from __future__ import annotations
 
 import inspect
-import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -208,9 +207,7 @@ def _most_square(name: str, n: int) -> tuple[int, int]:
     least, n = _SMALLEST_SIDE[name], graphs.count(name, n)
     best = _factors(n, least)
     if best is None:
-        below = next((m for m in range(n - 1, 0, -1) if _factors(m, least)), None)
-        above = next(m for m in itertools.count(n + 1) if _factors(m, least))
-        near = " and ".join(str(m) for m in (below, above) if m is not None)
+        near = graphs.nearest(n, lambda m: _factors(m, least))
         wrong = f"no two-dimensional {name} has {n} agents with sides of at least {least}"
         raise ValueError(f"{wrong}; the nearest numbers that work: {near}")
     return best

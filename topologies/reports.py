@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from topologies.measures import graph_measures, kemeny_constant, mixing_time
 from topologies.progress import LOG
 from topologies.sequences.flooding import flooding_rounds
 from topologies.sequences.names import sequence_from_name
-from topologies.sequences.sequences import joint_contraction
+from topologies.sequences.sequences import WeightSequence, joint_contraction
 from topologies.spectra.eigenvalues import eigenvalues, spectrum
 from topologies.spectra.tracking_rate import Order, TrackingScore, tracking_score
 from topologies.weights.rules import available_weights, resolve_weights_name, weights_from_name
@@ -77,7 +77,8 @@ class Case(NamedTuple):
         return tracking_score(W, self.spaced(), self.order)
 
 
-Rows = Sequence[Sequence[object]]
+Row: TypeAlias = Sequence[object]
+Rows: TypeAlias = Iterable[Row]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -110,39 +111,34 @@ def _measures(title: str, rows: Rows) -> Iterator[str]:
 
 def measures(case: Case, rule: str, W: Weights) -> Iterator[str]:
     """The measures of a graph and its weights."""
+    return _measures(f"{W.shape[0]} agents, {rule} weights", _of_weights(case, W))
+
+
+def _of_weights(case: Case, W: Weights) -> Iterator[Row]:
     n, found = W.shape[0], spectrum(W)
-    rows: list[tuple[object, ...]] = []
-    rows.append(("edges", case.edges.nnz // 2, "pairs of neighbours; twice as many messages per round"))
+    yield "edges", case.edges.nnz // 2, "pairs of neighbours; twice as many messages per round"
     if n <= _SMALL:
         graph = graph_measures(case.edges)
         degrees = f"{graph.smallest_degree} to {graph.largest_degree}"
         connectivity = graph.algebraic_connectivity
-        rows += [
-            ("degrees", degrees, f"neighbours per agent, {graph.mean_degree:.3g} on average"),
-            ("diameter", graph.diameter, "rounds until every agent can have received from all"),
-            ("algebraic connectivity", connectivity, "second smallest eigenvalue of the Laplacian"),
-        ]
-    rows += [
-        ("lambda_2", found.lambda_2, "second largest eigenvalue of W"),
-        ("lambda_min", found.lambda_min, "smallest eigenvalue of W; near -1, steps must be tiny"),
-        ("sigma", found.sigma, "the consensus error shrinks by this factor per round"),
-        ("gap", found.gap, "1 - sigma"),
-        ("rounds per 1e-6", found.rounds_for(1e-6), "of averaging, per factor 1e-6 of the consensus error"),
-    ]
+        yield "degrees", degrees, f"neighbours per agent, {graph.mean_degree:.3g} on average"
+        yield "diameter", graph.diameter, "rounds until every agent can have received from all"
+        yield "algebraic connectivity", connectivity, "second smallest eigenvalue of the Laplacian"
+    yield "lambda_2", found.lambda_2, "second largest eigenvalue of W"
+    yield "lambda_min", found.lambda_min, "smallest eigenvalue of W; near -1, steps must be tiny"
+    yield "sigma", found.sigma, "the consensus error shrinks by this factor per round"
+    yield "gap", found.gap, "1 - sigma"
+    rounds = found.rounds_for(1e-6)
+    yield "rounds per 1e-6", rounds, "of averaging, per factor 1e-6 of the consensus error"
     if n <= _SMALL and W.data.min() >= 0:
-        rows += [
-            ("Kemeny constant", kemeny_constant(W), "expected rounds of the walk W to a random agent"),
-            ("mixing time", mixing_time(W), "rounds of the walk W to a total variation of 1/4"),
-        ]
+        yield "Kemeny constant", kemeny_constant(W), "expected rounds of the walk W to a random agent"
+        yield "mixing time", mixing_time(W), "rounds of the walk W to a total variation of 1/4"
     if score := case.score(W):
         iterations = f"{score.iterations_for(1e-6):.0f}"
-        rows += [
-            ("tracking rate", score.rate, f"gradient tracking, error per iteration; {case}"),
-            ("best step", score.step, "the step that attains it"),
-            ("largest step", score.largest_step, "every step below it converges"),
-            ("iterations per 1e-6", iterations, "of gradient tracking, per factor 1e-6 of its error"),
-        ]
-    return _measures(f"{n} agents, {rule} weights", rows)
+        yield "tracking rate", score.rate, f"gradient tracking, error per iteration; {case}"
+        yield "best step", score.step, "the step that attains it"
+        yield "largest step", score.largest_step, "every step below it converges"
+        yield "iterations per 1e-6", iterations, "of gradient tracking, per factor 1e-6 of its error"
 
 
 def comparison(case: Case) -> Iterator[str]:
@@ -175,46 +171,43 @@ def comparison(case: Case) -> Iterator[str]:
 def sequence_table(name: str, agents: int | None, seed: int, weights: str | None) -> Iterator[str]:
     """The measures of a time-varying sequence."""
     sequence = sequence_from_name(name, agents, seed, weights)
+    return _measures(f"{name}: {sequence.n} agents", _of_sequence(sequence))
+
+
+def _of_sequence(sequence: WeightSequence) -> Iterator[Row]:
     window = sequence.period or sequence.n
     distinct = len({sequence.distinct(k) for k in range(window)})
     degrees = np.mean([np.diff(sequence.at(k).indptr).mean() - 1 for k in range(window)])
-    rows: list[tuple[object, ...]] = [
-        ("period", sequence.period or "none", "iterations after which the matrices repeat"),
-        ("distinct matrices", distinct, f"in {window} iterations"),
-        ("mean degree", f"{degrees:.4g}", "neighbours an agent talks to per iteration"),
-    ]
+    yield "period", sequence.period or "none", "iterations after which the matrices repeat"
+    yield "distinct matrices", distinct, f"in {window} iterations"
+    yield "mean degree", f"{degrees:.4g}", "neighbours an agent talks to per iteration"
     for windows, whose in ((1, "one window leaves"), (4, "four windows leave")):
         contraction = f"{joint_contraction(sequence, window=windows * window):.6g}"
-        row = f"contraction over {windows * window}", contraction, f"what {whose} of the error"
-        rows.append(row)
-    return _measures(f"{name}: {sequence.n} agents", rows)
+        yield f"contraction over {windows * window}", contraction, f"what {whose} of the error"
 
 
 def directed_table(name: str, graph: nx.DiGraph[int]) -> Iterator[str]:
     """The measures of a directed graph and its weights."""
-    weights = directed_weights(graph)
+    return _measures(f"{name}: {len(graph)} agents", _of_directed(graph))
+
+
+def _of_directed(graph: nx.DiGraph[int]) -> Iterator[Row]:
+    weights, far = directed_weights(graph), "rounds until every agent can have received from all"
     heard, hearers = (sorted(dict(degree).values()) for degree in (graph.in_degree, graph.out_degree))
-    rounds = flooding_rounds(weights)
-    rows: list[tuple[object, ...]] = [
-        ("edges", graph.number_of_edges(), "directed; a message along each of them per round"),
-        ("heard", f"{heard[0]} to {heard[-1]}", "agents that an agent hears"),
-        ("hearers", f"{hearers[0]} to {hearers[-1]}", "agents that hear an agent"),
-        ("diameter", rounds, "rounds until every agent can have received from all"),
-    ]
+    yield "edges", graph.number_of_edges(), "directed; a message along each of them per round"
+    yield "heard", f"{heard[0]} to {heard[-1]}", "agents that an agent hears"
+    yield "hearers", f"{hearers[0]} to {hearers[-1]}", "agents that hear an agent"
+    yield "diameter", flooding_rounds(weights), far
     for which, M, use in (("A", weights.A, "pulling, rows"), ("B", weights.B, "pushing, columns")):
         found = directed_spectrum(M)
         perron = f"{found.perron.min():.3g} to {found.perron.max():.3g}"
-        rows += [
-            (f"sigma of {which}", found.sigma, f"second largest modulus: {use} sum to 1"),
-            (f"contraction of {which}", found.contraction, "of a round, in the norm of the Perron vector"),
-            (f"Perron vector of {which}", perron, "1/n each, were it doubly stochastic"),
-        ]
+        yield f"sigma of {which}", found.sigma, f"second largest modulus: {use} sum to 1"
+        norm = "of a round, in the norm of the Perron vector"
+        yield f"contraction of {which}", found.contraction, norm
+        yield f"Perron vector of {which}", perron, "1/n each, were it doubly stochastic"
     both = push_pull_spectrum(weights)
-    rows += [
-        ("gain", both.gain, "push-pull: the common step over the agents' own"),
-        ("limit", both.limit, "push-pull: common step times curvature must be below, nearly"),
-    ]
-    return _measures(f"{name}: {weights.shape[0]} agents", rows)
+    yield "gain", both.gain, "push-pull: the common step over the agents' own"
+    yield "limit", both.limit, "push-pull: common step times curvature must be below, nearly"
 
 
 def draw(make: Callable[[], Labelled], W: Weights | None, plot: str | Path | None) -> list[str]:

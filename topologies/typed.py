@@ -179,14 +179,9 @@ def _joined(parts: list[Hint]) -> Hint:
     """The parts of a union."""
     found = parts[0]
     for part in parts[1:]:
-        found = Hint(
-            found.kinds + part.kinds,
-            found.choices + part.choices,
-            found.sequence or part.sequence,
-            found.form or part.form,
-            found.time or part.time,
-            found.help + part.help,
-        )
+        alternatives = found.kinds + part.kinds, found.choices + part.choices
+        sequence, form = found.sequence or part.sequence, found.form or part.form
+        found = Hint(*alternatives, sequence, form, found.time or part.time, found.help + part.help)
     return found
 
 
@@ -262,10 +257,8 @@ def _refusal(one: Hint, value: object) -> ValueError | TypeError:
     words = either([*others, *map(repr, choices)])
     if not others:
         words = f"one of {either(choices)}"
-    message = f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}"
-    if choices and isinstance(value, str):
-        return ValueError(message)
-    return TypeError(message)
+    kind = ValueError if choices and isinstance(value, str) else TypeError
+    return kind(f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}")
 
 
 def _in_words(kind: Kind) -> str:
@@ -278,8 +271,7 @@ def _made(one: Hint, value: object) -> object:
     """The number, word or list that is written; the value itself where it is none."""
     match value:
         case Mapping():
-            wrong = "got a mapping; settings are flat keys at the top of the file"
-            raise ValueError(f"must be one value, {wrong}")
+            raise ValueError("must be one value, got a mapping; settings are flat keys at the top of the file")
         case list() | tuple() if one.sequence is not None:
             return _items(one.sequence, value)
         case int() if abs(value) > LARGEST:
@@ -317,12 +309,9 @@ def _count(value: int | float | str, powers: bool) -> int | None:
     """The whole number in a value, with ``powers`` also as 1e4 (which TOML reads as 10000.0), or None."""
     if powers and isinstance(value, float) and value.is_integer():
         return int(value)
-    text = str(value)
-    count = None
+    text, count = str(value), None
     if re.fullmatch(r"[+-]?[0-9]+", text):
-        count = LARGEST + 1
-        if len(text) <= _DIGITS:
-            count = int(text)
+        count = int(text) if len(text) <= _DIGITS else LARGEST + 1
     elif powers:
         with suppress(ValueError):
             count = whole(text)
@@ -344,10 +333,7 @@ def _items(sequence: Any, given: Any) -> object:
     """A list or tuple of values; text is cut at its commas."""
     items: list[object] = []
     for value in given:
-        if isinstance(value, str):
-            items += value.split(",")
-        else:
-            items.append(value)
+        items += value.split(",") if isinstance(value, str) else [value]
     annotations = list(get_args(sequence))
     if annotations[1:] in ([], [...]):
         annotations = annotations[:1] * len(items)
@@ -386,12 +372,10 @@ def _settings(entry: type[Any]) -> Mapping[str, Setting]:
     found = {}
     for name, annotation in declared(entry).items():
         field = entry.__dataclass_fields__[name]
-        default = field.default
+        required = field.default is MISSING and field.default_factory is MISSING
+        default = None if required else field.default
         if field.default_factory is not MISSING:
             default = field.default_factory()
-        required = default is MISSING
-        if required:
-            default = None
         text = texts.get(name, hint(annotation).help)
         found[name] = Setting(annotation, default, required, text)
     return found

@@ -78,3 +78,12 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(" to ".join(map(str, run)) for run in runs)
+
+
+def is_number(text: str) -> bool:
+    """True if ``text`` is a decimal number (NaN and infinity included), without underscores or other scripts' digits."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text

@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ..protocols import Array
-from ..records.figures import (
-    WIDTHS,
-    Scale,
-    Width,
-    check_known,
-    check_metrics,
-    label,
-    look,
-    panels,
-    say_empty,
-    scales,
-    style,
-    whole_decades,
-)
+from ..records import figures as records
 from ..running.history import COUNTS
 from .counts import CountedRuns
 from .tuning import Entry
@@ -38,7 +25,7 @@ Band = Literal["range", "quartiles", "none"]
 Log = Literal["xy", "x", "y", "none"]
 BANDS: dict[Band, list[float]] = {"range": [0, 1], "quartiles": [0.25, 0.75], "none": [0, 1]}
 """The quantiles between which a band lies."""
-SCALES: tuple[Scale, Scale] = ("linear", "log")
+SCALES: tuple[records.Scale, records.Scale] = ("linear", "log")
 HEIGHT = 2.1
 
 
@@ -96,13 +83,13 @@ def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
             yield {"algorithm": entry.label, "step": entry.step, **blank, **cells}
 
 
-@style()
+@records.style()
 def figure(
     comparison: CountedRuns,
     *,
     x: str | None = None,
     metrics: Sequence[str] = (),
-    width: Width = "page",
+    width: records.Width = "page",
     band: Band = "range",
     log: Log = "xy",
     order: Sequence[str] = (),
@@ -137,33 +124,33 @@ def figure(
         modelled = [name for name in comparison.quantities if " on " in name]
         columns += ["rounds", "bytes", *modelled[:1]]
     metrics = metrics or (comparison.rules.metric,)
-    check_metrics(metrics, {name for one in comparison.entries for name in one.traces[0].history})
+    records.check_metrics(metrics, {name for one in comparison.entries for name in one.traces[0].history})
     entries = {one.label: one for one in comparison.entries}
     names = {name: f"{name}, step {one.step}".removesuffix(", step none") for name, one in entries.items()}
-    check_known("unknown count", columns, comparison.quantities)
-    check_known("unknown band", [band], BANDS)
-    check_known("unknown method", [*order, *(labels or {})], names)
+    records.check_known("unknown count", columns, comparison.quantities)
+    records.check_known("unknown band", [band], BANDS)
+    records.check_known("unknown method", [*order, *(labels or {})], names)
     names |= labels or {}
-    drawn = [entries[label] for label in order or entries]
+    drawn = [entries[name] for name in order or entries]
     across = 1
     if width == "page":
         across = len(columns) if len(columns) > 1 else len(metrics)
     sharing = "row" if across == len(columns) else "none"
-    pairs, size = list(product(metrics, columns)), WIDTHS[width]
+    pairs, size = list(product(metrics, columns)), records.WIDTHS[width]
     rows = len(pairs) // across
     per_row = max(1, min(4, size.letters // (8 + max(len(names[one.label]) for one in drawn))))
     height = 0.5 + rows * HEIGHT + 0.17 * math.ceil(len(drawn) / per_row)
-    made, grid = panels(rows, across, (size.inches, height), sharey=sharing)
+    made, grid = records.panels(rows, across, (size.inches, height), sharey=sharing)
     axes = [panel for row in grid for panel in row]
     for place, (panel, pair) in enumerate(zip(axes, pairs, strict=True)):
         _panel(panel, comparison, drawn, pair, log, band)
         if sharing == "none" or place % across == 0:
-            panel.set_ylabel(label(pair[0]), fontsize=8)
-        panel.set_xlabel(label(pair[1]).replace("seconds on", "modelled seconds on"), fontsize=8)
+            panel.set_ylabel(records.label(pair[0]), fontsize=8)
+        panel.set_xlabel(records.label(pair[1]).replace("seconds on", "modelled seconds on"), fontsize=8)
     if width == "page":
         made.suptitle(title(comparison), fontsize=9)
     for place, one in enumerate(drawn):
-        axes[0].plot([], [], label=names[one.label], gid="legend", **look(place))
+        axes[0].plot([], [], label=names[one.label], gid="legend", **records.look(place))
     made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=per_row)
     return made
 
@@ -174,24 +161,24 @@ def _panel(panel: Axes, comparison: CountedRuns, entries: Entries, shown: Shown,
     least, vertical = 0.0, "y" in log
     if metric == "objective":  # of any sign
         least, vertical = -math.inf, False
-    scales(panel, SCALES["x" in log], SCALES[vertical])
+    records.scales(panel, SCALES["x" in log], SCALES[vertical])
     ranges: list[tuple[Curve, object]] = []
     for place, entry in enumerate(entries):
         if metric in entry.traces[0].history:
             found = curve(comparison, entry, shown, band)
             visible = (found.x > 0.0) & np.isfinite(found.median) & (found.median > least)
-            kept, mine = Curve(*(part[visible] for part in found)), look(place)
+            kept, mine = Curve(*(part[visible] for part in found)), records.look(place)
             ranges.append((kept, mine["color"]))
             panel.plot(kept.x, kept.median, gid="median", **mine)
     if not any(kept.x.size for kept, _ in ranges):
-        say_empty(panel)
+        records.say_empty(panel)
     elif "x" in log:
-        panel.set_xlim(whole_decades(*panel.get_xlim()))
+        panel.set_xlim(records.whole_decades(*panel.get_xlim()))
     else:
         panel.ticklabel_format(axis="x", scilimits=(-2, 4))
     limits = panel.get_ylim()  # those of the medians
     if vertical:
-        limits = whole_decades(*limits)
+        limits = records.whole_decades(*limits)
     for kept, colour in ranges:
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
         low = np.maximum(kept.low, least + 1e-300)

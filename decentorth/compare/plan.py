@@ -36,10 +36,11 @@ Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
 def networks_named(named: Networks) -> dict[str, NetworkModel]:
     """The models of the named networks, by name."""
-    if isinstance(named, Mapping):
-        return dict(named)
-    if isinstance(named, str):
-        named = [named]
+    match named:
+        case Mapping():
+            return dict(named)
+        case str():
+            named = [named]
     return {name: NetworkModel.named(name) for name in specifications(named)}
 
 

@@ -48,13 +48,6 @@ BUNDLED: dict[str, Callable[[], tuple[Array, Labels]]] = {"digits": digits}
 """The bundled data sets by name; each gives ``(X, y)``."""
 
 
-class Bundled(MatrixFile):
-    """One of the data sets in `BUNDLED`, loaded when first used."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, reader=ArrayReader(Path(name), lambda _: Content(*BUNDLED[name]()), name))
-
-
 def resolve(spec: str, columns: Columns = ALL) -> MatrixFile:
     """The samples that ``spec`` names: a bundled name, else the path of a file, of which ``columns`` are read.
 
@@ -69,7 +62,8 @@ def resolve(spec: str, columns: Columns = ALL) -> MatrixFile:
         if columns.by_name:
             repair = f"leave out {columns.given()}, which is for tables"
             raise ValueError(f"the bundled {spec} is no table: {repair}")
-        return Bundled(spec)
+        reader = ArrayReader(Path(spec), lambda _: Content(*BUNDLED[spec]()), spec)
+        return MatrixFile(spec, reader=reader)
     path, keyed = Path(spec), re.search(r"(?i)\.(npz|mat):", spec)
     if not (path.exists() or path.name != spec or extension(path) or keyed):
         near = suggestion(spec, BUNDLED) or ";"

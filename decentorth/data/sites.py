@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -45,17 +45,13 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
         There is no such file, or two have the same name without folder and ending.
     """
     path = Path(spec).expanduser()
-    if spec in BUNDLED:
+    if spec in BUNDLED or (path.exists() and not path.is_dir()):
         return ()
     if path.is_dir():
         inside = [file for file in path.iterdir() if not file.name.startswith(".")]
         found = [str(file) for file in inside if extension(file)]
-    elif path.exists():
-        return ()
     elif "," in spec:
-        files = tuple(map(str.strip, spec.split(",")))
-        _check_names(files)
-        return files
+        return _named_apart(map(str.strip, spec.split(",")))
     elif PLACE in spec:
         found = glob.glob("[0-9]*".join(map(glob.escape, str(path).split(PLACE))))
         if len(found) < (n_agents or 0):
@@ -67,9 +63,7 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
     if not found:
         repair = "give those of the sites, as north.csv,south.csv"
         raise ValueError(f"data {spec!r} names no file, seen from {Path.cwd()}: {repair}")
-    files = tuple(sorted(found, key=_natural))
-    _check_names(files)
-    return files
+    return _named_apart(sorted(found, key=_natural))
 
 
 def site_names(files: Sequence[str]) -> tuple[str, ...]:
@@ -78,8 +72,9 @@ def site_names(files: Sequence[str]) -> tuple[str, ...]:
     return tuple(path.name[: len(path.name) - len(extension(path))] for path in paths)
 
 
-def _check_names(files: Sequence[str]) -> None:
-    """Raise ValueError for files that give two sites the same name."""
+def _named_apart(given: Iterable[str]) -> tuple[str, ...]:
+    """The files; ValueError if two of them give sites the same name."""
+    files = tuple(given)
     names = site_names(files)
     if "" in names:
         repair = "leave one comma between two files"
@@ -89,6 +84,7 @@ def _check_names(files: Sequence[str]) -> None:
         same = " and ".join(file for file, name in zip(files, names, strict=True) if name == twice)
         repair = "give each file a name of its own, or leave one out"
         raise ValueError(f"{count} sites are named {twice!r}, after {same}: {repair}")
+    return files
 
 
 def _natural(text: str) -> list[str | int]:
@@ -194,8 +190,7 @@ def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
             raise TypeError("sites is a function: give it to from_loader, with the number of agents")
     every = list(sites)
     if every and all(isinstance(one, str | os.PathLike) for one in every):
-        files = tuple(map(os.fspath, every))
-        _check_names(files)
+        files = _named_apart(map(os.fspath, every))
         return list(zip(site_names(files), files, strict=True)), site_names(files)
     return [(str(number), samples) for number, samples in enumerate(every)], ()
 

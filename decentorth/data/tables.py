@@ -25,11 +25,11 @@ from decentorth.data.arrays import Content, Extent, Reader
 from decentorth.data.checks import DROP, LEAVE_OUT
 from decentorth.data.labels import Labels
 from decentorth.data.optional import needing
-from decentorth.data.text import about_lines, delimiter_of, is_number, shown, text_labels
+from decentorth.data.text import about_lines, delimiter_of, shown, text_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
 from topologies.memory import SMALL, require
-from topologies.words import suggestion
+from topologies.words import is_number, suggestion
 
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _BATCH = 1 << 12

@@ -22,6 +22,7 @@ from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
 from topologies.memory import SMALL, require
+from topologies.words import is_number
 
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer label."""
@@ -72,15 +73,6 @@ def has_delimiter(path: Path) -> bool:
     return any(delimiter_of(text) for _, text in islice(_lines(path), 1))
 
 
-def is_number(text: str) -> bool:
-    """True if ``text`` is a decimal number (NaN and infinity included), without underscores or other scripts' digits."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text.isascii() and "_" not in text
-
-
 def shown(text: str) -> str:
     """The first 40 characters of ``text`` at most, for messages."""
     return repr(text[:_SHOWN]) + "..." * (len(text) > _SHOWN)
@@ -92,8 +84,7 @@ def text_labels(texts: Sequence[str], path: Path) -> Labels:
         return np.array([int(text) for text in texts], dtype=np.int64)
     wrong = next((text for text in texts if not text.isascii() and _UNDECODED.search(text)), None)
     if wrong is not None:
-        repair = "save the file as UTF-8"
-        raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: {repair}")
+        raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8")
     with reading(path):
         longest = max(map(len, texts))  # an array has room for it in each cell
         require_unpacked(4 * len(texts) * longest, path.stat().st_size)

@@ -125,12 +125,9 @@ class Halo:
 def even_bounds(n_agents: int, ranks: int) -> Index:
     """``(ranks + 1,)``: borders of consecutive blocks whose sizes differ by at most one, larger ones first."""
     if ranks > n_agents:
-        raise ValueError(
-            f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; "
-            f"start at most {n_agents} ranks or ask for more agents"
-        )
-    sizes = np.full(ranks, n_agents // ranks, dtype=np.int64)
-    sizes[: n_agents % ranks] += 1
+        repair = f"start at most {n_agents} ranks or ask for more agents"
+        raise ValueError(f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; {repair}")
+    sizes = np.arange(n_agents + ranks - 1, n_agents - 1, -1) // ranks  # block q has (n + ranks - 1 - q) // ranks
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
@@ -149,12 +146,10 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
     crossing = np.cumsum(crossing)
     reach = int(slack / 2 * n / ranks)
     for border in range(1, ranks):
-        middle = int(bounds[border])
-        low = max(middle - reach, int(bounds[border - 1]) + 1)
-        high = min(middle + reach, n - (ranks - border))
-        places = np.arange(low, high + 1)
-        best = np.lexsort((np.abs(places - middle), crossing[low : high + 1]))[0]
-        bounds[border] = places[best]
+        middle = bounds[border]
+        low = max(middle - reach, bounds[border - 1] + 1)
+        places = np.arange(low, min(middle + reach, n - (ranks - border)) + 1)
+        bounds[border] = places[np.lexsort((np.abs(places - middle), crossing[places]))[0]]
     return bounds
 
 

@@ -135,14 +135,15 @@ class Network(Shown):
 
     def _read(self, W: Any) -> Csr:
         """The rows of W, of the first matrix of a sequence, or of both matrices of a directed network."""
-        if isinstance(W, Csr):
-            return W
-        if isinstance(W, topologies.DirectedWeights):
-            return plain(W.A)._replace(push=W.B.data)
-        if isinstance(W, topologies.WeightSequence):
-            self.sequence, self.W = W, W.at(0)
-        else:
-            self.W = topologies.check_weights(W)
+        match W:
+            case Csr():
+                return W
+            case topologies.DirectedWeights():
+                return plain(W.A)._replace(push=W.B.data)
+            case topologies.WeightSequence():
+                self.sequence, self.W = W, W.at(0)
+            case _:
+                self.W = topologies.check_weights(W)
         return plain(self.W)
 
     def _of_root(self, find: Callable[[], tuple[float, ...]], count: int) -> list[float]:

@@ -27,7 +27,7 @@ class Layer(NamedTuple):
 LAYERS = {
     "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
     "text": Layer(("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""),
-    "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx cvxpy pandas pyamg yaml"),
+    "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx cvxpy pandas pyamg yaml matplotlib"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "lazy", "numpy"),

@@ -17,7 +17,8 @@ def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity
         W[0, leaf] = W[leaf, 0] = weight
     W[0, 0] = 0.8
     places = np.array([[0, 0], [1, 0], [0, 1], [-1, 0.0]])
-    axes = draw_graph(graph, W, quantity=[3.0, 1.0, 2.0, 5.0], label="error", positions=places)
+    nx.set_node_attributes(graph, dict(enumerate(places)), "pos")
+    axes = draw_graph(graph, W, quantity=[3.0, 1.0, 2.0, 5.0], label="error")
     lines, agents = axes.collections
     widths = lines.get_linewidths()
     assert widths[1] > widths[0] == widths[2]

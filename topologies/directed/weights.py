@@ -16,7 +16,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from topologies.canonical import ROW_SUM_TOLERANCE as NEAR
-from topologies.canonical import Adjacency, Weights, WeightsLike, finite_square, row_sums, with_diagonal
+from topologies.canonical import Adjacency, Weights, WeightsLike, entry_at, finite_square, row_sums, with_diagonal
 from topologies.later import nx
 from topologies.weights.checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
 
@@ -51,8 +51,8 @@ class DirectedWeights:
         apart.eliminate_zeros()
         off = np.flatnonzero(apart.row != apart.col)
         if off.size:
-            i, j = apart.row[off[0]], apart.col[off[0]]
-            has, lacks = ("A", "B") if apart.data[off[0]] > 0 else ("B", "A")
+            i, j, sign = entry_at(apart, off)
+            has, lacks = ("A", "B") if sign > 0 else ("B", "A")
             wrong = f"{has}[{i}, {j}] is not zero and {lacks}[{i}, {j}] is"
             repair = f"give {lacks} a weight there, or take the edge {j} -> {i} away"
             raise ValueError(f"A and B must be of the same edges, but {wrong}: {repair}")
@@ -127,7 +127,7 @@ def _checked(matrix: Weights, name: str, line: str) -> Weights:
         entries, edges, other = edges.tocoo(), matrix, "row"
     negative = np.flatnonzero(entries.data < 0)
     if negative.size:
-        i, j, entry = (part[negative[0]] for part in (entries.row, entries.col, entries.data))
+        i, j, entry = entry_at(entries, negative)
         found = f"{name}[{i}, {j}] = {entry:.3g}"
         raise ValueError(f"{name} must not have negative entries, but {found}")
     sums = row_sums(matrix)

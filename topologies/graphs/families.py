@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -195,9 +196,7 @@ def chordal_cycle(n: int) -> Edges:
     """
     n = count("chordal_cycle", n)
     if not _is_prime(n):
-        below = next((m for m in range(n - 1, 1, -1) if _is_prime(m)), None)
-        above = next(m for m in itertools.count(n + 1) if _is_prime(m))
-        near = " and ".join(str(m) for m in (below, above) if m is not None)
+        near = nearest(n, _is_prime)
         raise ValueError(f"chordal_cycle: the number of agents must be a prime, got {n}; the nearest: {near}")
     agents = np.arange(n)
     inverses = np.array([0, *(pow(x, -1, n) for x in range(1, n))])
@@ -240,6 +239,13 @@ def named_graph(graph: Labelled) -> tuple[nx.Graph[int], tuple[str, ...] | None]
 
 def _is_prime(n: int) -> bool:
     return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
+
+
+def nearest(n: int, works: Callable[[int], object]) -> str:
+    """The nearest numbers below and above ``n`` that work, in words."""
+    below = next(filter(works, range(n - 1, 0, -1)), None)
+    above = next(filter(works, itertools.count(n + 1)))
+    return " and ".join(str(m) for m in (below, above) if m is not None)
 
 
 def count(name: str, n: int) -> int:

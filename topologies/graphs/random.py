@@ -26,12 +26,9 @@ def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
     n, p = count("erdos_renyi", n), _probability("erdos_renyi", p)
     check_edges("erdos_renyi", p * n * (n - 1) / 2)
     threshold = min(1.0, math.log(n) / n)
-    return _until_connected(
-        f"erdos_renyi(n={n}, p={p}, seed={seed})",
-        lambda rng: Edges(n, *_random_pairs(n, p, rng)),
-        seed,
-        f"likely above p = log(n)/n = {threshold:.3g}: try p={min(1.0, 2 * threshold):.3g}",
-    )
+    what = f"erdos_renyi(n={n}, p={p}, seed={seed})"
+    advice = f"likely above p = log(n)/n = {threshold:.3g}: try p={min(1.0, 2 * threshold):.3g}"
+    return _until_connected(what, lambda rng: Edges(n, *_random_pairs(n, p, rng)), seed, advice)
 
 
 @family
@@ -48,12 +45,9 @@ def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
         wrong = f"got n={n}, degree={degree}"
         raise ValueError(f"random_regular: degree must be below n, and n * degree even, {wrong}")
     check_edges("random_regular", n * degree / 2)
-    return _until_connected(
-        f"random_regular(n={n}, degree={degree}, seed={seed})",
-        lambda rng: _regular(n, degree, rng),
-        seed,
-        "degree 1 is a matching and degree 2 some cycles: try degree=3 or 4, or the ring",
-    )
+    what = f"random_regular(n={n}, degree={degree}, seed={seed})"
+    advice = "degree 1 is a matching and degree 2 some cycles: try degree=3 or 4, or the ring"
+    return _until_connected(what, lambda rng: _regular(n, degree, rng), seed, advice)
 
 
 @family
@@ -70,12 +64,9 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edge
     if not reach > 0:
         raise ValueError(f"random_geometric: radius must be positive, got {radius}")
     check_edges("random_geometric", n * (n - 1) / 2 * min(1.0, math.pi * min(reach, 1.0) ** 2 / 4))
-    return _until_connected(
-        f"random_geometric(n={n}, radius={reach:.3g}, seed={seed})",
-        lambda rng: _near(rng.random((n, 2)), reach),
-        seed,
-        f"likely from radius = sqrt(2 log n / (pi n)): try radius={min(1.2 * usual, 1.42):.3g}",
-    )
+    what = f"random_geometric(n={n}, radius={reach:.3g}, seed={seed})"
+    advice = f"likely from radius = sqrt(2 log n / (pi n)): try radius={min(1.2 * usual, 1.42):.3g}"
+    return _until_connected(what, lambda rng: _near(rng.random((n, 2)), reach), seed, advice)
 
 
 @family
@@ -89,12 +80,9 @@ def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
     if k % 2 or k >= n:
         raise ValueError(f"watts_strogatz: k must be even and below n, got k={k}, n={n}")
     check_edges("watts_strogatz", n * k / 2)
-    return _until_connected(
-        f"watts_strogatz(n={n}, k={k}, p={p}, seed={seed})",
-        lambda rng: _edges(nx.watts_strogatz_graph(n, k, p, seed=rng)),
-        seed,
-        f"try k={k + 2}",
-    )
+    what = f"watts_strogatz(n={n}, k={k}, p={p}, seed={seed})"
+    advice = f"try k={k + 2}"
+    return _until_connected(what, lambda rng: _edges(nx.watts_strogatz_graph(n, k, p, seed=rng)), seed, advice)
 
 
 @family

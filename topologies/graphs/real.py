@@ -20,6 +20,7 @@ from topologies.graphs.families import Labelled, numbered
 from topologies.later import nx
 from topologies.matrix_files import read_square, regular_size
 from topologies.weights.checks import check_graph
+from topologies.words import is_number
 
 _SHOWN = 200
 """The maximum number of a file's characters that a message quotes."""
@@ -167,18 +168,10 @@ def _has_header(table: Sequence[Sequence[str]]) -> bool:
     if len(table) < 2:
         return False
     first, *rest = table
-    numbers = [all(map(_is_number, column)) for column in zip(*rest, strict=False)]
-    above = {k for k, (name, below) in enumerate(zip(first, numbers, strict=False)) if below and not _is_number(name)}
+    numbers = [all(map(is_number, column)) for column in zip(*rest, strict=False)]
+    above = {k for k, (name, below) in enumerate(zip(first, numbers, strict=False)) if below and not is_number(name)}
     usual = (first[0].lower(), first[1].lower()) in _HEADERS
     return usual or {0, 1} <= above or max(above, default=0) > 1
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _adjacency_matrix(path: Path, directed: bool) -> Labelled:

@@ -136,7 +136,7 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
         largest = _lanczos(lambda v: np.asarray(W @ v) - 2 * v.mean(), depth)
         if largest is not None:
             return 1 - largest
-        if _mixes_only(W):
+        if _off_diagonal(W).data.min() >= 0:  # no weight between two agents is negative
             least = smallest_eigenvalue(_laplacian(W), without_constant=True)
             if least is not None:
                 return least
@@ -193,11 +193,6 @@ def _is_thin(depth: Depths) -> bool:
     """True if no breadth-first level is wide, so that factors of W have at most about n * width entries."""
     n, width = len(depth), int(np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max())
     return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
-
-
-def _mixes_only(W: Weights) -> bool:
-    """True if no weight between two agents is negative."""
-    return bool(W.data.min() >= 0 or _off_diagonal(W).data.min() >= 0)
 
 
 def _off_diagonal(W: Weights) -> Weights:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, distances
+from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, distances, entry_at
 from topologies.later import nx
 from topologies.spectra.eigenvalues import spectrum
 
@@ -144,9 +144,8 @@ def _check_support(matrix: Weights, edges: Weights) -> None:
     outside = (matrix - matrix.multiply(allowed)).tocoo()
     bad = np.flatnonzero(outside.data)
     if bad.size:
-        i, j = outside.row[bad[0]], outside.col[bad[0]]
-        entry = f"W[{i}, {j}] = {outside.data[bad[0]]:.3g}"
-        wrong = f"{entry} and agents {i} and {j} are not neighbours ({bad.size} such entries)"
+        i, j, entry = entry_at(outside, bad)
+        wrong = f"W[{i}, {j}] = {entry:.3g} and agents {i} and {j} are not neighbours ({bad.size} such entries)"
         repair = f"add the edge or move the weight to the diagonals W[{i}, {i}] and W[{j}, {j}]"
         raise ValueError(f"W may only have entries on the graph's edges, but {wrong}; {repair}")
 

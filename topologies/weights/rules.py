@@ -165,13 +165,9 @@ def _resolve(edges: Weights, name: str) -> str:
     return asked.replace("auto", "uniform" if degrees.min() == degrees.max() else "metropolis")
 
 
-RULES: dict[str, Callable[..., Weights]] = {
-    "uniform": uniform_weights,
-    "metropolis": metropolis_weights,
-    "max-degree": max_degree_weights,
-    "local-degree": local_degree_weights,
-    "best-constant": best_constant_weights,
-    "fmmc": fmmc_weights,
-    "fdla": fdla_weights,
-}
+_RULES: tuple[Callable[..., Weights], ...] = (
+    *(uniform_weights, metropolis_weights, max_degree_weights, local_degree_weights),
+    *(best_constant_weights, fmmc_weights, fdla_weights),
+)
+RULES = {rule.__name__.removesuffix("_weights").replace("_", "-"): rule for rule in _RULES}
 """The functions that names of rules stand for."""

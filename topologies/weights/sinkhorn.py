@@ -6,17 +6,13 @@ error shrinks by (1 - lambda_min(W)) / 2 per round: fast if the agents keep some
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from topologies.canonical import SYMMETRY_TOLERANCE as NEAR
-from topologies.canonical import Weights, WeightsLike, finite_square, with_diagonal
+from topologies.canonical import Weights, WeightsLike, entry_at, finite_square, with_diagonal
 from topologies.weights.checks import check_weights
 
-Entries: TypeAlias = "sparse.coo_array[np.float64, tuple[int, int]]"
 _ROUNDS = 20_000
 _WIDEST = 1e100
 _ROW_SUM = 1e-14
@@ -34,25 +30,19 @@ def sinkhorn_weights(A: WeightsLike) -> Weights:
     coo = matrix.tocoo()
     negative = np.flatnonzero(coo.data < 0)
     if negative.size:
-        entry = "A[{}, {}] = {:.3g}".format(*_entry(coo, negative))
+        entry = "A[{}, {}] = {:.3g}".format(*entry_at(coo, negative))
         raise ValueError(f"A must not be negative, but {entry}; use numpy.maximum(A, 0)")
     difference = (matrix - matrix.T.tocsr()).tocoo()
     largest = matrix.data.max(initial=0.0)
     skew = np.flatnonzero(np.abs(difference.data) > NEAR * largest)
     if skew.size:
-        entry = "A[{0}, {1}] - A[{1}, {0}] = {2:.3g}".format(*_entry(difference, skew))
+        entry = "A[{0}, {1}] - A[{1}, {0}] = {2:.3g}".format(*entry_at(difference, skew))
         raise ValueError(f"A must be symmetric, but {entry}; use (A + A.T) / 2")
     scale = _scale(matrix)
     scaled = matrix.tocoo()
     scaled.data = scaled.data * (scale[scaled.row] * scale[scaled.col])
     W: Weights = scaled.tocsr()
     return check_weights(with_diagonal(W, W.diagonal()))
-
-
-def _entry(coo: Entries, places: NDArray[np.int64]) -> tuple[int, int, float]:
-    """The first of some entries: its row, its column and its value."""
-    first = places[0]
-    return coo.row[first], coo.col[first], coo.data[first]
 
 
 def _scale(matrix: Weights) -> NDArray[np.float64]:

@@ -237,10 +237,11 @@ FAULTS = {kind.__name__.lower(): kind for kind in _KINDS}
 
 def fault(given: object) -> Fault:
     """The fault itself, or the fault that the text describes; a ValueError or TypeError for anything else."""
-    if isinstance(given, Fault):
-        return given
-    if not isinstance(given, str):
-        kind = type(given).__name__
-        raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {kind}")
-    name, written = text.divided("fault", given, FAULTS)
-    return text.read(f"channel {given!r}", name, FAULTS[name], written)
+    match given:
+        case Fault():
+            return given
+        case str():
+            name, written = text.divided("fault", given, FAULTS)
+            return text.read(f"channel {given!r}", name, FAULTS[name], written)
+    kind = type(given).__name__
+    raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {kind}")
