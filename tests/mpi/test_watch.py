@@ -79,28 +79,20 @@ def test_a_stopped_rank_ends_the_job(faulty_rank: int, whole: str, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_rank_that_is_stopped_for_a_moment_goes_on(whole: str, tmp_path: Path) -> None:
-    def let_go(running: Running) -> None:
-        stopped = until_stopped(running)
-        time.sleep(0.1 * PATIENT)
-        os.kill(stopped, signal.SIGCONT)
-
-    job = run(3, "paused", "--rank-timeout", str(PATIENT), "--out", str(tmp_path / "run"), meanwhile=let_go)
-    assert job.returncode == 0, job.report()
-    assert read_summary(tmp_path / "run")["iterates_sha256"] == whole
-
-
-@pytest.mark.slow
-def test_a_job_that_is_stopped_as_a_whole_goes_on(whole: str, tmp_path: Path) -> None:
-    """As schedulers suspend jobs; nobody who was stopped himself holds it against the others."""
+@pytest.mark.parametrize(("everyone", "share"), [(False, 0.1), (True, 1.3)])
+def test_a_rank_that_is_stopped_for_a_moment_and_a_job_that_is_stopped_as_a_whole_go_on(
+    everyone: bool, share: float, whole: str, tmp_path: Path
+) -> None:
+    """As schedulers suspend jobs; a rank that was stopped itself does not hold it against the others."""
 
     def suspend(running: Running) -> None:
-        until_stopped(running)
-        everyone = running.ranks()
-        for pid in everyone:
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(1.3 * PATIENT)
-        for pid in everyone:
+        stopped = [until_stopped(running)]
+        if everyone:
+            stopped = running.ranks()
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+        time.sleep(share * PATIENT)
+        for pid in stopped:
             os.kill(pid, signal.SIGCONT)
 
     job = run(3, "paused", "--rank-timeout", str(PATIENT), "--out", str(tmp_path / "run"), meanwhile=suspend)
