@@ -15,12 +15,12 @@ Eigenvalues = NDArray[np.float64]
 
 def ring(n: int) -> Eigenvalues:
     """2 - 2 cos(2 pi k / n), shape (n,), for n >= 3."""
-    return _one_minus_cosine(2 * np.pi * np.arange(n) / n)
+    return np.sort(_unsorted(2 * np.pi * np.arange(n) / n))
 
 
 def path(n: int) -> Eigenvalues:
     """2 - 2 cos(pi k / n), shape (n,)."""
-    return _one_minus_cosine(np.pi * np.arange(n) / n)
+    return np.sort(_unsorted(np.pi * np.arange(n) / n))
 
 
 def complete(n: int) -> Eigenvalues:
@@ -56,10 +56,6 @@ def torus(*sides: int) -> Eigenvalues:
 def circulant(n: int, offsets: tuple[int, ...]) -> Eigenvalues:
     """sum_s 2 - 2 cos(2 pi k s / n) over the offsets, of which none may be n / 2 or repeat modulo n and sign; shape (n,)."""
     return np.sort(sum((_unsorted(2 * np.pi * np.arange(n) * offset / n) for offset in offsets), np.zeros(n)))
-
-
-def _one_minus_cosine(angles: NDArray[np.float64]) -> Eigenvalues:
-    return np.sort(_unsorted(angles))
 
 
 def _unsorted(angles: NDArray[np.float64]) -> Eigenvalues:
