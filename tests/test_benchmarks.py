@@ -27,7 +27,6 @@ ROWS = ["-m", "benchmarks", "--quick", "--peers", "none", "--rows", "floors", "-
 
 
 def given(*numbers: float) -> Any:
-    """A work with these numbers, one a block."""
     left: Iterator[float] = iter(numbers)
     return lambda: next(left)
 
@@ -37,13 +36,11 @@ def fails() -> float:
 
 
 def folder(out: Path) -> Path:
-    """Where the report is."""
     (found,) = (path for path in out.iterdir() if path.name != "environments")
     return found
 
 
 def stored(out: Path) -> dict[str, Any]:
-    """The numbers of the only run."""
     (path,) = folder(out).glob("*.json")
     kept: dict[str, Any] = json.loads(path.read_text())
     return kept

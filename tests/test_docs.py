@@ -161,7 +161,6 @@ def test_relative_links_lead_to_files() -> None:
 
 
 def public(module: str) -> list[str]:
-    """The names that a package lists, without its modules."""
     package = importlib.import_module(module)
     return [name for name in package.__all__ if not inspect.ismodule(getattr(package, name))]
 
@@ -177,7 +176,6 @@ def test_every_public_name_has_a_page(module: str) -> None:
 
 
 def documented() -> list[str]:
-    """The classes of the API pages, by their full names."""
     found = re.findall(r"^   ([\w.]+\.[A-Z]\w*)$", "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md")), re.M)
     return [name for name in found if name not in ("decentorth.data.Labels", "topologies.Order")]  # types
 

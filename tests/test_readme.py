@@ -75,7 +75,6 @@ def marked(words: str = "") -> list[Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the commands run in."""
     return tmp_path_factory.mktemp("readme")
 
 
@@ -95,7 +94,6 @@ def outputs(lines: Sequence[str], folder: Path) -> Callable[[str], str]:
 
 @pytest.fixture(scope="module")
 def say(folder: Path) -> Callable[[str], str]:
-    """The output of a command of the page."""
     return outputs(commands(), folder)
 
 
@@ -162,7 +160,6 @@ PRINTED = {
 
 @pytest.fixture(scope="module")
 def every(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The output of one of the commands of `EVERY`."""
     return outputs(EVERY, tmp_path_factory.mktemp("every"))
 
 

@@ -29,8 +29,6 @@ RESULT = do.solve(PROBLEM, do.DRFGT(), GRAPH, iterations=30)
 
 
 class Page(HTMLParser):
-    """The tags of a page with their attributes, and its text."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
@@ -125,8 +123,6 @@ def test_a_run_of_the_command_line_is_loaded(tmp_path: Path) -> None:
 
 
 class Trap:
-    """An object whose unpickling makes a file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 

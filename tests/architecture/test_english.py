@@ -88,12 +88,10 @@ ALLOWED = {
 
 
 def turns(text: str) -> list[str]:
-    """The turns of phrase in a text."""
     return [f"{found[0]!r}: {plain}" for turn, plain in TURNS.items() for found in re.finditer(rf"\b({turn})\b", text, re.I)]
 
 
 def prose(page: str) -> str:
-    """A page without code, formulas and comments."""
     return re.sub(r"^```.*?^```$|<!--.*?-->|^ {4}.*?$|`[^`]*`|\$[^$]*\$", "", page, flags=re.S | re.M)
 
 

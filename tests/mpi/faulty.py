@@ -30,14 +30,11 @@ METHOD = do.DRFGT(step_size=0.05)
 
 
 def mark() -> None:
-    """Say that the fault comes now."""
     sys.stderr.write(f"{FAULT}\n")
     sys.stderr.flush()
 
 
 def marked(stop: Callable[[], Any]) -> Callable[[], None]:
-    """The fault itself, announced."""
-
     def stop_marked() -> None:
         mark()
         stop()
@@ -108,12 +105,10 @@ def problem(stop: Callable[[], None] | None = None) -> FunctionProblem[Stiefel]:
 
 
 def weights(own: float = 0.8) -> Any:
-    """W on a ring."""
     return tp.uniform_weights(tp.ring(AGENTS), own)
 
 
 def solve(given: Any, iterations: int = 100_000, **options: Any) -> do.Result:
-    """A long run."""
     return do.solve(given, METHOD, weights(), iterations=iterations, **options)
 
 
@@ -182,14 +177,12 @@ def forks(stop: Callable[[], None] | None) -> None:
 
 
 def bad_data() -> None:
-    """The same on every rank."""
     data = np.ones((AGENTS, 8, 6))
     data[3, 1, 2] = np.nan
     solve(Procrustes(data, np.ones((AGENTS, 2, 8))))
 
 
 def main(fault: str, faulty_rank: int) -> None:
-    """Meet the fault."""
     where, _, what = fault.partition(":")
     if where == "leaves":
         leave_before_the_run(what.split(":"), faulty_rank)

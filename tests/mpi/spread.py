@@ -38,7 +38,6 @@ def log_cosh_blocks(n: int = 6, blocks: tuple[int, ...] = BLOCKS) -> Any:
 
 
 def ellipsoid(rows: tuple[int, ...] = BLOCKS) -> Any:
-    """PCA's objectives on {x : x^T B x = I}."""
     case = pca(rows)
     B = np.diag(np.linspace(0.5, 2.0, 12))
     return FunctionProblem(
@@ -82,7 +81,6 @@ CASES: dict[str, tuple[Any, Any]] = {
 
 
 def main() -> None:
-    """Every case."""
     outcomes = {}
     for name, (problem, algorithm) in CASES.items():
         result = do.solve(Spread(problem), algorithm, iterations=60, rows=6, seed=3)

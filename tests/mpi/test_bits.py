@@ -44,7 +44,6 @@ def outcomes(ranks: int, large: bool = False) -> dict[str, Any]:
 
 
 def check_same_bits(one: dict[str, Any], many: dict[str, Any], ranks: int) -> None:
-    """The cases of one process and of ranks agree in what must not depend on the number of ranks."""
     different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in many}
     assert not {name: parts for name, parts in different.items() if parts}
     assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}

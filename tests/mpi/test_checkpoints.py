@@ -21,7 +21,6 @@ ENDLESS = [*MODULE, "--iterations", "100000000", "--checkpoint-every", "1h", "--
 
 
 def go(ranks: int, *words: str) -> Job:
-    """A run of the published experiment that ends well."""
     job = run_ranks(ranks, [*MODULE, *words])
     assert job.returncode == 0, job.report()
     return job
@@ -34,7 +33,6 @@ def outcome(folder: Path) -> tuple[str, dict[str, list[float]]]:
 
 
 def names(folder: Path) -> list[int]:
-    """Iterations of the checkpoints of a run."""
     return sorted(int(path.name) for path in kept(folder / "checkpoints"))
 
 
@@ -145,7 +143,6 @@ def test_a_signal_to_one_rank_is_enough(tmp_path: Path) -> None:
 
 
 def rows(folder: Path) -> int:
-    """Lines of the history so far."""
     path = folder / "history.csv"
     return path.read_text().count("\n") if path.is_file() else 0
 
@@ -156,7 +153,6 @@ LONG = ["--iterations", "600", "--record-every", "50", "--checkpoint-every", "10
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """It, without a stop."""
     folder = tmp_path_factory.mktemp("long") / "run"
     go(0, *LONG[:4], "--out", str(folder))
     return folder

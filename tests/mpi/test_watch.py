@@ -43,7 +43,6 @@ def in_state(running: Running, state: str) -> list[int]:
 
 
 def until_stopped(running: Running) -> int:
-    """The rank that is stopped, once one is."""
     return until(lambda: in_state(running, "T"), process=running.process)[0]
 
 

@@ -59,7 +59,6 @@ def circulant(n: int, offsets: tuple[int, ...]) -> Eigenvalues:
 
 
 def _unsorted(angles: NDArray[np.float64]) -> Eigenvalues:
-    """2 - 2 cos without cancellation."""
     result: Eigenvalues = 4 * np.sin(angles / 2) ** 2
     return result
 

@@ -27,7 +27,6 @@ class Recording:
         self.exchanges: list[Exchange] = []
 
     def __getattr__(self, name: str) -> Any:
-        """Numbers of the network that are not exchanged."""
         if name not in ("spectrum", "push_pull_spectrum", "self_weights", "sums", "sums_exactly", "flooding_rounds"):
             raise AttributeError(name)
         return getattr(self._network, name)
@@ -96,5 +95,4 @@ class Replaying:
         return tuple(taken[self._agent].copy() for taken in then.taken)
 
     def exhausted(self) -> bool:
-        """Whether every recorded exchange was asked for."""
         return next(self._exchanges, None) is None

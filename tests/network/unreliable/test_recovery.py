@@ -124,7 +124,6 @@ def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
 
 
 def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
-    """All of ours declare theirs."""
     for name in algorithms.names():
         assert hasattr(get_type_hints(algorithms.get(name).init)["return"], "_fields")
 

@@ -7,7 +7,6 @@ import pytest
 
 import topologies
 from topologies import Order, curvature_scenarios, tracking_rate, tracking_score, tracking_weights
-from topologies.weights.quasi_newton import minimise_nonsmooth
 from topologies.weights.tracking_optimal import _Objective
 
 ORDERS: tuple[Order, Order] = ("combine-then-adapt", "adapt-then-combine")
@@ -67,15 +66,3 @@ def test_scenarios_are_permutations_and_have_the_size_of_the_graph() -> None:
         curvature_scenarios(2, 1, 5)
     with pytest.raises(ValueError, match=r"one number, 5 numbers or k rows of 5 numbers, got shape \(4,\)"):
         tracking_weights(topologies.ring(5), np.ones(4))
-
-
-def test_nonsmooth_minimum_at_a_kink() -> None:
-    """f = 10 |x_1 - 1| + (x_2 - 2)^2 + |x_2 - 2|, least at (1, 2), where it has no gradient."""
-
-    def function(x: np.ndarray) -> tuple[float, np.ndarray]:
-        d = x - [1, 2]
-        return 10 * abs(d[0]) + d[1] ** 2 + abs(d[1]), np.array([10 * np.sign(d[0]), 2 * d[1] + np.sign(d[1])])
-
-    at, value = minimise_nonsmooth(function, np.array([-3.3, 7.1]), 200)
-    assert value == pytest.approx(0, abs=1e-9)
-    np.testing.assert_allclose(at, [1, 2], atol=1e-9)
