@@ -51,7 +51,7 @@ def test_one_agent_and_too_many() -> None:
 def test_certificates_close(name: str, nonnegative: bool) -> None:
     graph = topologies.graph_from_name(name)
     found = fastest_weights(graph, nonnegative)
-    assert 0 <= found.certified_gap <= 1e-6
+    assert found.sigma - 1e-6 <= found.lower_bound <= found.sigma + 1e-12
     assert found.sigma == pytest.approx(topologies.spectrum(found.W).sigma, abs=1e-13)
     assert not nonnegative or found.W.data.min() >= 0
     topologies.check_weights(found.W, graph)
@@ -63,10 +63,10 @@ def test_any_dual_matrix_gives_a_valid_bound(nonnegative: bool) -> None:
     graph = topologies.grid(3, 3)
     tails, heads = np.array(sorted(graph.edges)).T
     problem = fastest._Problem(9, tails, heads, nonnegative)
-    metropolis = topologies.spectrum(topologies.metropolis_weights(graph)).sigma
+    optimum = fastest_weights(graph, nonnegative).sigma
     _, vectors = np.linalg.eigh(nx.laplacian_matrix(graph).toarray())
     fiedler = np.outer(vectors[:, 1], vectors[:, 1])
     rng = np.random.default_rng(0)
     bounds = [fastest._lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9))) for _ in range(50)]
-    assert max(bounds) <= metropolis
+    assert max(bounds) <= optimum + 1e-9
     assert nonnegative is False or fastest._lower_bound(problem, fiedler) > 0.2
