@@ -40,7 +40,6 @@ def test_no_docstring_opens_with_a_pronoun() -> None:
 @pytest.mark.parametrize(
     ("text", "caught"),
     [
-        ('"""What is here."""', True),
         ('def f():\n    """Whether x holds."""', True),
         ('class A:\n    """A point."""\n    x: int\n    """Those of x."""', True),
         ('X = 1\n"""\nThat of x."""', True),
@@ -127,8 +126,7 @@ def test_strings_of_the_code_are_plain() -> None:
     [
         ("A set that has no projection, as agents look at it.", 2),
         ("Nobody is told what waiting costs, and it goes on.", 4),
-        ("The agents continue; there is not enough memory.", 0),
-        ("This is total, and mended.", 1),
+        ("The agents continue; there is not enough memory in total.", 0),
     ],
 )
 def test_turns_are_found(text: str, number: int) -> None:
