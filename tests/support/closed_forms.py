@@ -15,12 +15,12 @@ Eigenvalues = NDArray[np.float64]
 
 def ring(n: int) -> Eigenvalues:
     """2 - 2 cos(2 pi k / n), shape (n,), for n >= 3."""
-    return np.sort(_unsorted(2 * np.pi * np.arange(n) / n))
+    return _one_minus_cosine(2 * np.pi * np.arange(n) / n)
 
 
 def path(n: int) -> Eigenvalues:
     """2 - 2 cos(pi k / n), shape (n,)."""
-    return np.sort(_unsorted(np.pi * np.arange(n) / n))
+    return _one_minus_cosine(np.pi * np.arange(n) / n)
 
 
 def complete(n: int) -> Eigenvalues:
@@ -58,7 +58,12 @@ def circulant(n: int, offsets: tuple[int, ...]) -> Eigenvalues:
     return np.sort(sum((_unsorted(2 * np.pi * np.arange(n) * offset / n) for offset in offsets), np.zeros(n)))
 
 
+def _one_minus_cosine(angles: NDArray[np.float64]) -> Eigenvalues:
+    return np.sort(_unsorted(angles))
+
+
 def _unsorted(angles: NDArray[np.float64]) -> Eigenvalues:
+    """2 - 2 cos without cancellation."""
     result: Eigenvalues = 4 * np.sin(angles / 2) ** 2
     return result
 

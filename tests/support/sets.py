@@ -10,6 +10,7 @@ from decentorth.protocols import Array
 
 
 def norm(a: Array) -> Array:
+    """``(n,)``: Frobenius norms."""
     root: Array = np.sqrt((a * a).sum((-2, -1)))
     return root
 
@@ -35,4 +36,5 @@ class Box:
         return norm(x - np.clip(x, -1.0, 1.0))
 
     def random(self, rng: np.random.Generator) -> Array:
+        """Uniform."""
         return rng.uniform(-1.0, 1.0, self.shape)
