@@ -54,7 +54,6 @@ def code_lines(text: str, tree: ast.Module) -> set[int]:
 
 
 def counts(source: Module) -> Counter[str]:
-    """The counts of one module."""
     text = (ROOT / source.path).read_text(encoding="utf-8")
     lines, code = text.splitlines(), code_lines(text, source.tree)
     found = Counter(
@@ -83,7 +82,6 @@ def counts(source: Module) -> Counter[str]:
 
 
 def room(name: str) -> str:
-    """The room of a module."""
     top, _, rest = name.partition(".")
     return rest.partition(".")[0] or top if top == "decentorth" else top
 
@@ -98,7 +96,6 @@ def arrows() -> Iterator[tuple[str, str]]:
 
 @cache
 def measured() -> dict[str, float]:
-    """Where every budget stands."""
     total: Counter[str] = sum((counts(source) for source in modules()), Counter())
     classes = Counter(node.name for source in modules() for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef))
     rooms = nx.DiGraph(set(arrows()))

@@ -40,7 +40,6 @@ def test_no_docstring_opens_with_a_pronoun() -> None:
 @pytest.mark.parametrize(
     ("text", "caught"),
     [
-        ('"""What is here."""', True),
         ('def f():\n    """Whether x holds."""', True),
         ('class A:\n    """A point."""\n    x: int\n    """Those of x."""', True),
         ('X = 1\n"""\nThat of x."""', True),
@@ -88,12 +87,10 @@ ALLOWED = {
 
 
 def turns(text: str) -> list[str]:
-    """The turns of phrase in a text."""
     return [f"{found[0]!r}: {plain}" for turn, plain in TURNS.items() for found in re.finditer(rf"\b({turn})\b", text, re.I)]
 
 
 def prose(page: str) -> str:
-    """A page without code, formulas and comments."""
     return re.sub(r"^```.*?^```$|<!--.*?-->|^ {4}.*?$|`[^`]*`|\$[^$]*\$", "", page, flags=re.S | re.M)
 
 
@@ -129,8 +126,7 @@ def test_strings_of_the_code_are_plain() -> None:
     [
         ("A set that has no projection, as agents look at it.", 2),
         ("Nobody is told what waiting costs, and it goes on.", 4),
-        ("The agents continue; there is not enough memory.", 0),
-        ("This is total, and mended.", 1),
+        ("The agents continue; there is not enough memory in total.", 0),
     ],
 )
 def test_turns_are_found(text: str, number: int) -> None:

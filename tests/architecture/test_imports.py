@@ -99,7 +99,6 @@ LAZY = {
 
 
 def layer_of(name: str) -> str | None:
-    """The layer of a module of ours, None for third-party packages."""
     owners = {member: layer for layer, (members, *_) in LAYERS.items() for member in members if f"{name}.".startswith(f"{member}.")}
     return owners[max(owners, key=len)] if owners else None
 
@@ -268,7 +267,6 @@ def unsafe(source: Module) -> list[str]:
 
 
 def banned_statements(source: Module) -> list[str]:
-    """Prints below the command line, asserts for users."""
     calls = [dotted(node.func) for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
     printing = [name for name in calls if name == "print" and layer_of(source.name) != "commands"]
     return printing + ["assert" for node in ast.walk(source.tree) if isinstance(node, ast.Assert)]

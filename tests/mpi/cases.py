@@ -45,34 +45,28 @@ def draw(agent: int, rows: int, columns: int, purpose: int) -> Array:
 
 
 def rows_and_targets(agent: int, m: int, d: int, r: int) -> tuple[Array, Array]:
-    """A_i and B_i of an agent's Procrustes problem."""
     scale = 1.0 / np.sqrt(d)
     return scale * draw(agent, m, d, 0), scale * draw(agent, r, m, 1)
 
 
 def procrustes(rows: tuple[int, ...], d: int, r: int) -> Procrustes:
-    """Given whole, as every rank of a user's script would."""
     return Procrustes(*zip(*(rows_and_targets(i, m, d, r) for i, m in enumerate(rows)), strict=True))
 
 
 def loaded_procrustes(rows: tuple[int, ...], d: int, r: int) -> Any:
-    """The same data, each rank drawing its own agents' only."""
     return Procrustes.from_loader(lambda i: rows_and_targets(i, rows[i], d, r), len(rows))
 
 
 def decaying(agent: int, m: int, d: int) -> Array:
-    """Gaussian samples whose variances decay."""
     samples: Array = draw(agent, m, d, 2) / np.sqrt(np.arange(1.0, d + 1.0))
     return samples
 
 
 def pca(rows: tuple[int, ...], d: int, r: int) -> PCA:
-    """Given whole."""
     return PCA([decaying(i, m, d) for i, m in enumerate(rows)], r)
 
 
 def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
-    """The same samples, each rank drawing its own agents' only."""
     return PCA.from_loader(lambda i: decaying(i, rows[i], d), len(rows), r)
 
 
@@ -104,7 +98,6 @@ sparse_pca = made(lambda rows, d, r: SparsePCASettings(rank=r))  # the steps nee
 
 
 def times(name: str) -> Callable[[], Any]:
-    """A time-varying network of ten agents by its name."""
     return lambda: tp.sequence_from_name(name, 10, seed=3)
 
 
@@ -117,7 +110,6 @@ def random_graph() -> nx.Graph[int]:
 
 
 def one_way_ring() -> nx.Graph[int]:
-    """Ten agents in a circle that hear the one before, and three chords."""
     return tp.directed_ring(10, chords=3, seed=1)
 
 
@@ -134,14 +126,11 @@ ADAPT = do.DRFGT(order="adapt-then-combine")
 
 
 def fixed(step_size: float, safe: bool = False) -> do.DRFGT:
-    """DRFGT as published, with that step."""
     return replace(COMBINE, step_size=step_size, safe=safe)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run."""
-
     problem: Callable[[tuple[int, ...], int, int], Any]
     rows: tuple[int, ...]
     shape: tuple[int, int]
@@ -164,7 +153,6 @@ class Case:
         return tp.uniform_weights(graph, 0.8) if self.graph is ring else tp.metropolis_weights(graph)
 
     def solve(self) -> do.Result:
-        """The run."""
         names = ("iterations", "placement", "stopping", "safety_region", "channel")
         more: dict[str, Any] = {name: getattr(self, name) for name in names}
         problem = self.problem(self.rows, *self.shape)
@@ -176,7 +164,6 @@ LARGE = (400, 20, 200, 393, 30, 90, 12, 500, 392, 60)
 
 
 def bad(*faults: str, repair: bool = True) -> dict[str, Any]:
-    """A run through a channel."""
     return {"channel": do.Channel(*faults, repair=repair)}
 
 

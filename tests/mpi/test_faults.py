@@ -45,7 +45,7 @@ def test_a_rank_that_raises_ends_the_job_with_its_traceback(where: str, faulty_r
 
 
 @slow
-@pytest.mark.parametrize(("fault", "faulty_rank"), [("gradient:exits-3", 1), ("leaves-early", 1), ("loop:exits-0", 0)])
+@pytest.mark.parametrize(("fault", "faulty_rank"), [("gradient:exits-3", 1), ("loop:leaves", 1), ("loop:exits-0", 0)])
 def test_a_rank_that_ends_early_is_named(fault: str, faulty_rank: int) -> None:
     """No traceback tells why it has gone, so a rank that waits for it says which one."""
     job = fail(fault, faulty_rank)

@@ -39,7 +39,6 @@ graphs = st.tuples(st.integers(1, 12), st.sampled_from([0.0, 0.2, 0.6, 1.0]), st
 
 
 def at(W: Any, k: int) -> Array:
-    """The dense matrix of round k."""
     dense: Array = (W.at(k) if isinstance(W, tp.WeightSequence) else W).toarray()
     return dense
 

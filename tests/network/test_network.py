@@ -32,7 +32,6 @@ def points(*shapes: tuple[int, ...], n: int = N, seed: int = 0) -> list[Array]:
 
 
 def split(ranks: int, work: Callable[[AgentCollective, slice], Any], n: int = N) -> list[Any]:
-    """``work(collective, own agents)`` on every rank."""
     bounds = even_bounds(n, ranks)
 
     def on_rank(communicator: ThreadCommunicator) -> Any:
@@ -89,7 +88,6 @@ def test_maxima_and_decisions(ranks: int) -> None:
 
 
 def message(error: type[Exception], work: Callable[[], Any]) -> str:
-    """What the error that ``work`` raises says."""
     with pytest.raises(error) as caught:
         work()
     return str(caught.value)
@@ -129,7 +127,6 @@ def test_what_fails_on_one_rank_fails_on_all() -> None:
 
 
 def refuse(collective: AgentCollective) -> None:
-    """Rank 0 raises an exception without a message."""
     with collective.together():
         if collective.rank == 0:
             raise RuntimeError

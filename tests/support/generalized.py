@@ -60,7 +60,6 @@ def gevp(n: int, p: int, condition: float = 100.0, seed: int = 0) -> GEVP:
 
 
 def optimum(A: Array, B: Array, p: int) -> float:
-    """The least value of -1/2 tr(x^T A x) over x^T B x = I."""
     n = len(A)
     return -0.5 * float(scipy.linalg.eigh(A, B, eigvals_only=True, subset_by_index=[n - p, n - 1]).sum())
 
@@ -118,7 +117,6 @@ class CCA(TraceProblem):
         return {"x": x[..., : self.first, :], "y": x[..., self.first :, :]}
 
     def optimum(self) -> float:
-        """The least value."""
         roots = [scipy.linalg.sqrtm(b).real for b in self.B]
         whitened = np.linalg.solve(roots[0], self.A[: self.first, self.first :]) @ np.linalg.inv(roots[1])
         return -float(np.linalg.svd(whitened, compute_uv=False)[: self.shape[1]].sum())

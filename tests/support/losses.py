@@ -71,20 +71,10 @@ def killed(
     response: str = "shrink",
     ready: Callable[[], bool] | None = None,
 ) -> Job:
-    """``mpirun --with-ft ulfm python -m decentorth.run``, some of whose ranks get SIGKILL.
+    """A run in the folder ``out`` some of whose ranks get SIGKILL.
 
-    Parameters
-    ----------
-    programs
-        Where ``mpirun`` and ``python`` are.
-    out
-        The run's folder.
-    victims, pauses
-        Ranks, and seconds from the first rows of the history, or the one before, until it is killed.
-    response
-        That of ``--on-rank-loss``.
-    ready
-        Asked in place of the first rows of the history.
+    ``programs`` is where ``mpirun`` and ``python`` are. The pauses are seconds from the first rows of the history, or from where
+    ``ready`` answers true, or from the victim before. ``response`` is that of ``--on-rank-loss``.
     """
     token = uuid.uuid4().hex
     process = started(programs, ranks, [*arguments, "--on-rank-loss", response, "--out", str(out)], token)
@@ -109,7 +99,6 @@ def killed(
 
 
 def _ranks(token: str) -> dict[int, int]:
-    """The living processes of a job by their ranks."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

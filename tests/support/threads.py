@@ -25,8 +25,6 @@ class RankFailedError(Exception):
 
 
 class _Letter:
-    """A message on its way."""
-
     def __init__(self, content: Any) -> None:
         self.content = content
         self.taken = False
@@ -131,7 +129,6 @@ class ThreadCommunicator:
         return {"kind": "threads", "ranks": self.size}
 
     def _gathered(self, content: Any) -> list[Any]:
-        """Everybody's content, in rank order."""
         for target in range(self.size):
             self._post.put(self.rank, target, "all", content)
         result: list[Any] = []

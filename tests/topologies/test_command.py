@@ -66,7 +66,6 @@ def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: Capsys)
 
 @pytest.mark.slow
 def test_tables_fit_80_columns_and_cut_no_number(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do narrower terminals."""
     texts = {}
     for columns in ("200", "80", "40"):
         monkeypatch.setenv("COLUMNS", columns)
@@ -111,7 +110,6 @@ def test_attributes_that_are_not_read_are_named(tmp_path: Path, capsys: Capsys) 
 
 @pytest.mark.slow
 def test_long_computations_are_named(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
-    """On standard error, while the table goes to standard output."""
     for name in ("PATIENCE", "EVERY", "TICK"):
         monkeypatch.setattr(progress, name, 0.0)
     assert command(["karate_club", "--weights", "fmmc"]) == 0
@@ -187,7 +185,6 @@ def test_missing_matplotlib_is_named_before_anything_is_computed(
 
 @pytest.mark.parametrize("flag", ["--agents", "--seed"])
 def test_counts_are_whole_numbers(flag: str, capsys: Capsys) -> None:
-    """Not rounded ones."""
     agents = [] if flag == "--agents" else ["--agents", "10"]
     assert command(["ring", *agents, flag, "1e1"]) == 0
     assert capsys.readouterr().out.startswith("10 agents")

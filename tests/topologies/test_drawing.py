@@ -84,11 +84,6 @@ def test_a_constant_quantity_has_no_bar_and_names_are_shown() -> None:
     assert len(draw_graph(graph, quantity=[1.0, 1.0, 1.001]).figure.axes) == 2
 
 
-def test_edges_of_many_agents_are_thinner_than_agents() -> None:
-    lines, agents = draw_graph(topologies.torus(20, 20), topologies.uniform_weights(topologies.torus(20, 20))).collections
-    assert max(lines.get_linewidths()) < 0.3 * agents.get_sizes()[0] ** 0.5
-
-
 def test_a_logarithmic_scale_is_taken_where_the_quantity_is_positive() -> None:
     _, agents = draw_graph(topologies.path(3), quantity=[1e-6, 1e-3, 1.0], logarithmic=True).collections
     np.testing.assert_allclose(agents.norm([1e-6, 1e-3, 1.0]), [0.0, 0.5, 1.0], atol=1e-12)

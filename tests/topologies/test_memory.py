@@ -26,7 +26,6 @@ def test_what_does_not_fit_is_refused_with_both_numbers() -> None:
 
 
 def limited(size: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python with these words and an address space of that size."""
     limit = (size, resource.getrlimit(resource.RLIMIT_AS)[1])
     return subprocess.run(
         [sys.executable, *words],

@@ -45,16 +45,12 @@ LATE = ("delay:rounds=2", "delay:rounds=3,random=true")
 
 
 class Held(NamedTuple):
-    """What the agents hold."""
-
     x: Array
     k: int
     gradients: int = 0
 
 
 class Averaging:
-    """A method that mixes its points once in an iteration."""
-
     requires = requires_set = ()
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
@@ -75,7 +71,6 @@ def averaging(network: UnreliableNetwork, x: Array, first: int = 0) -> Iterator[
 
 
 def rounds(channel: Channel, W: Any, x: Array, number: int, communicator: Any = "serial") -> list[Array]:
-    """The points after each of so many rounds."""
     return [*islice(averaging(UnreliableNetwork(W, communicator, channel=channel, seed=3), x), number)]
 
 

@@ -16,7 +16,6 @@ SOURCE = Source(5, 17, 0, slice(0, 70))
 
 
 def arriving(coding: Coding, x: Array, source: Source = SOURCE) -> Array:
-    """What arrives of ``x``, coded."""
     out = np.full(x.shape, np.nan)
     coding.coded(Code(x), source, 3).put(out)
     return out

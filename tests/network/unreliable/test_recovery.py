@@ -15,7 +15,6 @@ from decentorth.api import Run, set_up
 from decentorth.network import Channel, ChannelError, UnreliableNetwork, check_method
 from decentorth.network.unreliable.channel import delay_limit, randomk_limit
 from decentorth.network.unreliable.draws import Chain, Draws
-from decentorth.protocols import Array
 from decentorth.registry import algorithms
 
 RING = tp.uniform_weights(tp.ring(10), 0.8)
@@ -125,7 +124,6 @@ def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
 
 
 def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
-    """All of ours declare theirs."""
     for name in algorithms.names():
         assert hasattr(get_type_hints(algorithms.get(name).init)["return"], "_fields")
 
@@ -140,31 +138,6 @@ def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
 
     with pytest.raises(ChannelError, match=r"declare the class that Bare\.init returns"):
         steps(Channel("crash:p=0.1"), method=Bare())
-
-
-def second_moments(L: Array, share: float) -> float:
-    """How E (x, m)(x, m)^T grows in a round of randomk with feedback, apart from what the mean of x keeps: a spectral radius."""
-    n = len(L)
-    eye, centre = np.eye(n), np.eye(n) - 1.0 / n
-    operator = np.zeros((4 * n * n, 4 * n * n))
-    mean = np.block([[centre - share * L, -(1.0 - share) * L], [share * eye, (1.0 - share) * eye]])
-    operator += np.kron(mean, mean)
-    for i in range(n):  # the draw of agent i differs from its mean with variance share (1 - share)
-        noise = np.zeros((2 * n, 2 * n))
-        noise[:n, i], noise[:n, n + i] = -L[:, i], L[:, i]
-        noise[n + i, i], noise[n + i, n + i] = 1.0, -1.0
-        operator += share * (1.0 - share) * np.kron(noise, noise)
-    return float(np.abs(np.linalg.eigvals(operator)).max())
-
-
-@pytest.mark.parametrize("share", [0.1, 0.4, 0.8])
-@pytest.mark.parametrize("graph", [tp.complete(4), tp.star(5), tp.path(5)], ids=["complete", "star", "path"])
-def test_what_randomk_can_bear(graph: Any, share: float) -> None:
-    """All eigenvalues of I - W below the limit: stable in mean square. Their mean above it: not."""
-    L = np.eye(len(graph)) - tp.metropolis_weights(graph).toarray()
-    values, limit = np.linalg.eigvalsh(L), randomk_limit(share)
-    assert second_moments(L * 0.98 * limit / values[-1], share) < 1.0
-    assert second_moments(L * 1.02 * limit / values.mean(), share) > 1.0
 
 
 def test_who_shares_its_draws_meets_the_limit_exactly() -> None:

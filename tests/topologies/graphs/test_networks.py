@@ -118,7 +118,6 @@ DIRECTED = b'<graphml><graph edgedefault="directed"><node id="a"/><node id="b"/>
 
 
 def npy(*rows: list[object]) -> bytes:
-    """A file of NumPy's."""
     file = io.BytesIO()
     np.save(file, np.array(rows), allow_pickle=True)
     return file.getvalue()

@@ -38,7 +38,6 @@ def expect(W: sparse.csr_array, closed_form: np.ndarray) -> None:
     ],
 )
 def test_weights_are_a_laplacian_in_closed_form(W: sparse.csr_array, scale: float, laplacian: np.ndarray) -> None:
-    """W = I - scale L."""
     expect(W, 1 - scale * laplacian)
 
 

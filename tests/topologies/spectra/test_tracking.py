@@ -73,16 +73,6 @@ def hessians(n: int, d: int, seed: int = 4) -> np.ndarray:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_iteration_matrix_is_the_recursion(order: Order) -> None:
-    W, H = topologies.metropolis_weights(topologies.star(5)).toarray(), hessians(5, 3)
-    x, y = np.random.default_rng(1).standard_normal((2, 5, 3))
-    base, slope = iteration_pencil(W, H, order)
-    M = base - 0.3 * slope
-    expected = np.concatenate([part.ravel() for part in advance(W, H, 0.3, order, x, y)])
-    np.testing.assert_allclose(M @ np.concatenate([x.ravel(), y.ravel()]), expected, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("order", ORDERS)
 def test_measured_rate_is_the_predicted_one(order: Order) -> None:
     """From x0 with y0 = H x0, the error over many iterations shrinks by the predicted factor, until rounding ends it."""
     W, H = topologies.metropolis_weights(topologies.grid(3, 3)).toarray(), hessians(9, 2) + 0.2 * np.eye(2)
@@ -134,21 +124,6 @@ def test_closed_form_for_exact_averaging_and_for_one_agent() -> None:
     assert alone.rate == pytest.approx(0, abs=1e-9)
     assert alone.step == pytest.approx(2, rel=1e-9)
     assert alone.largest_step == pytest.approx(4, rel=1e-9)
-
-
-def test_curvature_scales_the_steps_only() -> None:
-    one, ten = (tracking_score(ring_weights(0.3), scale * CURVATURES) for scale in (1, 10))
-    assert ten.rate == pytest.approx(one.rate, rel=1e-10)
-    assert ten.step == pytest.approx(one.step / 10, rel=1e-6)
-    assert ten.largest_step == pytest.approx(one.largest_step / 10, rel=1e-8)
-
-
-def test_a_large_matrix_with_equal_curvatures_costs_its_eigenvalues_only() -> None:
-    W = topologies.uniform_weights(topologies.ring(800), 0.5)
-    w = 0.5 + 0.5 * np.cos(2 * np.pi * np.arange(1, 800) / 800)
-    blocks = np.array([[[v, -0.01], [v - 1, v - 0.01]] for v in w])
-    expected = max(0.99, np.abs(np.linalg.eigvals(blocks)).max())
-    assert tracking_rate(W, 1.0, 0.01) == pytest.approx(expected, abs=1e-7)
 
 
 def test_the_best_gap_needs_five_times_the_iterations() -> None:

@@ -17,7 +17,6 @@ EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=
 
 @st.composite
 def connected_graphs(draw: st.DrawFn) -> nx.Graph[int]:
-    """A random tree and some more edges."""
     n = draw(st.integers(1, 12))
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(n))
@@ -29,7 +28,6 @@ def connected_graphs(draw: st.DrawFn) -> nx.Graph[int]:
 
 
 def expected_weights(graph: nx.Graph[int], rule: str, self_weight: float) -> np.ndarray:
-    """The definition, agent by agent."""
     n = len(graph)
     degree = dict(graph.degree)
     laplacian = np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray()) if n > 1 else np.zeros(2)
@@ -98,14 +96,6 @@ def test_lazy_repairs_a_periodic_matrix() -> None:
     np.testing.assert_array_equal(topologies.lazy(swap).toarray(), [[0.5, 0.5], [0.5, 0.5]])
     W = topologies.metropolis_weights(topologies.grid(3, 4))
     np.testing.assert_allclose(topologies.eigenvalues(topologies.lazy(W)), (1 + topologies.eigenvalues(W)) / 2, atol=1e-14)
-
-
-def test_best_constant_is_best() -> None:
-    graph = topologies.random_geometric(15, seed=1)
-    laplacian = nx.laplacian_matrix(graph).toarray()
-    best = topologies.spectrum(topologies.best_constant_weights(graph)).sigma
-    for a in np.linspace(0.001, 0.5, 300):
-        assert np.linalg.norm(np.eye(15) - a * laplacian - 1 / 15, 2) >= best - 1e-12
 
 
 def test_rules_that_cannot_be_meant_are_refused() -> None:
