@@ -20,19 +20,19 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 31_580,
-    "code lines above 100 characters, in 1,000": 24.2,
-    "conditional expressions in 1,000 code lines": 14.2,
+    "code lines": 31_486,
+    "code lines above 100 characters, in 1,000": 24.6,
+    "conditional expressions in 1,000 code lines": 14.3,
     "Any in 1,000 lines": 14.8,
     "getattr, hasattr, setattr": 36,
-    "isinstance": 211,
-    "functions that import": 64,
+    "isinstance": 202,
+    "functions that import": 61,
     "functions above 45 code lines": 0,
     "modules above 300 code lines": 0,
     "class names used twice": 11,
     "rooms": 27,
     "arrows between rooms": 140,
-    "lines of tests": 38_495,
+    "lines of tests": 37_955,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""
