@@ -436,3 +436,5 @@ def test_a_soft_constraint_needs_a_set_with_a_penalty() -> None:
         check_capabilities(problem, GradientTracking(penalty=1.0))
     with pytest.raises(TypeError, match="DESTINY needs Dissolvable of its problem; Box has none"):
         check_capabilities(problem, DESTINY())
+    with pytest.raises(TypeError, match=r"DeEPCA needs Eigenproblem of its problem; Procrustes has none\. Eigenproblem: A problem"):
+        check_capabilities(procrustes().problem, DeEPCA())
