@@ -588,7 +588,8 @@ def test_methods_are_immutable_values(method: Method) -> None:
 def test_a_setting_that_cannot_be_is_refused_by_its_name(method: Method) -> None:
     algorithm = method.algorithm()
     for setting in fields(algorithm):
-        for value in (object(), "no such word", *((-1.0, math.nan) if isinstance(setting.default, float) else ())):
+        numbers = {float: (-1.0, math.nan), int: (-1,)}.get(type(setting.default), ())
+        for value in (object(), "no such word", *numbers):
             with pytest.raises((TypeError, ValueError), match=setting.name):
                 replace(algorithm, **{setting.name: value})
 

@@ -56,7 +56,7 @@ def test_drfgt_is_algorithm_1_with_steps_and_penalties_of_each_agent(name: str, 
     state = state._replace(step_size=alphas, base=alphas, penalty=lams, tracker=field.copy(), field=field)
     for _ in range(50):
         state = method.step(case.problem, network, streams(N), state)
-    expected = rivals.drfgt(rivals.full(case.gradients), W.toarray(), x0, alphas, 50, order, penalty=lams)
+    expected = rivals.drfgt(rivals.full(case.gradients), W.toarray(), x0, alphas, 50, order=order, penalty=lams)
     assert relative(state.x, expected.x[-1]) < 1e-12
     assert relative(state.tracker, expected.tracker[-1]) < 1e-12
 

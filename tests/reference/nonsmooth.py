@@ -6,12 +6,12 @@ are the equations of the paper's first version.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.reference.naive import Array, Gradient, polar, sym
+from tests.reference.naive import Array, Gradient, polar, sym, tangent_projection
 
 Columns = Sequence[int] | NDArray[np.int64]
 
@@ -32,11 +32,10 @@ def rssm(gradient: Gradient, x: Array, steps: Sequence[float], columns: Sequence
     return x
 
 
-def rsm(gradient: Gradient, x: Array, steps: Sequence[float]) -> Array:
-    """The Riemannian subgradient method with the polar retraction."""
+def rsm(gradient: Gradient, x: Array, steps: Sequence[float], retract: Callable[[Array], Array] = polar) -> Array:
+    """The Riemannian subgradient method."""
     for step in steps:
-        g = gradient(x)
-        x = polar(x - step * (g - x @ sym(x.T @ g)))
+        x = retract(x - step * tangent_projection(x, gradient(x)))
     return x
 
 

@@ -201,26 +201,14 @@ Method = Callable[..., Trajectory]
 
 def descending(field: Callable[..., Gradients]) -> Method:
     """Descent along a field that has settings."""
-
-    def method(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, **settings: Any) -> Trajectory:
-        return descent(field(gradients, **settings), mixing, x0, step_size, iterations)
-
-    return method
+    return lambda gradients, *given, **settings: descent(field(gradients, **settings), *given)
 
 
 def tracked(field: Callable[..., Gradients]) -> Method:
     """Tracking of a field that has settings."""
 
-    def method(
-        gradients: Gradients,
-        mixing: Array,
-        x0: Array,
-        step_size: Steps,
-        iterations: int,
-        order: Order = "combine-then-adapt",
-        **settings: Any,
-    ) -> Trajectory:
-        return tracking(field(gradients, **settings), mixing, x0, step_size, iterations, order)
+    def method(gradients: Gradients, *given: Any, order: Order = "combine-then-adapt", **settings: Any) -> Trajectory:
+        return partial(tracking, order=order)(field(gradients, **settings), *given)
 
     return method
 

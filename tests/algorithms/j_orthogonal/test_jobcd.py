@@ -51,6 +51,8 @@ def test_gs_is_algorithm_1(varsigma: Any) -> None:
             x = naive.step(x, problem.gradient(x[None])[0], [pair], problem.constraint.signs, 1e-3, [q])
         np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
     assert varsigma != "any function" or [s.gradients for s in found] == list(range(0, 41, 4))
+    with pytest.raises(TypeError, match="GSJOBCD needs TraceForm of its problem; LogCosh has none"):
+        solve(log_cosh(4), GSJOBCD(varsigma="exact"), x0=np.eye(4), iterations=1)
 
 
 @pytest.mark.parametrize("n", [6, 7])

@@ -17,7 +17,7 @@ from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, ODLSettings, OrthogonalDictionaryLearning, RobustSubspaceRecovery, RSRSettings
 from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import GradientNorm
-from tests.reference import naive, nonsmooth
+from tests.reference import naive, nonsmooth, rivals
 from tests.support.marks import first_row_is_quick
 from tests.support.problems import point, relative, samples
 
@@ -51,6 +51,15 @@ def test_rssm_is_algorithm_1(name: str, division: Any) -> None:
     assert relative(result.x[0], expected) < 1e-11
     assert relative(result.x[0], x0) > 0.05
     assert result.state.step_size[0] == pytest.approx(SIZES[name] * 0.95**40, rel=1e-13)
+
+
+@pytest.mark.parametrize(("retraction", "factor"), [("polar", naive.polar), ("qr", rivals.qr_factor)])
+@every
+def test_rsm_is_its_iteration(name: str, retraction: Any, factor: rivals.Factor) -> None:
+    problem, gradient = PROBLEMS[name][0](), PROBLEMS[name][1]
+    x0, method = point(problem, 1), RSM(step_size=f"geometric:initial={SIZES[name]},ratio=0.95", retraction=retraction)
+    expected = nonsmooth.rsm(gradient, x0, [SIZES[name] * 0.95**k for k in range(25)], factor)
+    assert relative(solve(problem, method, x0=x0, iterations=25).x[0], expected) < 1e-11
 
 
 @every
