@@ -40,10 +40,7 @@ from decentorth.running.checkpoint import newest_notes
 from tests.support.mutants import Counts, Edit, Reader, Seed, compressed, edited, header, lines, tried, zipped
 from tests.support.problems import GRAPHS, pca
 
-MUTANTS = 100
-"""Of every reader, beside those that are written by hand."""
-OF_A_CHILD = 20
-"""Of a reader that starts a process for each file."""
+MUTANTS, OF_A_CHILD = 100, 20  # of every reader beside those written by hand; of one that starts a process for each file
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST = "000000004/manifest.json"
 M, D, N = 9, 4, 6

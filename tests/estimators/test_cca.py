@@ -143,11 +143,6 @@ def test_batches_find_what_a_fit_to_all_samples_finds(begin: str, ridge: float) 
     assert found.n_samples_seen_ == 900
 
 
-def test_a_first_batch_may_have_few_samples_with_a_ridge() -> None:
-    X, y = related(6)
-    assert CCA(2, ridge=0.1).partial_fit(X, y).n_iter_ == [1, 1]
-
-
 def categories(n: int) -> tuple[Array, Array]:
     """Indicators of all categories of two related variables, each with numeric columns, one of them a sum of others."""
     rng = np.random.default_rng(0)

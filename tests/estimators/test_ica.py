@@ -88,12 +88,9 @@ def test_gaussian_components_are_named() -> None:
     sources = np.concatenate((rng.laplace(size=(30_000, 1)), rng.standard_normal((30_000, 2))), axis=1)
     X = sources * [1.0, 4.0, 2.0] @ scipy.linalg.qr(rng.standard_normal((3, 3)))[0]
     named = re.escape("ICA cannot separate nearly Gaussian sources: treat ica0, ica1 as noise")
-    with pytest.warns(UserWarning, match=named):
-        ICA(random_state=0).fit(X)
-    with pytest.warns(UserWarning, match=named):
-        ICA(random_state=0).fit_agents(np.array_split(X, 5), RING)
-    with pytest.warns(UserWarning, match=named):
-        ICA(random_state=0).partial_fit(X)
+    for name, given in (("fit", (X,)), ("fit_agents", (np.array_split(X, 5), RING)), ("partial_fit", (X,))):
+        with pytest.warns(UserWarning, match=named):
+            getattr(ICA(random_state=0), name)(*given)
 
 
 def test_fewer_sources_than_features() -> None:

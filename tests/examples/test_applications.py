@@ -22,21 +22,15 @@ Matrix = NDArray[np.float64]
 FOLDER = ROOT / "examples" / "applications"
 
 
-@pytest.fixture
-def hospitals(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return _script("hospitals", monkeypatch)
-
-
-@pytest.fixture
-def sensors(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return _script("sensors", monkeypatch)
-
-
-def _script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     pytest.importorskip("sklearn")
     pytest.importorskip("matplotlib").use("agg")
     monkeypatch.syspath_prepend(FOLDER)
     return importlib.import_module(name)
+
+
+hospitals = pytest.fixture(lambda monkeypatch: script("hospitals", monkeypatch), name="hospitals")
+sensors = pytest.fixture(lambda monkeypatch: script("sensors", monkeypatch), name="sensors")
 
 
 def table(rows: list[Any]) -> dict[str, Any]:
@@ -145,8 +139,8 @@ def numbers(said: str) -> list[dict[str, list[float]]]:
     return tables
 
 
-def ended(script: str, figure: Path) -> list[dict[str, list[float]]]:
-    said = drawing("examples/applications/" + script, "--figure", str(figure))
+def ended(name: str, figure: Path) -> list[dict[str, list[float]]]:
+    said = drawing("examples/applications/" + name, "--figure", str(figure))
     assert figure.stat().st_size > 10_000
     return numbers(said)
 

@@ -36,7 +36,7 @@ from decentorth.problems import (
 )
 from decentorth.protocols import Array, ColumnOracle, Index, KnownOptimum, Nonsmooth, Sampled, Smooth
 from tests.reference import naive
-from tests.support.building import built, collective
+from tests.support.building import built, collective, prepared
 from tests.support.threads import on_ranks
 
 COUNTS = (40, 40, 3, 1, 200, 40, 7, 2)
@@ -300,6 +300,20 @@ def test_a_part_has_the_bits_of_the_whole(name: str, run_bytes: int, monkeypatch
         assert numbers(left, x[stay], batch[stay]) == [b"".join(one) for one in zip(*(alone[i] for i in stay), strict=True)]
 
 
+def on_three_ranks(deferred: Any, work: Callable[[Any, slice], Any]) -> list[tuple[slice, Any]]:
+    """What ``work`` returns of the problem of each rank and its agents."""
+    n = deferred.n_agents
+    bounds = np.array([0, n // 3, n // 3 + 2, n])
+
+    def on_rank(communicator: Any) -> tuple[slice, Any]:
+        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        problem = deferred.build(own, AgentCollective(communicator, bounds))
+        problem.prepare(AgentCollective(communicator, bounds))
+        return own, work(problem, own)
+
+    return on_ranks(3, on_rank)
+
+
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.loaded is not None])
 def test_from_loader_is_the_whole_problem(name: str) -> None:
     """On one rank and on three, each loading its own agents only."""
@@ -312,16 +326,11 @@ def test_from_loader_is_the_whole_problem(name: str) -> None:
         return own if len(own) > 1 else own[0]
 
     assert kind.loaded is not None
-    deferred, bounds = kind.loaded(loader), np.array([0, 3, 5, N])
+    deferred = kind.loaded(loader)
     assert built(deferred).gradient(x).tobytes() == whole.gradient(x).tobytes()
     assert loaded == list(range(N))
     loaded.clear()
-
-    def on_rank(communicator: Any) -> tuple[slice, Any]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return own, deferred.build(own, AgentCollective(communicator, bounds))
-
-    for own, part in on_ranks(3, on_rank):
+    for own, part in on_three_ranks(deferred, lambda problem, own: problem):
         assert part.gradient(x[own]).tobytes() == whole.gradient(x)[own].tobytes()
         if name == "cca":
             assert part.constraint.product(x[:1]).tobytes() == whole.constraint.product(x[:1]).tobytes()
@@ -348,26 +357,19 @@ SETTINGS: dict[str, Any] = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_over_ranks_the_data_has_the_bits_of_one_process(name: str) -> None:
     """Centring, whitening and spectra add up over agents in their order; another seed has other data."""
-    deferred, bounds = SETTINGS[name].problem(10, 4), np.array([0, 4, 7, 10])
-    whole = built(deferred)
-    whole.prepare(collective(10))
+    deferred = SETTINGS[name].problem(10, 4)
+    whole = prepared(built(deferred))
     x = points(whole)
 
-    def everything(problem: Any, at: Array) -> tuple[list[bytes], bytes, float]:
-        found, start = [problem.gradient(at)], problem.start(1)
+    def everything(problem: Any, own: slice) -> tuple[list[bytes], bytes, float]:
+        found, start = [problem.gradient(x[own])], problem.start(1)
         if isinstance(problem, ColumnOracle):
-            found.append(problem.cache(at))
+            found.append(problem.cache(x[own]))
         error = problem.error(start) if isinstance(problem, KnownOptimum) and problem.error_name else 0.0
         return [one.tobytes() for one in found], start.tobytes(), error
 
-    def on_rank(communicator: Any) -> tuple[slice, tuple[list[bytes], bytes, float]]:
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        problem = deferred.build(own, AgentCollective(communicator, bounds))
-        problem.prepare(AgentCollective(communicator, bounds))
-        return own, everything(problem, x[own])
-
-    arrays, start, error = everything(whole, x)
-    for own, found in on_ranks(3, on_rank):
+    arrays, start, error = everything(whole, slice(0, 10))
+    for own, found in on_three_ranks(deferred, everything):
         parts = [np.split(np.frombuffer(one, np.uint8), 10)[own] for one in arrays]
         assert found == ([b"".join(part.tobytes() for part in one) for one in parts], start, error)
     other = built(SETTINGS[name].problem(10, 5))

@@ -283,7 +283,6 @@ def test_a_point_of_another_shape_is_refused() -> None:
 WRONG = """
 import sys
 from dataclasses import dataclass
-import numpy as np
 import decentorth as do
 from decentorth.run import main
 from decentorth.settings import Settings
@@ -292,9 +291,8 @@ from decentorth.settings import Settings
 @dataclass(frozen=True, kw_only=True)
 class Bent(Settings):
     def problem(self, n_agents, seed):
-        sign = lambda i: 1.0 if i != 3 else -1.0
-        return do.problems.FunctionProblem(
-            lambda i, x: float((x**4).sum()), lambda i, x: 4 * sign(i) * x**3, do.sets.Stiefel(4, 2), n_agents)
+        bent = lambda i, x: 4 * (1.0 if i != 3 else -1.0) * x**3
+        return do.problems.FunctionProblem(lambda i, x: float((x**4).sum()), bent, do.sets.Stiefel(4, 2), n_agents)
 
 sys.exit(main())
 """

@@ -42,13 +42,6 @@ def test_lipschitz_constants_are_the_largest_eigenvalues(name: str) -> None:
     np.testing.assert_allclose(case.problem.lipschitz, case.lipschitz, rtol=1e-12)
 
 
-def test_agents_that_are_not_here_are_refused() -> None:
-    part = pca(rows=UNEVEN).problem.restrict(slice(2, 6))
-    for asked in (slice(1, 4), slice(4, 7), slice(3, 3)):
-        with pytest.raises(ValueError, match=f"agents {asked.start} to {asked.stop - 1} were asked for, .* only 2 to 5"):
-            part.restrict(asked)
-
-
 @pytest.mark.parametrize("size", [1, 4, 100])
 @names
 def test_blocks_cover_all_agents_once(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:

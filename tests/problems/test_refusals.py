@@ -72,6 +72,8 @@ SAMPLES: tuple[Entry, ...] = (
     (lambda: of.PCA(ROWS, cast(Any, 2.0)), "rank r must be a whole number, got 2.0"),
     (lambda: of.PCA([], 2), "A must hold at least one agent's matrix, got none"),
     (lambda: of.PCA([*ROWS, np.ones((3, 5))], 2), "all agents must share the dimension d: A of agent 0 has 4"),
+    (lambda: of.PCA(FEW * 4, 2).restrict(slice(2, 6)).restrict(slice(1, 4)), "agents 1 to 3 were asked for, "),
+    (lambda: of.PCA(FEW * 4, 2).restrict(slice(2, 6)).restrict(slice(3, 3)), "agents 3 to 2 were asked for, "),
     (lambda: of.PCA(ROWS, 5), "1 <= r <= d orthonormal columns, got d = 4 and r = 5"),
     (lambda: of.PCA(ROWS[:1], 2, n_agents=5), "weights='samples' needs n_samples, the number of samples of all 5"),
     (lambda: of.PCA(ROWS, 2, weights=cast(Any, "rows")), "weights must be 'agents' or 'samples', got 'rows'"),

@@ -34,37 +34,26 @@ def test_distance_is_that_of_the_singular_values_from_one(shape: tuple[int, int]
 
 
 @shapes
-def test_landing_field_is_the_formula(shape: tuple[int, int]) -> None:
-    """Against the d x d matrices of the paper, to 1e-13 relative, on and off the manifold, one penalty per agent."""
+def test_fields_are_their_formulas(shape: tuple[int, int]) -> None:
+    """With d x d matrices, to 1e-13 relative, on and off the manifold, one penalty per agent; on it two are gradients."""
     manifold, g = Stiefel(*shape), gaussian(shape, seed=3)
     penalty = np.array([1e-3, 1.0, 20.0, 500.0])
+
+    def soft(x: Array, g: Array, penalty: float) -> Array:
+        return g + penalty * x @ (x.T @ x - np.eye(shape[1]))
+
+    def augmented(x: Array, g: Array, penalty: float) -> Array:
+        return soft(x, g, penalty) - g @ (x.T @ x - np.eye(shape[1])) / 2 - x @ naive.sym(x.T @ g)
+
+    formulas = ((manifold.landing, naive.landing_field), (manifold.penalised, soft), (manifold.dissolved, augmented))
     for x in (gaussian(shape), feasible(shape)):
-        expected = np.array([naive.landing_field(*one) for one in zip(x, g, penalty, strict=True)])
         scale = norm(g) * norm(x) ** 2 + penalty * norm(x) ** 3
-        assert np.all(norm(manifold.landing(x, g, penalty) - expected) <= 1e-13 * scale)
-        assert manifold.landing(x, g, penalty).flags.c_contiguous
+        for field, formula in formulas:
+            found, expected = field(x, g, penalty), np.array([formula(*one) for one in zip(x, g, penalty, strict=True)])
+            assert np.all(norm(found - expected) <= 1e-13 * scale)
+            assert found.flags.c_contiguous
         relative = np.array([naive.canonical_gradient(*one) for one in zip(x, g, strict=True)])
         assert np.all(norm(manifold.relative_gradient(x, g) - relative) <= 1e-13 * norm(g) * norm(x) ** 2)
-
-
-def augmented(x: Array, g: Array, penalty: float) -> Array:
-    excess = x.T @ x - np.eye(x.shape[1])
-    return g - g @ excess / 2 - x @ naive.sym(x.T @ g) + penalty * x @ excess
-
-
-@shapes
-def test_penalised_and_dissolved_gradients_are_the_formulas(shape: tuple[int, int]) -> None:
-    """On and off the manifold, one penalty per agent; on it, and without a penalty, the gradient and the Riemannian gradient."""
-    manifold, g = Stiefel(*shape), gaussian(shape, seed=3)
-    penalty = np.array([1e-3, 1.0, 20.0, 500.0])
-    for x in (gaussian(shape), feasible(shape)):
-        scale = norm(g) * norm(x) ** 2 + penalty * norm(x) ** 3
-        soft = [one + p * x_ @ (x_.T @ x_ - np.eye(shape[1])) for x_, one, p in zip(x, g, penalty, strict=True)]
-        assert np.all(norm(manifold.penalised(x, g, penalty) - np.array(soft)) <= 1e-13 * scale)
-        dissolved = np.array([augmented(*one) for one in zip(x, g, penalty, strict=True)])
-        assert np.all(norm(manifold.dissolved(x, g, penalty) - dissolved) <= 1e-13 * scale)
-        assert manifold.dissolved(x, g, penalty).flags.c_contiguous
-    x = feasible(shape)
     np.testing.assert_allclose(manifold.dissolved(x, g, penalty), manifold.tangent(x, g), atol=1e-11)
     np.testing.assert_allclose(manifold.penalised(x, g, penalty), g, atol=1e-11)
 

@@ -25,10 +25,8 @@ import numpy as np
 
 from decentorth.commands.line.shell import LONGEST, REFUSALS, one_line
 
-MEMORY = 1 << 30
-"""Bytes that a reader may have beside those of the process before."""
-PROCESSOR_SECONDS, SECONDS = 10.0, 120.0
-"""For one mutant, which honest readers read in milliseconds; the second for those that wait."""
+MEMORY = 1 << 30  # bytes that a reader may have beside those of the process before
+PROCESSOR_SECONDS, SECONDS = 10.0, 120.0  # for one mutant, which takes milliseconds; the second for readers that wait
 Edit = Callable[[bytes, np.random.Generator], bytes]
 Read = Callable[[Path], object]
 
@@ -37,7 +35,6 @@ class Seed(NamedTuple):
     name: str
     data: bytes
     edit: Edit
-    """How a mutant of it is made."""
 
 
 class Reader(NamedTuple):

@@ -57,6 +57,8 @@ def distance(x: Array, y: Array, smoothing: float = 0.0) -> float:
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_the_value_is_the_formula(smoothing: float) -> None:
     problem = made(smoothing=smoothing)
+    assert isinstance(problem, (Sampled, KnownValue))
+    assert not isinstance(problem, Smooth)
     x = somewhere(problem)
     q = [phi(x[0].T @ d) for d in problem.rows]
     (wanted,) = problem.wanted
@@ -212,10 +214,3 @@ def test_rows_without_an_entry_in_the_drawn_columns_are_not_drawn(tmp_path: Path
     assert set(rows[rows > 0.0]) < set(range(1, 41))
     with pytest.raises(ValueError, match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12"):
         built(**chosen, draw_rows=kept + 1)
-
-
-def test_what_it_can_do() -> None:
-    problem = built(points=5)
-    assert isinstance(problem, (Sampled, KnownValue))
-    assert not isinstance(problem, Smooth)
-    assert problem.optimal_value is None

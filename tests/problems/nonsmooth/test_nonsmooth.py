@@ -34,6 +34,7 @@ from decentorth.problems import (
 from decentorth.protocols import Array, ColumnOracle, Nonsmooth
 from decentorth.sets import Stiefel
 from tests.algorithms.decentralized.test_field import pooled
+from tests.problems.test_contract import unit
 from tests.reference import naive
 from tests.support.building import built, prepared
 from tests.support.marks import first_is_quick
@@ -52,10 +53,6 @@ kinds = pytest.mark.parametrize(("make", "columns"), MAKE.values(), ids=MAKE)
 def samples(counts: tuple[int, ...] = COUNTS, seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(seed)
     return [rng.standard_normal((count, D)) * 1.3 ** np.arange(D) for count in counts]
-
-
-def unit(v: Array) -> Array:
-    return v / np.linalg.norm(v) if np.any(v) else v
 
 
 def gaussian(columns: int, n: int = N, seed: int = 0) -> Array:
