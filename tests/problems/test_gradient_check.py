@@ -70,7 +70,7 @@ def test_a_linear_function_is_exact() -> None:
 
 
 def test_a_point_of_another_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match=re.escape("x must have the shape of one agent's point, (6, 2), got (2, 6)")):
+    with pytest.raises(ValueError, match=re.escape("x must have the shape of a point, (6, 2), got (2, 6)")):
         quartic().check_gradient(np.ones((2, 6)))
 
 

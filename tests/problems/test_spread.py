@@ -362,12 +362,12 @@ def test_each_block_of_hspp_is_at_its_own_point() -> None:
 def test_too_many_blocks_are_refused() -> None:
     with pytest.raises(ValueError, match="the pairs of 9 points make from 1 to 4 blocks, got 5"):
         built(HSPPSettings(points=9, dimension=4).in_blocks(5, 0))
-    with pytest.raises(ValueError, match="D has 30 rows, so there can be at most 30 blocks of them, got 31"):
+    with pytest.raises(ValueError, match="D has 30 rows: at most 30 blocks of them, got 31"):
         built(HEVPSettings(dimension=10, ridge=0.1).in_blocks(31, 0))
     with pytest.raises(ValueError, match="2 of 5 blocks are given: give all, or the collective that pools them"):
         HEVP([np.eye(2)] * 2, [1, -1], n_agents=5)
 
 
 def test_dependent_rows_are_found_across_blocks() -> None:
-    with pytest.raises(ValueError, match="but D, 4 x 3, has dependent columns"):
+    with pytest.raises(ValueError, match="but the 3 columns of D are dependent"):
         HEVP([np.array([[1.0, 1.0, 0.0]]), np.eye(3)[:2], np.array([[2.0, 1.0, 0.0]])], [1, -1, 1])

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ...protocols import Array
 
+AgentArrays = Sequence[Array] | Array
+"""An array of each agent, as a list or a stack."""
 LARGEST = 1e150
 """The largest allowed entry of data: sums of millions of its squares are finite."""
 

@@ -18,8 +18,9 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Index
-from ..base import AgentProblem, C, Selection, as_selection, numbers_of, selected
+from ..base import AgentProblem, C, Selection, as_selection, held, selected
 
+Targets = Sequence[Array] | None
 Table = tuple[Array, Array | None, float]
 """An agent's rows, its targets or None, and twice its weight."""
 
@@ -88,7 +89,7 @@ class _Rows(NamedTuple):
         return [self.a.shape[1]] * len(self.a)
 
     def tables(self) -> list[Table]:
-        return _tables(self.a, self.b, self.twice)
+        return _tables([*self.a], _of(list, self.b), self.twice)
 
 
 class _Gram(NamedTuple):
@@ -150,21 +151,23 @@ class _Gram(NamedTuple):
 
 
 _Form = _Rows | _Gram
+_Part = tuple[Index | None, _Form]
+"""The numbers of agents, None for all, and their data."""
 
 
-def _tables(rows: Sequence[Array] | Array, targets: Sequence[Array] | Array | None, twice: Array) -> list[Table]:
+def _tables(rows: Sequence[Array], targets: Targets, twice: Array) -> list[Table]:
     """The table of each agent."""
     known = [None] * len(rows) if targets is None else targets
     return list(zip(rows, known, twice.reshape(-1).tolist(), strict=True))
 
 
-def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> list[tuple[Index | None, _Form]]:
+def _forms(rows: Sequence[Array], targets: Targets, weights: Array) -> list[_Part]:
     """The numbers of agents (None for all) and their data in the cheaper form, for each form and number of rows."""
     d = rows[0].shape[1]
     kinds: dict[int, list[int]] = {}
     for agent, a in enumerate(rows):
         kinds.setdefault(0 if 2 * len(a) > d else len(a), []).append(agent)
-    parts: list[tuple[Index | None, _Form]] = []
+    parts: list[_Part] = []
     for kind, members in sorted(kinds.items()):
         w, own = weights[members], [rows[i] for i in members]
         wanted = None if targets is None else [targets[i] for i in members]
@@ -178,7 +181,8 @@ def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Arra
             form: _Form = _Gram(h, k, c, own, wanted, 2.0 * w[:, None, None])
         else:
             form = _Rows(_stacked(own), _of(_stacked, wanted), 2.0 * w[:, None, None])
-        parts.append((None if len(members) == len(rows) else np.array(members, dtype=np.int64), form))
+        whole = len(members) == len(rows)
+        parts.append((None if whole else np.array(members, dtype=np.int64), form))
     return parts
 
 
@@ -194,7 +198,7 @@ class SumsOfSquares:
     the weights w_i ``(n,)`` are all of one sign.
     """
 
-    def __init__(self, rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> None:
+    def __init__(self, rows: Sequence[Array], targets: Targets, weights: Array) -> None:
         self.n_local = len(rows)
         with one_thread():  # the bits of A_i^T A_i depend on the number of BLAS threads
             self._parts = _forms(rows, targets, weights)
@@ -202,9 +206,8 @@ class SumsOfSquares:
     def take(self, local: Selection) -> SumsOfSquares:
         """The sums of the agents in ``local``; the data of a slice is viewed, not copied."""
         part = object.__new__(SumsOfSquares)
-        part.n_local = len(numbers_of(local))
-        part._parts = []
-        wanted = numbers_of(local)
+        wanted = np.arange(self.n_local)[local]
+        part.n_local, part._parts = len(wanted), []
         for members, form in self._parts:
             if members is None:
                 part._parts.append((None, form.take(local)))
@@ -212,8 +215,8 @@ class SumsOfSquares:
             kept = np.flatnonzero(np.isin(members, wanted))
             if kept.size:
                 among = np.searchsorted(wanted, members[kept])
-                own = as_selection(kept, local)
-                part._parts.append((None if kept.size == part.n_local else among, form.take(own)))
+                whole = kept.size == part.n_local
+                part._parts.append((None if whole else among, form.take(as_selection(kept))))
         return part
 
     def _each(self, evaluate: Callable[..., Any], *given: Any) -> Any:
@@ -300,9 +303,17 @@ class SumsOfSquares:
 class SquaresProblem(AgentProblem[C]):
     """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean; ``sums`` evaluates it."""
 
-    def __init__(self, n_agents: int, agents: slice, constraint: C, sums: SumsOfSquares) -> None:
-        super().__init__(n_agents, agents, constraint)
-        self._sums = sums
+    def __init__(
+        self,
+        rows: Sequence[Array],
+        targets: Targets,
+        weights: Array,
+        constraint: C,
+        n_agents: int | None,
+        first_agent: int,
+    ) -> None:
+        super().__init__(*held(rows, n_agents, first_agent), constraint)
+        self._sums = SumsOfSquares(rows, targets, weights)
 
     def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)

@@ -99,7 +99,7 @@ def test_sites_bring_their_labels(tmp_path: Path) -> None:
     ridge = 1e-2 * np.trace(within) / 13
     np.testing.assert_allclose(-problem.hessian().mean(0), between, rtol=1e-10, atol=1e-9)
     np.testing.assert_allclose(problem.constraint.product(np.eye(13)[None])[0], within + ridge * np.eye(13), rtol=1e-10, atol=1e-9)
-    with pytest.raises(ValueError, match=r"here each site has its own: leave it out, name their column, label_column='NAME'"):
+    with pytest.raises(ValueError, match=r"labels are of one file, not of sites: give label_column='NAME'"):
         set_up(LDASettings(data=str(tmp_path), label_column="kind", labels="y.npy").problem(2, 0), "cdadt", "complete")
 
 
@@ -112,7 +112,7 @@ def test_files_with_labels(tmp_path: Path) -> None:
     problem: Any = set_up(settings.problem(1, 0), RGD()).problem
     assert problem.shape == (5, 2)
     np.testing.assert_allclose(-problem.hessian()[0], scatters(X, y)[0], atol=1e-15)
-    with pytest.raises(ValueError, match="brings no labels: give a file with one for each sample"):
+    with pytest.raises(ValueError, match="brings no labels: give a file of them"):
         set_up(LDASettings(data=str(tmp_path / "X.npy")).problem(1, 0), RGD())
     with pytest.raises(ValueError, match="has 1797 samples, but there are 40 labels"):
         set_up(LDASettings(labels=str(tmp_path / "y.npy")).problem(1, 0), RGD())

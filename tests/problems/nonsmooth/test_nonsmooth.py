@@ -385,7 +385,7 @@ def test_samples_of_a_file_are_divided_and_normalized(tmp_path: Path) -> None:
 
 def test_the_start_needs_all_agents() -> None:
     problem = KINDS["rsr"].make(samples())
-    with pytest.raises(ValueError, match=r"second moments of all agents .* prepare\(\)"):
+    with pytest.raises(ValueError, match=r"second moments .* prepare\(\)"):
         problem.start(0)
     problem.prepare(collective(N))
     moments = sum(a.T @ a / len(a) for a in samples())
@@ -401,20 +401,20 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "subspace": (
         lambda: RobustSubspaceRecovery([np.ones((3, 2))], 1, subspace=np.ones((3, 1))),
-        "subspace must have 2 rows, as A has 2 columns, got shape (3, 1)",
+        "subspace must have 2 rows, got shape (3, 1)",
     ),
     "dictionary": (
         lambda: OrthogonalDictionaryLearning([np.ones((3, 2))], dictionary=np.ones((2, 3))),
-        "dictionary must have shape (2, 2), as A has 2 columns, got (2, 3)",
+        "dictionary must have shape (2, 2), got (2, 3)",
     ),
-    "unknown subspace": (lambda: KINDS["rsr"].make(samples()).error(np.eye(D)), "the subspace is known for generated data only"),
+    "unknown subspace": (lambda: KINDS["rsr"].make(samples()).error(np.eye(D)), "the subspace is known for generated data"),
     "unknown dictionary": (
         lambda: KINDS["odl"].make(samples()).error(np.eye(D)),
-        "the dictionary is known for generated data only",
+        "the dictionary is known for generated data",
     ),
     "rank of all": (
         lambda: RSRSettings(rank=100),
-        "rank must be below dimension, got 100 and 100: every sample would be an inlier",
+        "rank must be below dimension, got 100 and 100",
     ),
     "orthonormal": (
         lambda: RSRSettings(outliers=50, points="orthonormal"),

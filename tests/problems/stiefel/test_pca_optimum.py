@@ -83,7 +83,7 @@ def test_an_answer_that_samples_have_lost_too_is_not_reported(caplog: pytest.Log
     problem = PCA(graded(1e-10, 1.0)[0], R)
     problem.prepare(collective(5))
     assert (problem.error_name, problem.optimum) == ("", None)
-    assert caplog.messages == ["components 3 and 4 are too small to distinguish: no error is reported"]
+    assert caplog.messages == ["components 3 and 4 are too small: no error is reported"]
 
 
 def test_all_components_and_one() -> None:
@@ -94,7 +94,7 @@ def test_all_components_and_one() -> None:
 
 
 def test_the_error_is_not_known_before_the_answer() -> None:
-    with pytest.raises(ValueError, match=r"the optimum is not known yet: prepare\(\) computes it from all agents"):
+    with pytest.raises(ValueError, match=r"the optimum is not known yet: prepare\(\) computes it"):
         pca().problem.error(orthonormal(0))
 
 

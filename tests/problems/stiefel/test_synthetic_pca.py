@@ -120,7 +120,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "divisor": ({"divide_by": 0.0}, "divide_by must be positive and finite, got 0.0"),
     "few rows": (
         {"samples": 2, "dimension": 30},
-        "10 agents with 2 samples each have 20 in all, fewer than dimension 30: the pooled covariance would be singular",
+        "10 agents with 2 samples each have 20 in all, fewer than dimension 30",
     ),
 }
 
