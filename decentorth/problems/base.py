@@ -436,7 +436,8 @@ class Loadable:
 
         if misplaced := sorted({"exclude", "drop_missing", "label"} & more.keys()):
             listed = ", ".join(f"{name}={more[name]!r}" for name in misplaced)
-            raise TypeError(f"give columns=Columns({listed}), of decentorth.data")
+            cure = f"give columns=Columns({listed}), of decentorth.data"
+            raise TypeError(f"{', '.join(misplaced)}: {cure}")
         cls._check_settings("from_sites(sites, ...)", "sites", settings, more)
         given, names = sites_of(sites)
         every = [name for name, _ in given]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
@@ -37,10 +37,39 @@ def _switch(value: object) -> bool:
 
 
 Scaling = Annotated[bool, Form(_switch)]
+TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
+DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tabular(Settings):
+class Sourced(Settings):
+    """Settings of data of files, or generated."""
+
+    _source_field: ClassVar[str] = "data"
+    """The setting that names the file."""
+    _generators: ClassVar[tuple[str | None, ...]] = (None,)
+    """Its values with which the data are generated."""
+    _for_generated: ClassVar[tuple[str, ...]] = ()
+    """The settings of generated data."""
+    _for_files: ClassVar[tuple[str, ...]] = ()
+    """The settings of data of files."""
+
+    @property
+    def from_file(self) -> bool:
+        """True unless the data are generated."""
+        return vars(self)[self._source_field] not in self._generators
+
+    def idle(self) -> dict[str, str]:
+        """The settings that have no effect, and why."""
+        named = " or ".join(filter(None, self._generators))
+        if self.from_file:
+            given = f"{self._source_field} {named}" if named else f"no {self._source_field}"
+            return dict.fromkeys(self._for_generated, f"it is for generated data ({given})")
+        return dict.fromkeys(self._for_files, "it is for data of a file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tabular(Sourced):
     """Settings of samples that may be columns of a table.
 
     Parameters
@@ -101,6 +130,18 @@ class Divided(Tabular):
     shuffle: bool = True
     scale: Scaling = False
 
+    _for_files: ClassVar[tuple[str, ...]] = DIVIDED
+
+    def _source(self, n_agents: int, seed: int) -> SampleSource:
+        """The samples of all agents; the seed divides those of files over the agents, or generates them."""
+        if self.from_file:
+            return Division([vars(self)[self._source_field]], self, n_agents, seed)
+        return self._drawn(n_agents, seed)
+
+    def _drawn(self, n_agents: int, seed: int) -> SampleSource:
+        """Generated samples."""
+        raise NotImplementedError
+
     @property
     def wanted(self) -> Wanted:
         """The units in which the problem has its samples."""
@@ -111,15 +152,15 @@ class Divided(Tabular):
         return tuple(map(Units.none, widths)) if self.wanted.any else ()
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
-        found = {}
+        found = super().idle()
         if self.partition != "dirichlet":
             found["dirichlet_alpha"] = "it is for partition dirichlet"
         if self.partition == "even":
-            return {**found, "labels": "they are for partition by-label, dirichlet and by-column"}
+            found["labels"] = "they are for partition by-label, dirichlet and by-column"
+            return found
         if self.labels is not None:
             found["label_column"] = "labels has them"
-        return {**found, "shuffle": "it is for an even partition"}
+        return found | {"shuffle": "it is for an even partition"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,20 +176,6 @@ class Centred(Divided):
 
 _ROW_NUMBERS = 16.0
 """The bytes of the numbers of all rows, for each row, while they are divided over the agents."""
-TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
-DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
-
-
-def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (), source: str = "no data") -> dict[str, str]:
-    """The settings that have no effect, and why: of generated data where a file is read, of files where none is.
-
-    ``source`` is what a user gives, or leaves out, for generated data.
-    """
-    if from_file:
-        return dict.fromkeys(generated, f"it is for generated data ({source})")
-    return dict.fromkeys(read, "it is for data of a file")
-
-
 Build = Callable[[slice, Collective], AgentProblem[Any]]
 """The problem of a rank's agents; called by all ranks."""
 
@@ -350,15 +377,15 @@ class Generated(SampleSource):
         return [(list(view), ()) for view in zip(*drawn, strict=True)]
 
 
-class Place(TypedDict):
+class DataPlace(TypedDict):
     """The arguments of a problem that has the data of some agents only."""
 
     n_agents: int
     first_agent: int
 
 
-class PooledPlace(Place):
-    """Those of a problem that adds up the data of all agents too."""
+class PooledPlace(DataPlace):
+    """The arguments of a problem that adds up the data of all agents too."""
 
     collective: Collective
 
@@ -377,17 +404,14 @@ class Part(NamedTuple):
     seed: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DataPlace:
         """The arguments of a problem of these agents."""
         return {"n_agents": self.source.n_agents, "first_agent": self.agents.start}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneView(Divided, ABC):
-    """Settings of a problem of the samples of each agent, in one view, that is made without asking other ranks.
-
-    Subclasses have a field ``data``, or override `_source`.
-    """
+    """Settings of a problem of the samples of each agent, in one view, that is made without asking other ranks."""
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem; the seed divides the samples, or generates them."""
@@ -403,10 +427,6 @@ class OneView(Divided, ABC):
             return self._stand_in(Part(rows, agents, source, seed))
 
         return source.deferred(build, lambda: self._sizes(source.width)._replace(made=stand_in))
-
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of all agents."""
-        return Division((vars(self)["data"],), self, n_agents, seed)
 
     def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
         """The samples as the problem has them; may use the collective."""

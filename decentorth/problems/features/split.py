@@ -466,7 +466,7 @@ def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, mis
         )
     for i, part in enumerate(parts, first_agent):
         if issparse(part):
-            raise TypeError(f"{name} of agent {i} is sparse: give {name}_i.toarray()")
+            raise TypeError(f"{name} of agent {i} is sparse, not dense: give {name}_i.toarray()")
     checked = matrices(name, parts, first_agent, missing=missing)
     for i, part in enumerate(checked, first_agent):
         if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:

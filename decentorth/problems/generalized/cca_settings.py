@@ -17,7 +17,7 @@ from ...settings import Condition, Count, NotNegative, Range, Share
 from ..base import AgentProblem, Deferred, Outline, stream
 from ..base import View as Given
 from ..common import division
-from ..common.division import Centred, Division, Place, SampleSource
+from ..common.division import Centred, DataPlace, Division, SampleSource
 from ..common.pooled import HERE, Units, Wanted, refuse_constant, units
 from ..features.split import Among, SplitCCA, by_features, random_features, split_features
 from .cca import CCA, forms_moments
@@ -94,12 +94,9 @@ class TwoViews(Centred, ABC):
         columns, label, drop_missing, exclude, fill = super().selected()
         return (*columns, *self.columns_y), label, drop_missing, exclude, fill
 
-    def idle(self) -> dict[str, str]:
-        generated = "samples", "dimension", "dimension_y", "correlation", "decay", "condition"
-        read = [name for name in division.DIVIDED if name != "scale"]
-        return super().idle() | division.idle_data(
-            self.data != "synthetic", (*generated, "heterogeneity"), (*read, "columns_y"), "data synthetic"
-        )
+    _generators = ("synthetic",)
+    _for_generated = "samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"
+    _for_files = (*[name for name in division.DIVIDED if name != "scale"], "columns_y")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         source = self._source(n_agents, seed)
@@ -107,14 +104,14 @@ class TwoViews(Centred, ABC):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
-            place: Place = {"n_agents": n_agents, "first_agent": agents.start}
+            place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
             return self._made(first, second, place, collective)
 
         def outline() -> Outline:
             widths = n1, n2 = self._widths(source)
 
             def made(rows: list[Array], agents: slice, pool: Collective) -> AgentProblem[Any]:
-                place: Place = {"n_agents": n_agents, "first_agent": agents.start}
+                place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
                 parts = zip(_cut(rows, n1), widths, strict=True)
                 views = [View(part, [*range(d)], Units.none(d)) for part, d in parts]
                 return self._stand_in()._made(views[0], views[1], place, pool)
@@ -125,7 +122,7 @@ class TwoViews(Centred, ABC):
         return source.deferred(build, outline)
 
     @abstractmethod
-    def _made(self, first: View, second: View, place: Place, collective: Collective) -> AgentProblem[Any]:
+    def _made(self, first: View, second: View, place: DataPlace, collective: Collective) -> AgentProblem[Any]:
         """The problem of the two views."""
 
     def _stand_in(self) -> Self:
@@ -137,12 +134,13 @@ class TwoViews(Centred, ABC):
         return 0
 
     def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or files, or generated ones."""
-        if self.data == "synthetic":
-            counts, width = [self.samples] * n_agents, self.dimension + self.dimension_y
-            return division.Generated(counts, width, self._drawing(seed), self.wanted)
-        files = [name for name in (self.data, self.data_y) if name is not None]
-        return Division(files, self, n_agents, seed)
+        if self.data_y is None:
+            return super()._source(n_agents, seed)
+        return Division([self.data, self.data_y], self, n_agents, seed)
+
+    def _drawn(self, n_agents: int, seed: int) -> division.Generated:
+        counts, width = [self.samples] * n_agents, self.dimension + self.dimension_y
+        return division.Generated(counts, width, self._drawing(seed), self.wanted)
 
     @property
     def wanted(self) -> Wanted:
@@ -242,7 +240,7 @@ class CCASettings(TwoViews):
 
     ridge: NotNegative = 0.01
 
-    def _made(self, first: View, second: View, place: Place, collective: Collective) -> CCA:
+    def _made(self, first: View, second: View, place: DataPlace, collective: Collective) -> CCA:
         names = {"the first view": first.columns, "the second view": second.columns}
         views = first.rows, second.rows
         return CCA(*views, self.rank, ridge=self.ridge, names=names, collective=collective, **place)

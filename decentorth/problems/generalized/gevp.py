@@ -23,9 +23,9 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
 from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
-from ...settings import Condition, Count, Settings
+from ...settings import Condition, Count
 from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, held, on_each_rank, selected, stream
-from ..common.division import idle_data
+from ..common.division import Sourced
 from ..common.pooled import HERE, total
 from ..stiefel.pca import subspace_distance
 from .whitened import Whitened, from_both_sides
@@ -305,7 +305,7 @@ def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GEVPSettings(Settings):
+class GEVPSettings(Sourced):
     """The leading eigenvectors of A v = w B v: matrices generated as in paper 003, Appendix B, or from files.
 
     Parameters
@@ -347,9 +347,7 @@ class GEVPSettings(Settings):
             got = f"rank {self.rank} and dimension {self.dimension}"
             raise ValueError(f"rank must be at most dimension, got {got}")
 
-    def idle(self) -> dict[str, str]:
-        generated = "dimension", "condition", "frobenius_normalised"
-        return idle_data(self.matrix_a is not None, generated, source="no matrix_a")
+    _source_field, _for_generated = "matrix_a", ("dimension", "condition", "frobenius_normalised")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, which each rank builds for its own agents.

@@ -171,7 +171,7 @@ class LDASettings(Divided):
             return GEVP(rows[0].T @ rows[0], np.eye(rows[0].shape[1]), self._loaded_rank())
 
         def whole() -> Outline:
-            m, n, beside = self._source().extent()
+            m, n, beside = self._file().extent()
             return Outline([m], n, more=lambda own: 2 * n * n, made=one, beside=beside)
 
         return on_each_rank(1, lambda agents: self._made(), whole)
@@ -179,11 +179,11 @@ class LDASettings(Divided):
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``."""
         if not source.sites:
-            every = self._labels(self._source())
+            every = self._labels(self._file())
             return [every[part] for part in source.parts[agents]]
         if self.labels is not None:
             raise ValueError("labels are of one file, not of sites: give label_column='NAME'")
-        return [self._labels(self._source(file)) for file in source.files[0][agents]]
+        return [self._labels(self._file(file)) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
@@ -196,11 +196,11 @@ class LDASettings(Divided):
             return SplitGEVP(*parts, rank, ridge).with_units(units)
 
         def numbers() -> int:
-            m, n, _ = self._source().extent()
+            m, n, _ = self._file().extent()
             return int(m * n)
 
         def made(agents: slice) -> SplitGEVP:
-            m, n, _ = self._source().extent()
+            m, n, _ = self._file().extent()
             among, rank = Among.evenly(agents, n_agents, n), self._loaded_rank()
             between, within = (random_features(k, among, agents) for k in (rank + 1, m))
             problem = SplitGEVP(between, within, rank, 1.0, among=among)
@@ -208,16 +208,16 @@ class LDASettings(Divided):
 
         return split_features(n_agents, build, numbers, made)
 
-    def _source(self, file: str | None = None) -> Any:
+    def _file(self, file: str | None = None) -> Any:
         return Division([file or self.data], self, 1, 0).views[0]
 
     def _loaded_rank(self) -> int:
         """The number of directions; the labels of the file are read for it, not the samples."""
-        return self._directions(len(np.unique(self._labels(self._source()))))
+        return self._directions(len(np.unique(self._labels(self._file()))))
 
     def _loaded(self) -> tuple[Array, Classes, int, tuple[Units, ...]]:
         """The samples, their classes, the number of directions, and the common units."""
-        source = self._source()
+        source = self._file()
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
         every = [source.rows(np.arange(source.shape[0]))]

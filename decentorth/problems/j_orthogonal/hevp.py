@@ -27,7 +27,7 @@ from ...sets import JOrthogonal
 from ...settings import Condition, Count, NotNegative, check
 from ..base import Deferred, Outline, stream
 from ..common.checks import AgentArrays, is_matrix, samples
-from ..common.division import even_counts, idle_data, placed
+from ..common.division import even_counts, placed
 from ..common.pooled import HERE, Fold, triangle
 from ..common.squares import SquaresProblem
 from .drawn import DrawnSamples, DrawnSettings
@@ -177,10 +177,11 @@ class HEVPSettings(SignedSettings, DrawnSettings):
             least = f"at least the dimension {self.dimension}"
             raise ValueError(f"samples must be {least}, got {self.samples}")
 
+    _generators, _for_generated = ("generated",), ("dimension", "samples", "condition")
+
     def idle(self) -> dict[str, str]:
-        read, generated = self.data != "generated", ("dimension", "samples", "condition")
-        found = idle_data(read, generated, source="data generated")
-        return found | self._idle(read and not self._square())
+        square = dict.fromkeys(self._for_files, "it is for data of a file") if self._square() else {}
+        return super().idle() | square
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""

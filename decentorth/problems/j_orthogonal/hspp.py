@@ -32,7 +32,6 @@ from ...sets import JOrthogonal
 from ...settings import Count, NotNegative, Range
 from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected, stream
 from ..common.checks import matrices
-from ..common.division import idle_data
 from .drawn import DrawnSamples, DrawnSettings
 from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
@@ -230,9 +229,9 @@ def _check_distances(T: Array, m: int) -> None:
     if T.shape != (m, m):
         got = f"{T.shape[0]} x {T.shape[1]}"
         raise ValueError(f"D has {m} rows, so T must be {m} x {m}, got {got}")
-    wrong = (T != T.T) | (T < 0.0) | (np.eye(m) * T != 0.0)
-    if wrong.any():
-        i, j = np.argwhere(wrong)[0]
+    wrong = np.argwhere((T != T.T) | (T < 0.0) | (np.eye(m) * T != 0.0))
+    if len(wrong):
+        i, j = wrong[0]
         must = "symmetric, not negative, and zero on its diagonal"
         entries = f"entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})"
         raise ValueError(f"T must be {must}, but {entries}")
@@ -305,21 +304,14 @@ class HSPPSettings(SignedSettings, DrawnSettings):
         if self.distances == "tree" and self.data != "tree":
             raise ValueError(f"distances of a tree need data tree, got {self.data!r}")
 
-    def idle(self) -> dict[str, str]:
-        generated = "points", "dimension"
-        found = idle_data(self._from_file, generated, source="data tree or gaussian")
-        return found | self._idle(self._from_file)
-
-    @property
-    def _from_file(self) -> bool:
-        return self.data not in ("tree", "gaussian")
+    _generators, _for_generated = ("tree", "gaussian"), ("points", "dimension")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
 
         def outline() -> Outline:
             m, n = self.points, self.dimension
-            if self._from_file:
+            if self.from_file:
                 m, n = DrawnSamples(self.data, self, seed, with_entries=True).shape
             return Outline([0] * n_blocks, more=lambda own: m * (n + 2 * m))
 

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ...sets import JOrthogonal
-from ...settings import Settings
 from ..base import Deferred
+from ..common.division import Sourced
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignedSettings(Settings, ABC):
+class SignedSettings(Sourced, ABC):
     """Settings of a problem for a single agent over {x : x^T J x = J}.
 
     Parameters

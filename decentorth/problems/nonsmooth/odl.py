@@ -21,7 +21,7 @@ from ...sets import Stiefel
 from ...settings import Count, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import AgentArrays, samples
-from ..common.division import DIVIDED, Generated, OneView, Part, SampleFile, SampleSource, even_counts, idle_data
+from ..common.division import DIVIDED, Generated, OneView, Part, SampleFile, even_counts
 from ..common.pooled import normalized
 from ..common.rows import AbsoluteLosses
 
@@ -139,9 +139,8 @@ class ODLSettings(OneView):
     data: SampleFile | None = None
     normalize: bool = True
 
-    def idle(self) -> dict[str, str]:
-        generated, read = ("dimension", "samples", "density"), (*DIVIDED, "normalize")
-        return super().idle() | idle_data(self.data is not None, generated, read)
+    _for_generated = "dimension", "samples", "density"
+    _for_files = (*DIVIDED, "normalize")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None and self.samples < n_agents:
@@ -167,10 +166,8 @@ class ODLSettings(OneView):
         """``(n, n)``: the dictionary of generated samples, the same on every rank."""
         return Stiefel(self.dimension, self.dimension).random(stream(seed))
 
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or generated ones with each agent's coefficients from its own stream."""
-        if self.data is not None:
-            return super()._source(n_agents, seed)
+    def _drawn(self, n_agents: int, seed: int) -> Generated:
+        """Samples with each agent's coefficients from its own stream."""
         counts = even_counts(self.samples, n_agents)
         dictionary = cache(lambda: self._dictionary(seed))
 

@@ -28,7 +28,7 @@ from ...sets import Stiefel
 from ...settings import Count, Range, check
 from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import AgentArrays, agent_weights, samples
-from ..common.division import OneView, Part, Place, SampleFile, even_counts, idle_data
+from ..common.division import DataPlace, OneView, Part, SampleFile, even_counts
 from ..common.pooled import with_spectrum
 from ..common.rows import RowLosses
 
@@ -266,10 +266,8 @@ class RSRSettings(OneView):
             least = f"at least dimension = {self.dimension}"
             raise ValueError(f"orthonormal outliers must be {least}, got {self.outliers}")
 
-    def idle(self) -> dict[str, str]:
-        generated = "dimension", "inliers", "outliers", "points"
-        read = "labels", "normalize", "scale", "missing"
-        return super().idle() | idle_data(self.data is not None, generated, read)
+    _for_generated = "dimension", "inliers", "outliers", "points"
+    _for_files = "labels", "normalize", "scale", "missing"
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None:
@@ -295,7 +293,7 @@ class RSRSettings(OneView):
             return labels, partition(self.partition, total, n_agents, *own)
 
         def problem(rows: list[Array], agents: slice, subspace: Array) -> RobustSubspaceRecovery:
-            place: Place = {"n_agents": n_agents, "first_agent": agents.start}
+            place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
             return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, **place)
 
         def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:

@@ -21,7 +21,7 @@ from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import NotNegative
 from ..common.checks import AgentArrays, samples
-from ..common.division import Place
+from ..common.division import DataPlace
 from ..common.with_term import LiftedLosses, Term, WithTerm
 from ..generalized.cca_settings import TwoViews, View
 
@@ -130,6 +130,6 @@ class SparseCCASettings(TwoViews):
     mu: NotNegative = 0.1
     term: Term = "l1"
 
-    def _made(self, first: View, second: View, place: Place, collective: Collective) -> SparseCCA:
+    def _made(self, first: View, second: View, place: DataPlace, collective: Collective) -> SparseCCA:
         with collective.together():
             return SparseCCA(first.rows, second.rows, self.rank, self.mu, term=self.term, **place)

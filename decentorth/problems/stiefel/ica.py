@@ -35,7 +35,7 @@ from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
 from ..base import C, Deferred, Loadable, Outline, stream
 from ..common.checks import AgentArrays, agent_weights, matrices, samples
-from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, Place, SampleSource, idle_data
+from ..common.division import AgentSamples, DataPlace, Divided, Generated
 from ..common.pooled import Wanted, total, whitening
 from ..common.rows import SeparableLosses
 
@@ -337,10 +337,11 @@ class ICASettings(Divided):
     def wanted(self) -> Wanted:
         return super().wanted._replace(center=True)
 
+    _for_generated = "samples", "imbalance", "mixing"
+
     def idle(self) -> dict[str, str]:
         found = {} if self.whiten else {"signs": "it is for whitened samples (whiten)"}
-        generated = "samples", "imbalance", "mixing"
-        return super().idle() | found | idle_data(self.data is not None, generated, DIVIDED)
+        return super().idle() | found
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if not self.whiten and n_agents > 1:
@@ -351,7 +352,7 @@ class ICASettings(Divided):
         source = self._source(n_agents, seed)
 
         def made(rows: list[Array], agents: slice, mixing: Array | None) -> ICA:
-            place: Place = {"n_agents": n_agents, "first_agent": agents.start}
+            place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
             return ICA(rows, mixing=mixing, signs=self.signs, **place)
 
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
@@ -375,10 +376,8 @@ class ICASettings(Divided):
 
         return source.deferred(build, outline)
 
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or mixed Laplace sources of unit variance, each agent's drawn from its own stream."""
-        if self.data is not None:
-            return Division((self.data,), self, n_agents, seed)
+    def _drawn(self, n_agents: int, seed: int) -> Generated:
+        """Mixed Laplace sources of unit variance, each agent's drawn from its own stream."""
         n, counts = self.sources or 10, [self._count(agent, n_agents) for agent in range(n_agents)]
 
         def draw(agent: int) -> tuple[Array]:

@@ -27,10 +27,10 @@ from ...data import Columns, MatrixFile, partition
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
-from ...settings import Count, NotNegative, Positive, Probability, Settings, check
+from ...settings import Count, NotNegative, Positive, Probability, check
 from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
 from ..common.checks import matrices
-from ..common.division import Shuffling, even_counts, idle_data
+from ..common.division import Shuffling, Sourced, even_counts
 from ..common.rows import Runs
 from .pca import subspace_distance
 
@@ -234,7 +234,7 @@ def _residual(mask: Array, a: Array, x: Array, v: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixCompletionSettings(Settings):
+class MatrixCompletionSettings(Sourced):
     """Low-rank matrix completion: Gaussian factors with uniformly drawn observations, or a partly observed matrix from a file.
 
     Parameters
@@ -292,10 +292,12 @@ class MatrixCompletionSettings(Settings):
         if self.data is None:
             Stiefel(self.dimension, self.rank)
 
+    _for_generated = "dimension", "columns", "oversampling", "noise"
+    _for_files = "shuffle", "triplets", "triplet_columns"
+
     def idle(self) -> dict[str, str]:
         found = {} if self.triplets else {"triplet_columns": "it is for triplets"}
-        read = ("shuffle", "triplets", "triplet_columns")
-        return found | idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), read)
+        return found | super().idle()
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None:

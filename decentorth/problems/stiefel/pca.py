@@ -21,7 +21,7 @@ from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
 from ..common.checks import AgentArrays, samples
-from ..common.division import Centred, OneView, Part, SampleSource
+from ..common.division import Centred, OneView, Part
 from ..common.pooled import HERE, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.squares import SquaresProblem, gram_numbers
@@ -213,10 +213,7 @@ class PCASettings(OneView, Centred):
         if self.data == "synthetic":
             Stiefel(self.dimension, self.rank)
 
-    def idle(self) -> dict[str, str]:
-        generated, read = ("dimension", "samples", "gap", "heterogeneity"), division.DIVIDED
-        from_file = self.data != "synthetic"
-        return super().idle() | division.idle_data(from_file, generated, read, "data synthetic")
+    _generators, _for_generated = ("synthetic",), ("dimension", "samples", "gap", "heterogeneity")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         total = n_agents * self.samples
@@ -253,10 +250,8 @@ class PCASettings(OneView, Centred):
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
 
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or Gaussian ones of each agent from its own stream, stretched along its own axes."""
-        if self.data != "synthetic":
-            return super()._source(n_agents, seed)
+    def _drawn(self, n_agents: int, seed: int) -> division.Generated:
+        """Gaussian samples of each agent from its own stream, stretched along its own axes."""
         d = self.dimension
 
         def draw(agent: int) -> tuple[Array]:

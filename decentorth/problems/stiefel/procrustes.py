@@ -14,10 +14,10 @@ import numpy as np
 
 from ...protocols import Array, Collective
 from ...sets import Stiefel
-from ...settings import Count, Positive, Settings, Share
+from ...settings import Count, Positive, Share
 from ..base import Deferred, Loadable, Outline, on_each_rank, stream
 from ..common.checks import AgentArrays, matrices, samples
-from ..common.division import Shuffling, even_counts, idle_data
+from ..common.division import Shuffling, Sourced, even_counts
 from ..common.pooled import with_spectrum
 from ..common.squares import SquaresProblem, gram_numbers
 
@@ -73,7 +73,7 @@ def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcrustesSettings(Settings):
+class ProcrustesSettings(Sourced):
     """Orthogonal Procrustes: generated as in paper 004, Section V, or from files.
 
     Parameters
@@ -120,9 +120,8 @@ class ProcrustesSettings(Settings):
         if self.data is None:
             Stiefel(self.dimension, self.rank)
 
-    def idle(self) -> dict[str, str]:
-        generated = ("dimension", "rank", "rows", "decay", "largest_eigenvalue")
-        return idle_data(self.data is not None, generated, ("shuffle",))
+    _for_generated = "dimension", "rank", "rows", "decay", "largest_eigenvalue"
+    _for_files = ("shuffle",)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is not None:
