@@ -186,7 +186,7 @@ def test_what_a_users_function_returns_is_checked_and_copied() -> None:
     ("answer", "kind", "words"),
     [
         (None, TypeError, "value of agent 0 must be of real numbers, got None: does the function end with `return`?"),
-        ("1.0", TypeError, "value of agent 0 must be of real numbers, got '1.0': does the function end with `return`?"),
+        ("1.0", TypeError, "value of agent 0 must be of real numbers, got '1.0': return one array of numbers"),
         (np.ones((1, 1)), ValueError, "value of agent 0 must be one number, got an array of shape (1, 1)"),
     ],
     ids=["None", "text", "a matrix"],
@@ -264,7 +264,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "squares that are infinite": (
         lambda: PCA([ones(3, 4), 1e160 * ones(3, 4)], 2),
         ValueError,
-        "A of agent 1 must be at most 1e+150 in size, as squares are computed: divide all by one number; entry [0, 0] is 1e+160",
+        "A of agent 1 must be at most 1e+150 in size, as squares are computed: divide all; entry [0, 0] is 1e+160",
     ),
     "infinite target, later agents": (
         lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3), np.array([[1, 1, 1], [1, -np.inf, 1]])], n_agents=9, first_agent=6),
@@ -285,7 +285,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "one matrix": (
         lambda: PCA(ones(3, 4), 2),
         ValueError,
-        "A must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got one matrix of shape "
+        "A must be a list with one matrix for each agent, or a stack of them, got one matrix of shape "
         "(3, 4): np.array_split(np.asarray(A), n) gives each of n agents its rows",
     ),
     "a name": (
@@ -370,7 +370,7 @@ def test_messages_about_frames_name_labels_and_the_cure() -> None:
     hole = frame.copy()
     hole.loc["r", "b"] = np.nan
     cases = [
-        ([frame, frame.assign(name="x", kind="y")], "text or other values in columns name, kind: leave them out, as frame.drop"),
+        ([frame, frame.assign(name="x", kind="y")], "text or other values in name, kind: leave them out, as frame.drop"),
         ([frame, hole], "A of agent 1 must be finite; column b in row r is nan (1 such entries): frame.dropna() leaves out"),
         ([frame, frame.rename(columns={"c": "z"})], "(only agent 1 has z; only agent 0 has c)"),
         ({"north": frame, "south": frame}, "got a mapping of north, south: give list(values.values())"),

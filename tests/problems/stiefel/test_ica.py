@@ -268,7 +268,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "weights": (
         lambda: ICA([np.ones((3, 2))], weights=np.ones(2)),
-        "weights must have shape (1,), one for each agent given, got (2,)",
+        "weights must have shape (1,), one for each agent, got (2,)",
     ),
     "not whitened by several": (
         lambda: ICASettings(whiten=False).problem(3, 0),
