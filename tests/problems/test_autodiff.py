@@ -214,10 +214,10 @@ def test_a_single_agent_with_more_samples_than_all_before(library: str) -> None:
 def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
     problem = made("jax", network)
     library = problem._library
-    alone = type(library)(library.f, batched=False)
+    alone = library.changed(batched=False)
     assert library.batched
     for gradient, found in ((False, problem.value(POINTS)), (True, problem.gradient(POINTS))):
-        single = [alone.evaluate(gradient, alone.arrays(a), x) for a, x in zip(DATA, POINTS, strict=True)]
+        single = [alone.evaluate(gradient, alone.arrays((a,)), x) for a, x in zip(DATA, POINTS, strict=True)]
         np.testing.assert_allclose(found, single, rtol=1e-13, atol=1e-14)
 
 

@@ -374,7 +374,7 @@ def test_messages_about_frames_name_labels_and_the_cure() -> None:
         ([frame, hole], "A of agent 1 must be finite; column b in row r is nan (1 such entries): frame.dropna() leaves out"),
         ([frame, frame.rename(columns={"c": "z"})], "(only agent 1 has z; only agent 0 has c)"),
         ({"north": frame, "south": frame}, "got a mapping of north, south: give list(values.values())"),
-        ((part for part in [frame]), "got generator: give list(...) of it"),
+        ((part for part in [frame]), "or a stack of them, got <generator"),
     ]
     for given, words in cases:
         with pytest.raises((ValueError, TypeError), match=re.escape(words)):
