@@ -23,11 +23,12 @@ from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
+from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
 from ..protocols import Array, Collective
 from ..sets.retractions import plus
-from .base import AgentEstimator, Directions, Entries, by_features, check_components, no_warm_start, signs
+from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
 from .streams import RunningCovariance
 
 FORMED = 2000
@@ -183,8 +184,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """
         entries = self._entries(agents, pairs=True)
         first, second = entries.part(0), entries.part(1)
-        if by_features(split):
-            no_warm_start(warm_start)
+        if by_features(split, warm_start):
             return self._fit_features(entries, W)
         firsts, own = self._agents("X", first), entries.own
         seconds: list[Any] = [None] * len(firsts)
@@ -199,27 +199,33 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def _views(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
         """The two views as matrices, checked."""
-        finite: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": self._finite}
         complete = y
         if self._wanted.fill:
             complete = np.nan_to_num(np.asarray(y, dtype=np.float64))
-        validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2, "reset": reset}
-        first, _ = validate_data(self, X, complete, **validate, **finite)
-        second = check_array(y, input_name="y", ensure_2d=False, **finite)
+        validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
+        first, _ = validate_data(self, X, complete, reset=reset, **validate, **self._accepted)
+        second = self._second(y)
         if reset:
-            self._predict_1d = second.ndim == 1
-        return first, second[:, None] if second.ndim == 1 else second
+            self._predict_1d = np.ndim(y) == 1
+        return first, second
+
+    def _second(self, y: object) -> Array:
+        """The second view as a matrix, checked."""
+        found = check_array(y, input_name="y", ensure_2d=False, **self._accepted)
+        return found[:, None] if found.ndim == 1 else found
 
     def _rank(self, samples: int, n1: int, n2: int) -> int:
-        return check_components(self.n_components, min(samples, n1, n2), "the fewest of samples, features and targets")
+        fewest = "the fewest of samples, features and targets"
+        return check_components(self.n_components, min(samples, n1, n2), fewest)
 
     def _scaled(self, name: str, found: Units, count: int) -> Units:
         """The units of a view's columns; a constant column is refused without a ridge, and not scaled."""
         constant = np.flatnonzero(found.constant)
         if self.ridge == 0.0 and len(constant):
             columns = "column" if len(constant) == 1 else "columns"
-            shown = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
-            raise ValueError(f"{name} has {len(constant)} constant {columns} ({shown}): give ridge=1e-2, or drop them")
+            shown = ", ".join(map(str, constant[:5])) + ", ..." * (len(constant) > 5)
+            has = f"{name} has {len(constant)} constant {columns} ({shown})"
+            raise ValueError(f"{has}: give ridge=1e-2, or drop them")
         if not self.scale:
             return found._replace(scale=np.ones(len(found.mean)))
         scale = found.scale * np.sqrt(count / max(count - 1, 1))
@@ -237,8 +243,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             self._columns: tuple[Units, ...] = x, y
             labels = vars(self).get("feature_names_in_", range(views[0][0].shape[1]))
             named = {"X": labels, "y": range(n2)}
-            more = {"n_agents": n, "first_agent": own.start, "collective": collective, "names": named}
-            problem = Pairs(views[0], views[1], rank, ridge=self.ridge, **more)
+            place = placed(n, own, collective)
+            problem = Pairs(views[0], views[1], rank, ridge=self.ridge, names=named, **place)
             if problem.bases:
                 with one_thread():  # the bits of products depend on the number of BLAS threads
                     both = [np.concatenate(rows, axis=1) for rows in zip(*views, strict=True)]
@@ -258,7 +264,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         scales = np.concatenate((x.scale, y.scale))
         self._seen = None
         if covariance is not None:
-            self._seen = RunningCovariance(count, np.concatenate((x.mean, y.mean)), covariance * np.outer(scales, scales))
+            mean, own = np.concatenate((x.mean, y.mean)), covariance * np.outer(scales, scales)
+            self._seen = RunningCovariance(count, mean, own)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
@@ -266,7 +273,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _point(self, last: Array, problem: Any) -> Array:
         weights = [last, self.y_weights_]
         if problem.bases:
-            weights = [np.linalg.pinv(basis) @ own for basis, own in zip(problem.bases, weights, strict=True)]
+            pairs = zip(problem.bases, weights, strict=True)
+            weights = [np.linalg.pinv(basis) @ own for basis, own in pairs]
         return np.concatenate(weights)
 
     def _products_of(self, point: Array) -> Products:
@@ -280,7 +288,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         condition = problem.condition()
         if self.ridge > 0.0 or condition < ILL:
             return ""
-        return f"some columns nearly depend on others (condition {condition:.1e}): give ridge=1e-2, or drop them, or "
+        depend = f"some columns nearly depend on others (condition {condition:.1e})"
+        return f"{depend}: give ridge=1e-2, or drop them, or "
 
     def _fit_features(self, entries: Entries, W: Any) -> Self:
         """Fit to each agent's features of both views."""
@@ -291,39 +300,44 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                 if len(x) != len(y):
                     rows = f"{len(x)} and {len(y)} rows of agent {agent}"
                     raise ValueError(f"both views must have the same samples, got {rows}")
-            joined: list[Any] = [None] * own.start + [np.concatenate(pair, axis=1) for pair in pairs]
+            joined: list[Any] = [None] * own.start
+            joined += [np.concatenate(pair, axis=1) for pair in pairs]
         both = self._features("views", entries._replace(given=joined))
         m, cuts = len(both[0]), [x.shape[1] for x, _ in pairs]
-        views = list(zip(*[np.split(part, [cut], axis=1) for part, cut in zip(both, cuts, strict=True)], strict=True))
+        halves = [np.split(part, [cut], axis=1) for part, cut in zip(both, cuts, strict=True)]
+        views = list(zip(*halves, strict=True))
         among = Among(own.start, entries.joined([(x.shape[1], y.shape[1]) for x, y in pairs]))
         n1, n2 = map(sum, zip(*among.features, strict=True))
-        rank = self._rank(m, n1, n2)
-        found = [[pooled.units([part], HERE) for part in view] for view in views]
-        every = [Units.side_by_side(entries.joined([one.listed() for one in own])) for own in found]
-        self._columns = tuple(self._scaled(name, one, m) for name, one in zip(("X", "y"), every, strict=True))
-        parts = [
-            [self._scaled(name, one, m).standard(a) for one, a in zip(units, view, strict=True)]
-            for name, view, units in zip(("X", "y"), views, found, strict=True)
-        ]
+        rank, found, parts, columns = self._rank(m, n1, n2), [], [], []
+        for label, view in zip(("X", "y"), views, strict=True):
+            each = [pooled.units([part], HERE) for part in view]
+            every = Units.side_by_side(entries.joined([one.listed() for one in each]))
+            columns.append(self._scaled(label, every, m))
+            scaled = [self._scaled(label, one, m) for one in each]
+            parts.append([one.standard(a) for one, a in zip(scaled, view, strict=True)])
+            found.append(each)
+        self._columns = tuple(columns)
         squares = [entries.joined([float((part * part).sum()) for part in view]) for view in parts]
-        self._ridges = self.ridge * sum(squares[0]) / (m * n1), self.ridge * sum(squares[1]) / (m * n2)
+        sums = zip(squares, (n1, n2), strict=True)
+        self._ridges = tuple(self.ridge * sum(own) / (m * width) for own, width in sums)
         with one_thread():
             with entries.together():
                 split = SplitPairs(parts[0], parts[1], rank, self._ridges, among=among)
             whole, result = self._solve_features(split, W)
             second = np.concatenate([np.arange(a + b) >= a for a, b in among.features])
             problem: Any = result.problem
-            images = np.repeat(result.collective.sum(problem.products(result.x))[0][None], problem.n_local, axis=0)
-            inner, cross = [
-                problem.joined(problem.adjoint(one), result.collective) for one in (images, problem.objective_rows(images))
-            ]
+            (image,) = result.collective.sum(problem.products(result.x))
+            images = np.repeat(image[None], problem.n_local, axis=0)
+            both_images = images, problem.objective_rows(images)
+            own_rows = [problem.adjoint(one) for one in both_images]
+            inner, cross = [problem.joined(one, result.collective) for one in own_rows]
             point = np.concatenate((whole[~second], whole[second]))
             products = Products(inner[~second], inner[second], cross[second])
         self.n_features_in_: int = n1
         self.n_samples_seen_, self._predict_1d, self._seen = m, False, None
         if len(both) == len(among.features) and max(n1, n2) <= FORMED:
-            completed = [map(Units.completed, units, view) for view, units in zip(views, found, strict=True)]
-            whole_rows = np.concatenate([*completed[0], *completed[1]], axis=1)
+            completed = [one.completed(a) for k in (0, 1) for one, a in zip(found[k], views[k], strict=True)]
+            whole_rows = np.concatenate(completed, axis=1)
             self._seen = RunningCovariance.empty(whole_rows.shape[1]).joined(whole_rows)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
@@ -340,7 +354,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         rows = np.concatenate(views, axis=1)
         seen = self._seen if begun else RunningCovariance.empty(rows.shape[1])
         if seen is None:
-            raise ValueError(f"a fit to views of more than {FORMED} columns cannot be continued by batches: fit to all samples")
+            wide = f"a fit to views of more than {FORMED} columns"
+            raise ValueError(f"{wide} cannot be continued by batches: fit to all samples")
         n1, n2 = views[0].shape[1], views[1].shape[1]
         filled = [int(np.isnan(view).sum()) for view in views]
         if begun:
@@ -350,21 +365,23 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
-            raise ValueError(
-                f"{seen.samples} samples of views with {n1} and {n2} columns "
-                "determine no correlations: give more at first, or ridge=1e-2"
-            )
-        deviations = np.sqrt(np.diagonal(seen.covariance))
-        each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(deviations, [n1]), filled, strict=True)
-        running = [(name, Units(mean, np.zeros(len(mean)), scale, (number,))) for name, mean, scale, number in each]
-        self._columns = tuple(self._scaled(name, one, seen.samples) for name, one in running)
+            few = f"{seen.samples} samples of views with {n1} and {n2} columns"
+            raise ValueError(f"{few} determine no correlations: give more at first, or ridge=1e-2")
+        means = np.split(seen.mean, [n1])
+        deviations = np.split(np.sqrt(np.diagonal(seen.covariance)), [n1])
+        columns = []
+        for name, mean, own, number in zip(("X", "y"), means, deviations, filled, strict=True):
+            running = Units(mean, np.zeros(len(mean)), own, (number,))
+            columns.append(self._scaled(name, running, seen.samples))
+        self._columns = tuple(columns)
         scales = np.concatenate([columns.scale for columns in self._columns])
         whole = seen.covariance / np.outer(scales, scales)
         c11, c12, c22 = whole[:n1, :n1], whole[:n1, n1:], whole[n1:, n1:]
         self._ridges = tuple(self.ridge * float(np.trace(own)) / len(own) for own in (c11, c22))
         with one_thread():
-            ridged = [own + r * np.eye(len(own)) for own, r in zip((c11, c22), self._ridges, strict=True)]
-            found = problems.canonical_correlations(ridged[0], c12, ridged[1])
+            r1, r2 = self._ridges
+            first, last = c11 + r1 * np.eye(n1), c22 + r2 * np.eye(n2)
+            found = problems.canonical_correlations(first, c12, last)
             check_components(rank, len(found.correlations), "the rank of the smaller view")
             x, second = found.x[:, :rank], found.y[:, :rank]
             self._keep(np.concatenate((x, second)), Products(c11 @ x, c22 @ second, c12.T @ x))
@@ -385,12 +402,17 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         left, right = left @ u * flip, right @ vt.T * flip
         self.x_weights_, self.y_weights_, self.correlations_ = x @ left, y @ right, correlations
         self.x_rotations_, self.y_rotations_ = self.x_weights_, self.y_weights_
-        self._products = first, second, cross = Products(products.first @ left, products.second @ right, products.cross @ left)
-        inverses = [np.linalg.inv(turn.T @ gram @ turn) for turn, gram in zip((left, right), own, strict=True)]
-        self.x_loadings_, self.y_loadings_, self._regression = first @ inverses[0], second @ inverses[1], cross @ inverses[0]
+        first, second = products.first @ left, products.second @ right
+        cross = products.cross @ left
+        self._products = Products(first, second, cross)
+        gram_x, gram_y = left.T @ own[0] @ left, right.T @ own[1] @ right
+        inverse_x, inverse_y = np.linalg.inv(gram_x), np.linalg.inv(gram_y)
+        self.x_loadings_, self.y_loadings_ = first @ inverse_x, second @ inverse_y
+        self._regression = cross @ inverse_x
         self.n_components_ = len(correlations)
         one, two = self._columns
-        self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_ = one.mean, one.scale, two.mean, two.scale
+        self.x_mean_, self.x_scale_, self.y_mean_ = one.mean, one.scale, two.mean
+        self.y_scale_ = two.scale
         self.filled_ = tuple(a + b for a, b in zip(one.filled, two.filled, strict=True))
 
     @property
@@ -403,19 +425,19 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def intercept_(self) -> Any:
         """``(n_targets,)``: the intercepts of the regression."""
         first, second = self._columns
-        return second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
+        scores = (first.mean / first.scale) @ self.x_weights_
+        return second.mean - second.scale * (self._regression @ scores)
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """The scores of X, ``(m, n_components)``, or of both views where y is given."""
         check_is_fitted(self)
-        finite: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": self._finite}
-        X = validate_data(self, X, reset=False, **finite)
+        X = validate_data(self, X, reset=False, **self._accepted)
         scores = self._columns[0].standard(X) @ self.x_weights_
         if y is None:
             return scores
-        y = check_array(y, input_name="y", ensure_2d=False, **finite)
-        check_consistent_length(X, y)
-        return scores, self._columns[1].standard(y[:, None] if y.ndim == 1 else y) @ self.y_weights_
+        second = self._second(y)
+        check_consistent_length(X, second)
+        return scores, self._columns[1].standard(second) @ self.y_weights_
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """The scores of both views after a fit to them."""

@@ -25,6 +25,7 @@ import numpy as np
 from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
+from ..problems.common.division import DataPlace
 from ..protocols import Array, Collective, Metric, Observed, Row, Stop
 from ..stopping import Rule
 from .base import Directions, check_components
@@ -49,7 +50,9 @@ class StepsBelow(Rule):
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         share = row.values["step_share"]
-        return Stop("converged", True, f"steps {share:.2e} <= {self.tolerance:g} of the first") if share <= self.tolerance else None
+        if not share <= self.tolerance:
+            return None
+        return Stop("converged", True, f"steps {share:.2e} <= {self.tolerance:g} of the first")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -127,7 +130,7 @@ class RobustSubspace(SubgradientEstimator):
         counts = np.array(self._counts, dtype=np.float64)
         if self.n_components is None and d < 2:
             raise ValueError("a subspace needs samples with at least 2 features, got 1")
-        rank = d - 1 if self.n_components is None else check_components(self.n_components, d - 1, "one less than the features")
+        rank = check_components(self.n_components, d - 1, "one less than the features")
 
         def build(own: slice, collective: Collective) -> problems.RobustSubspaceRecovery:
             mine = self._in_units(agents[own], collective, last is not None)
@@ -138,7 +141,8 @@ class RobustSubspace(SubgradientEstimator):
             rows = [problems.on_sphere(x - self._origin) for x in mine]
             weights = (counts / counts.mean())[own]
             self.location_ = self._pooled(self._origin)
-            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start)
+            place: DataPlace = {"n_agents": n, "first_agent": own.start}
+            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, **place)
 
         across, result = self._solve(n, build, W, last=last)
         with one_thread():
