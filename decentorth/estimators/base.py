@@ -31,7 +31,6 @@ from ..problems.common.checks import is_matrix, matrices, same_columns, same_nam
 from ..problems.common.pooled import Missing, Wanted
 from ..problems.features.split import SplitPencil, same_samples
 from ..protocols import Array, Collective, Metric
-from ..settings import check
 from ..stopping import Consensus, GradientNorm, Rule
 
 FLOATS = (np.float64, np.float32)
@@ -329,7 +328,7 @@ def check_components(n_components: Any, most: int, what: str) -> int:
     """The number of components, ``most`` for None; ``what`` is the reason of the upper bound."""
     if n_components is None:
         return most
-    if not 1 <= check("n_components", int, n_components) <= most:
+    if not 1 <= check_scalar(n_components, "n_components", Integral) <= most:
         raise ValueError(f"n_components must be between 1 and {most}, {what}, got {n_components}")
     return int(n_components)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
@@ -27,70 +27,14 @@ from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
 from ..protocols import Array, Collective
-from ..sets.retractions import plus
 from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
+from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features
 from .streams import RunningCovariance
 
 FORMED = 2000
 """The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
 ILL = 1e6
 """The condition from which a ridge is advised."""
-
-
-class Products(NamedTuple):
-    """The products C11 x, C22 y and C12^T x of a point."""
-
-    first: Array
-    second: Array
-    cross: Array
-
-
-class Pairs(problems.CCA):
-    """The problem without its answer, which the metrics would otherwise compute for columns of the history."""
-
-    error_name = ""
-
-    @property
-    def optimal_value(self) -> None:
-        """The least value is left unknown."""
-
-    def condition(self) -> float:
-        """The larger condition of the two covariances with their ridges; 1 where they are not formed."""
-        if self._pooled is None:
-            return 1.0
-        first, _, second = self._pooled
-        return float(max(np.linalg.cond(first), np.linalg.cond(second)))
-
-    def covariance(self) -> Array | None:
-        """The covariance of both views side by side, without ridges; None where it is too large to be formed."""
-        if self._pooled is None:
-            return None
-        c11, c12, c22 = self._pooled
-        whole = np.block([[c11, c12], [c12.T, c22]])
-        ridges = np.repeat(self.ridges, (len(c11), len(c22)))
-        return plus(whole[None], -ridges)[0]
-
-
-class SplitPairs(problems.SplitCCA):
-    """The problem of agents that hold features, without its answer."""
-
-    def prepare(self, collective: Collective) -> None:
-        """The answer is left unknown."""
-
-    def condition(self) -> float:
-        """The condition of the covariances, which no agent knows, counts as 1."""
-        return 1.0
-
-
-def _products(point: Array, result: Any) -> Products:
-    """The products of a run's point, from those of all agents."""
-    problem, n1 = result.problem, result.problem.constraint.rows[0].stop
-    points = np.repeat(point[None], problem.n_local, axis=0)
-    sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
-    own, gradient = (total / problem.n_agents for total in sums)
-    for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
-        own[rows] -= ridge * point[rows]
-    return Products(own[:n1], own[n1:], -gradient[n1:])
 
 
 @dataclass(eq=False, repr=False)
@@ -259,7 +203,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                 point = np.concatenate([*result.problem.unpack(point).values()])
                 products = self._products_of(point)
             else:
-                covariance, products = result.problem.covariance(), _products(point, result)
+                covariance, products = result.problem.covariance(), products_of(point, result)
         x, y = self._columns
         scales = np.concatenate((x.scale, y.scale))
         self._seen = None
@@ -308,37 +252,32 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         views = list(zip(*halves, strict=True))
         among = Among(own.start, entries.joined([(x.shape[1], y.shape[1]) for x, y in pairs]))
         n1, n2 = map(sum, zip(*among.features, strict=True))
-        rank, found, parts, columns = self._rank(m, n1, n2), [], [], []
-        for label, view in zip(("X", "y"), views, strict=True):
+        rank = self._rank(m, n1, n2)
+        found: list[Array] = []
+        parts: list[list[Array]] = []
+        columns, ridges = list[Units](), list[float]()
+        for label, view, width in zip(("X", "y"), views, (n1, n2), strict=True):
             each = [pooled.units([part], HERE) for part in view]
             every = Units.side_by_side(entries.joined([one.listed() for one in each]))
             columns.append(self._scaled(label, every, m))
             scaled = [self._scaled(label, one, m) for one in each]
             parts.append([one.standard(a) for one, a in zip(scaled, view, strict=True)])
-            found.append(each)
-        self._columns = tuple(columns)
-        squares = [entries.joined([float((part * part).sum()) for part in view]) for view in parts]
-        sums = zip(squares, (n1, n2), strict=True)
-        self._ridges = tuple(self.ridge * sum(own) / (m * width) for own, width in sums)
+            squares = entries.joined([float((part * part).sum()) for part in parts[-1]])
+            ridges.append(self.ridge * sum(squares) / (m * width))
+            found += [one.completed(a) for one, a in zip(each, view, strict=True)]
+        self._columns, self._ridges = tuple(columns), tuple(ridges)
         with one_thread():
             with entries.together():
                 split = SplitPairs(parts[0], parts[1], rank, self._ridges, among=among)
             whole, result = self._solve_features(split, W)
             second = np.concatenate([np.arange(a + b) >= a for a, b in among.features])
-            problem: Any = result.problem
-            (image,) = result.collective.sum(problem.products(result.x))
-            images = np.repeat(image[None], problem.n_local, axis=0)
-            both_images = images, problem.objective_rows(images)
-            own_rows = [problem.adjoint(one) for one in both_images]
-            inner, cross = [problem.joined(one, result.collective) for one in own_rows]
+            products = products_of_features(result, second)
             point = np.concatenate((whole[~second], whole[second]))
-            products = Products(inner[~second], inner[second], cross[second])
         self.n_features_in_: int = n1
         self.n_samples_seen_, self._predict_1d, self._seen = m, False, None
         if len(both) == len(among.features) and max(n1, n2) <= FORMED:
-            completed = [one.completed(a) for k in (0, 1) for one, a in zip(found[k], views[k], strict=True)]
-            whole_rows = np.concatenate(completed, axis=1)
-            self._seen = RunningCovariance.empty(whole_rows.shape[1]).joined(whole_rows)
+            whole_rows = np.concatenate(found, axis=1)
+            self._seen = RunningCovariance.empty(n1 + n2).joined(whole_rows)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
@@ -367,15 +306,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
             few = f"{seen.samples} samples of views with {n1} and {n2} columns"
             raise ValueError(f"{few} determine no correlations: give more at first, or ridge=1e-2")
-        means = np.split(seen.mean, [n1])
-        deviations = np.split(np.sqrt(np.diagonal(seen.covariance)), [n1])
-        columns = []
-        for name, mean, own, number in zip(("X", "y"), means, deviations, filled, strict=True):
-            running = Units(mean, np.zeros(len(mean)), own, (number,))
-            columns.append(self._scaled(name, running, seen.samples))
-        self._columns = tuple(columns)
+        means, sigmas = (np.split(a, [n1]) for a in (seen.mean, np.sqrt(np.diagonal(seen.covariance))))
+        both = zip(means, sigmas, filled, strict=True)
+        x, y = (Units(mean, np.zeros(len(mean)), own, (count,)) for mean, own, count in both)
+        self._columns = self._scaled("X", x, seen.samples), self._scaled("y", y, seen.samples)
         scales = np.concatenate([columns.scale for columns in self._columns])
-        whole = seen.covariance / np.outer(scales, scales)
+        self._whole = whole = seen.covariance / np.outer(scales, scales)
         c11, c12, c22 = whole[:n1, :n1], whole[:n1, n1:], whole[n1:, n1:]
         self._ridges = tuple(self.ridge * float(np.trace(own)) / len(own) for own in (c11, c22))
         with one_thread():
@@ -383,8 +319,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             first, last = c11 + r1 * np.eye(n1), c22 + r2 * np.eye(n2)
             found = problems.canonical_correlations(first, c12, last)
             check_components(rank, len(found.correlations), "the rank of the smaller view")
-            x, second = found.x[:, :rank], found.y[:, :rank]
-            self._keep(np.concatenate((x, second)), Products(c11 @ x, c22 @ second, c12.T @ x))
+            point = np.concatenate((found.x[:, :rank], found.y[:, :rank]))
+            self._keep(point, self._products_of(point))
         self._seen, self.n_samples_seen_ = seen, seen.samples
         self.n_iter_ = [self.n_iter_[0] + 1 if begun else 1] * rank
         return self

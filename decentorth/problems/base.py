@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -41,9 +40,7 @@ _SHARED = 0xFFFFFFFF
 
 def stream(seed: int, agent: int | None = None, purpose: int = 0) -> np.random.Generator:
     """The generator of an agent's data, or of another ``purpose``; without an agent, of shared data, the same on every rank."""
-    key = (_SHARED, 1)
-    if agent is not None:
-        key = (agent, purpose)
+    key = (_SHARED, 1) if agent is None else (agent, purpose)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
@@ -68,8 +65,8 @@ def held(given: Sequence[object], n_agents: int | None, first_agent: int) -> tup
 @cache
 def _computed(kind: type) -> frozenset[str]:
     """The names of the class's values that are computed once."""
-    names = [name for one in kind.__mro__ for name, value in vars(one).items() if type(value) is cached_property]
-    return frozenset(names)
+    members = [member for one in kind.__mro__ for member in vars(one).items()]
+    return frozenset(name for name, value in members if type(value) is cached_property)
 
 
 class AgentProblem(Shown, ABC, Generic[C]):
@@ -104,6 +101,16 @@ class AgentProblem(Shown, ABC, Generic[C]):
     """The names of all agents' sites, if they have names."""
     units: tuple[Units, ...] = ()
     """The common units of the samples, or of each of two views, where the problem was made with some."""
+    nonsmooth: bool = False
+    """True if the gradients are subgradients."""
+    holds_out: bool = False
+    """True if some entries are held out."""
+    evaluations: tuple[str, ...] = ()
+    """The names of the measures of a point that are taken at the end of a run."""
+    error_name: str = ""
+    """The name of the error, where the answer is known; for some problems once `prepare` has computed it."""
+    optimal_value: float | None = None
+    """The least value, where it is known; for some problems once `prepare` has computed it."""
 
     def __init__(self, n_agents: int, agents: slice, constraint: C) -> None:
         self.n_agents = check("n_agents", int, n_agents)
@@ -170,7 +177,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
         own = np.arange(self.agents.start, self.agents.stop)
         left = np.flatnonzero(~np.isin(own, lost))
         if not left.size:
-            raise ValueError(f"agents {own[0]} to {own[-1]} have all left: this process holds no agent")
+            raise ValueError(f"agents {own[0]} to {own[-1]} have all left this process")
         part = self._copied()
         if left.size < own.size:
             part._take(as_selection(left))
@@ -183,8 +190,10 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """The runs of local agents whose points fit in `BLOCK_BYTES`, as (local slice, restricted problem)."""
         if self._blocks is None:
             size = max(1, BLOCK_BYTES // (8 * int(np.prod(self.shape))))
-            first, cuts = self.agents.start, pairwise([*range(0, self.n_local, size), self.n_local])
-            self._blocks = [(slice(a, b), self.restrict(slice(first + a, first + b))) for a, b in cuts]
+            n, first = self.n_local, self.agents.start
+            runs = [slice(a, min(a + size, n)) for a in range(0, n, size)]
+            globally = [slice(first + run.start, first + run.stop) for run in runs]
+            self._blocks = list(zip(runs, map(self.restrict, globally), strict=True))
         return self._blocks
 
     def on(self, put: Callable[[Array], Array]) -> Self:
@@ -334,9 +343,7 @@ class Deferred(NamedTuple):
         def made(agents: slice, collective: Collective) -> Any:
             wanted = [in_units(drawn(agents, d), collective, sizes.wanted) for d in sizes.views]
             found = make(drawn(agents, sizes.width), agents, collective)
-            if wanted:
-                found.with_units(tuple(one for _, units in wanted for one in units))
-            return found
+            return found.with_units(tuple(one for _, units in wanted for one in units))
 
         known = sizes if sizes.width else None
         return Deferred(self.n_agents, made, self.outline, sizes=known, sites=self.sites)

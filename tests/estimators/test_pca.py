@@ -255,7 +255,7 @@ def test_too_few_iterations_are_said() -> None:
 BAD: dict[str, tuple[dict[str, Any], Any, str]] = {
     "too many": ({"n_components": 4}, None, "n_components must be between 1 and 3, the fewer of samples and features, got 4"),
     "none": ({"n_components": 0}, None, "n_components must be between 1 and 3, the fewer of samples and features, got 0"),
-    "one and a half": ({"n_components": 1.5}, None, "n_components must be a whole number, got 1.5"),
+    "one and a half": ({"n_components": 1.5}, None, "n_components must be an instance of int"),
     "sparse agents": ({}, [csr_array(np.eye(3))] * 2, "X of agent 0 is sparse: give X.toarray()"),
     "steps of none": (
         {"algorithm": "deepca", "step_size": 0.1},

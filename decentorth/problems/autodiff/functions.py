@@ -26,9 +26,9 @@ class AgentData(NamedTuple):
     """The numbers or the arrays of all agents."""
 
     items: Sequence[Arrays]
-    """Those of each agent."""
+    """The number or the arrays of each agent."""
     stacked: Arrays | None
-    """Those of all agents, agents first; None for arrays of different shapes."""
+    """The same stacked, agents first; None for arrays of different shapes."""
     bare: bool = True
     """True where f takes the only array of an agent, false for a tuple of arrays."""
     numbered: bool = False
@@ -40,7 +40,7 @@ class AgentData(NamedTuple):
         return AgentData([(agent,) for agent in range(n)], (np.arange(n),), numbered=True)
 
     def take(self, local: Selection) -> AgentData:
-        """Those of some agents, as views where the selection is a slice."""
+        """The data of some agents, as views where the selection is a slice."""
         stacked = self.stacked
         if stacked is not None:
             stacked = tuple(a[local] for a in stacked)

@@ -33,6 +33,23 @@ class WrongAnswer(TypeError):
     """A value of f that is not one real number, or a gradient that is not a real array like x."""
 
 
+def _imported(name: Backend) -> Any:
+    """The library."""
+    match name:
+        case "jax":
+            import jax
+
+            return jax
+        case "torch":
+            import torch
+
+            return torch
+        case "autograd":
+            import autograd
+
+            return autograd
+
+
 class DerivativeLibrary(ABC):
     """The objective f and its gradient by one library: of all agents in one call if ``batched``, else of one agent.
 
@@ -46,7 +63,7 @@ class DerivativeLibrary(ABC):
     def __init__(self, f: Objective, numbered: bool, batched: bool) -> None:
         self.f, self.numbered, self.batched = f, numbered, batched
         self._made = cache(self._make)
-        self._library: Any = importlib.import_module(self.name)
+        self._library = _imported(self.name)
 
     def __reduce__(self) -> Any:
         return type(self), (self.f, self.numbered, self.batched)

@@ -304,7 +304,7 @@ class CCA(AgentProblem[Any], Loadable):
             return canonical_correlations(*self._moments())
 
     @property
-    def optimal_value(self) -> float | None:
+    def optimal_value(self) -> float | None:  # type: ignore[override]
         """Minus the sum of the p largest canonical correlations; None for more than 2000 columns in a view."""
         if self._pooled is None:
             return None

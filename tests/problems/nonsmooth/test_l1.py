@@ -212,4 +212,4 @@ def test_functions_must_be_functions() -> None:
         NonsmoothFunctionProblem(f, 3, Stiefel(3, 2), 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="partial_subgradient must be a function, got int"):
         NonsmoothFunctionProblem(f, f, Stiefel(3, 2), 1, partial_subgradient=3)  # type: ignore[arg-type]
-    assert not isinstance(FunctionProblem(f, f, Stiefel(3, 2), 1), Nonsmooth)
+    assert not FunctionProblem(f, f, Stiefel(3, 2), 1).nonsmooth
