@@ -35,7 +35,6 @@ ALLOWED = {
     ("decentorth/problems/common/checks.py", "_matrix", "any"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "vdot"): "validation of one agent's matrix",
-    ("decentorth/problems/common/squares.py", "SquaresProblem.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
     ("decentorth/problems/stiefel/matrix_completion.py", "MatrixCompletionSettings._completion", "all"): "validation of one agent",
     ("decentorth/problems/stiefel/pca.py", "subspace_distance", "sum"): "a measure of one point",
     ("decentorth/problems/spread.py", "SpreadProblem._total", "sum"): "Collective.sum, which adds in agent order",

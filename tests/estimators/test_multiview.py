@@ -56,7 +56,7 @@ def test_two_views_are_canonical_correlation_analysis_and_single_columns_are_cor
 
 def test_bad_input_is_refused_with_where_and_what() -> None:
     X = columns()
-    with pytest.raises(ValueError, match="views must be the number of columns of each view, 9 in all, got 3, 4"):
+    with pytest.raises(ValueError, match="views must be the columns of each view, 9 in all, got 3, 4"):
         MultiviewCCA(views=(3, 4)).fit(X)
     near = np.column_stack((X, X[:, 0] + 1e-9 * X[:, 1]))
     with pytest.raises(ValueError, match=r"columns of view 1 nearly depend on each other \(.*9.*\): give ridge=1e-2"):

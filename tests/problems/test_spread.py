@@ -360,7 +360,7 @@ def test_each_block_of_hspp_is_at_its_own_point() -> None:
 
 
 def test_too_many_blocks_are_refused() -> None:
-    with pytest.raises(ValueError, match="the pairs of 9 points make from 1 to 4 blocks, got 5"):
+    with pytest.raises(ValueError, match="pairs of 9 points make from 1 to 4 blocks, got 5"):
         built(HSPPSettings(points=9, dimension=4).in_blocks(5, 0))
     with pytest.raises(ValueError, match="D has 30 rows: at most 30 blocks of them, got 31"):
         built(HEVPSettings(dimension=10, ridge=0.1).in_blocks(31, 0))

@@ -125,14 +125,10 @@ class SplitPencil(AgentProblem[Euclidean]):
             self.ridge[i, : one.shape[1], 0] = ridge[i]
             self._views[i, : one.shape[1]] = 0 if views is None else views[i]
         self._partner, self._scale, self._counted = partner, scale[:, None], counted[:, None]
-        self._plain = not counted.any()
+        self.plain = not counted.any()
+        """True if B is diagonal, as for PCA."""
         self._inverses = self._blocks_inverted()
         self.optimum: Array | None = None
-
-    @property
-    def plain(self) -> bool:
-        """True if B is diagonal, as for PCA."""
-        return self._plain
 
     @property
     def present(self) -> Array:
@@ -158,7 +154,7 @@ class SplitPencil(AgentProblem[Euclidean]):
 
     def precondition(self, x: Array) -> Array:
         """The solution of B_ii y_i = x_i, with the agent's own block of B, which needs no message."""
-        if self._plain:
+        if self.plain:
             return x / self.ridge
         if len(self._inverses[0]) == self.shape[0]:
             return self._inverses @ x
@@ -169,11 +165,11 @@ class SplitPencil(AgentProblem[Euclidean]):
     def _blocks_inverted(self) -> Array:
         """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's identity, R the ridge."""
         d, k = self._columns, self._columns.shape[1]
-        if self._plain:
+        if self.plain:
             return np.empty((len(d), 0, 0))
         least = min(self.ridge.reshape(-1).tolist())
         if least < 0.0 or (least == 0.0 and self.shape[0] > k):
-            raise ValueError("ridge must be positive where features outnumber samples, never negative")
+            raise ValueError("ridge must be positive for more features than samples, never negative")
         weighed = self._counted * d
         if self.shape[0] <= k:
             blocks = weighed.transpose(0, 2, 1) @ weighed
@@ -440,7 +436,7 @@ class SplitCCA(SplitPencil):
         where = among or Among(0, [(np.shape(a)[1], np.shape(b)[1]) for a, b in pairs])
         fewest = min(map(sum, zip(*where.features, strict=True)))
         if rank > fewest:
-            raise ValueError(f"the smaller view has {fewest} features: at most {fewest} pairs, got {rank}")
+            raise ValueError(f"the smaller view has {fewest} features, fewer than {rank} pairs")
         for i, (a, b) in enumerate(pairs):
             if len(a) != len(b):
                 got = f"{len(a)} and {len(b)} rows of agent {i}"
@@ -470,7 +466,8 @@ def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, mis
     checked = matrices(name, parts, first_agent, missing=missing)
     for i, part in enumerate(checked, first_agent):
         if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
-            raise ValueError(f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all")
+            limit = f"below {_LARGEST_ENTRY:g} in size: divide all by one number"
+            raise ValueError(f"{name} of agent {i} must be {limit}")
         if len(part) != len(checked[0]):
             raise ValueError(
                 f"agents that hold features must have the same samples, row for row: {name} of "
@@ -482,14 +479,14 @@ def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, mis
 def check_rank(rank: int, features: int) -> None:
     """Raise ValueError for more columns of x than features of all agents, TypeError for a rank that is not a whole number."""
     if not 1 <= check("rank", int, rank) <= features:
-        raise ValueError(f"all agents hold {features} features: at most {features} components, got {rank}")
+        raise ValueError(f"all agents hold {features} features, fewer than {rank} components")
 
 
 def by_features(whole: Array, n_agents: int) -> list[Array]:
     """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one."""
     d = whole.shape[1]
     if d < n_agents:
-        raise ValueError(f"{n_agents} agents cannot share {d} features: n_agents must be at most {d}")
+        raise ValueError(f"{n_agents} agents cannot share {d} features: ask for fewer agents")
     return np.array_split(whole, n_agents, axis=1)
 
 

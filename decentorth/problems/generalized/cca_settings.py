@@ -85,10 +85,10 @@ class TwoViews(Centred, ABC):
         if self.data_y is not None and (self.data == "synthetic" or self.width is not None):
             raise ValueError("data_y goes with a file in data, not with synthetic data, nor width")
         if self.columns_y and not (self.columns and halves):
-            raise ValueError("columns_y go with columns of the same table, not with data_y or width")
+            raise ValueError("columns_y go with columns of the same table, not data_y or width")
         least = min(self.dimension, self.dimension_y)
         if self.data == "synthetic" and self.rank > least:
-            raise ValueError(f"rank must be at most dimension and dimension_y, {least}, got {self.rank}")
+            raise ValueError(f"rank must be at most {least}, the smaller dimension, got {self.rank}")
 
     def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
         columns, label, drop_missing, exclude, fill = super().selected()
@@ -293,4 +293,5 @@ def _halves(images: Sequence[Array], width: int | None) -> list[list[Array]]:
         raise ValueError(f"images of {pixels} pixels are not {shape}: {cure}")
     grids = [image.reshape(len(image), -1, across) for image in images]
     halves = slice(across // 2), slice(across // 2, None)
-    return [[np.ascontiguousarray(grid[:, :, half].reshape(len(grid), -1)) for grid in grids] for half in halves]
+    parts = [[grid[:, :, half].reshape(len(grid), -1) for grid in grids] for half in halves]
+    return [list(map(np.ascontiguousarray, part)) for part in parts]

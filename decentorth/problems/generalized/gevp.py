@@ -173,7 +173,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     def error(self, xhat: Array) -> float:
         """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer (`pca.subspace_distance`); NaN if x is not finite."""
         if self._answer is None:
-            raise ValueError("the optimum is not known: prepare() finds it up to order 3000 (solve() calls it)")
+            raise ValueError("the optimum is not known: prepare() computes it up to order 3000")
         root, basis = self._answer
         if not np.isfinite(sums(xhat[None])[0]):
             return np.nan
@@ -232,7 +232,8 @@ class PooledGEVP(GEVP, Loadable):
             order = self._parts[0].n
             for i, one in enumerate(self._parts, first_agent):
                 if one.n != order:
-                    raise ValueError(f"B of agent {i} has order {one.n}, that of agent {first_agent} has {order}")
+                    first = f"that of agent {first_agent} has {order}"
+                    raise ValueError(f"B of agent {i} has order {one.n}, {first}")
         agents = n_agents or len(self._parts)
         with one_thread():  # the bits of products depend on the number of BLAS threads
             whole = total(self._parts, order**2, lambda one: formed(one).reshape(-1), pool.fold)
@@ -295,7 +296,7 @@ def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
     """
     n = len(A)
     if n_agents > n:
-        raise ValueError(f"{n_agents} agents cannot share the {n} columns of A: ask for fewer agents")
+        raise ValueError(f"{n_agents} agents cannot share {n} columns of A: ask for fewer agents")
     if n_agents == 1:
         return [A]
     values, vectors = np.linalg.eigh(A)

@@ -231,7 +231,7 @@ class LDASettings(Divided):
 
         classes = source.labels if self.labels is None else load_labels(self.labels)
         if classes is None:
-            raise ValueError(f"{source.name} brings no labels: give a file of them as labels, or label_column")
+            raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
         if len(classes) != source.shape[0]:
             there = f"there are {len(classes)} labels"
             raise ValueError(f"{source.name} has {source.shape[0]} samples, but {there}")

@@ -133,7 +133,7 @@ def view_ends(views: Sequence[int], d: int) -> list[int]:
     """The number of columns up to the end of each view; a ValueError if ``views`` is not one of d columns."""
     if not views or min(views) < 1 or sum(views) != d:
         given = ", ".join(map(str, views)) or "none"
-        raise ValueError(f"views must be the number of columns of each view, {d} in all, got {given}")
+        raise ValueError(f"views must be the columns of each view, {d} in all, got {given}")
     return [*accumulate(map(int, views))]
 
 

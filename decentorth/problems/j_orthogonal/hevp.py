@@ -88,7 +88,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
             blocks = n_agents or len(rows)
             constraint = JOrthogonal.with_signs(signs)
             if constraint.shape[0] != n:
-                raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
+                raise ValueError(f"D has {n} columns, so J needs {n} signs, not {constraint.shape[0]}")
             check("form", Form, form)
             if collective is None and len(rows) != blocks:
                 given = f"{len(rows)} of {blocks} blocks are given"
@@ -118,7 +118,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
     def error(self, xhat: Array) -> float:
         """f(xhat) / sum |eig(J C)| - 1; the form as printed is unbounded below."""
         if self.optimum is None:
-            raise ValueError("the problem as printed is unbounded below: choose the form well-posed")
+            raise ValueError("the form as printed is unbounded below: choose the form well-posed")
         image = self._root @ xhat
         return float(sums((image * image)[None])[0]) / self.optimum - 1.0
 
@@ -180,8 +180,8 @@ class HEVPSettings(SignedSettings, DrawnSettings):
     _generators, _for_generated = ("generated",), ("dimension", "samples", "condition")
 
     def idle(self) -> dict[str, str]:
-        square = dict.fromkeys(self._for_files, "it is for data of a file") if self._square() else {}
-        return super().idle() | square
+        for_files = self._for_files if self._square() else ()
+        return super().idle() | dict.fromkeys(for_files, "it is for data of a file")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""

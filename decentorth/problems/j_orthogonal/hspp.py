@@ -103,10 +103,10 @@ class HSPP(AgentProblem[JOrthogonal]):
         _check_distances(wanted, m)
         most = max(1, m // 2)
         if not 1 <= n_blocks <= most:
-            raise ValueError(f"the pairs of {m} points make from 1 to {most} blocks, got {n_blocks}")
+            raise ValueError(f"pairs of {m} points make from 1 to {most} blocks, got {n_blocks}")
         zero = np.flatnonzero(np.abs(self.rows).max(-1) == 0.0)
         if len(zero):
-            raise ValueError(f"rows of D must not be zero, not on the manifold, but row {zero[0]} is")
+            raise ValueError(f"rows of D must not be zero, off the manifold, but row {zero[0]} is")
         super().__init__(n_blocks, slice(0, n_blocks), constraint)
         self.manifold = Ultrahyperbolic(constraint.signs, alpha, smoothing)
         self.optimal_value = optimal_value
@@ -147,7 +147,8 @@ class HSPP(AgentProblem[JOrthogonal]):
         q = self.points(x)
         found = np.empty((len(q), len(q)))
         for start, end, products, sizes in self._pieces(q, (0, len(q))):
-            found[start:end, start:] = self.manifold.distances(self.manifold.cosines(products, sizes)[0])
+            u, _ = self.manifold.cosines(products, sizes)
+            found[start:end, start:] = self.manifold.distances(u)
             found[end:, start:end] = found[start:end, end:].T
         return found
 

@@ -26,7 +26,7 @@ class SignedSettings(Sourced, ABC):
         """The problem, which is built on the rank of its single agent; a ValueError for several agents."""
         if n_agents != 1:
             name = type(self).__name__.removesuffix("Settings")
-            raise ValueError(f"{name} is a problem for one agent: n_agents must be 1, got {n_agents}")
+            raise ValueError(f"{name} is for one agent: n_agents must be 1, got {n_agents}")
         return self.in_blocks(1, seed)
 
     @abstractmethod

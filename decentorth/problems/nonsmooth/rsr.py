@@ -198,7 +198,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     def start(self, seed: int) -> Array:
         """``(n, n - rank)``: the eigenvectors with the smallest eigenvalues of the second moments of all agents."""
         if self.moments is None:
-            raise ValueError("the second moments are not known yet: prepare() adds them up (solve() calls it)")
+            raise ValueError("the second moments are not known yet: prepare() adds them up")
         return np.ascontiguousarray(np.linalg.eigh(self.moments)[1][:, : self.shape[1]])
 
     def error(self, xhat: Array) -> float:
@@ -310,7 +310,8 @@ class RSRSettings(OneView):
             else:
                 inside = with_spectrum(inside, 1.0, 1.0, collective)
                 outside = with_spectrum(outside, 1.0, 1.0, collective) if self.outliers else outside
-            both = [np.concatenate([a @ subspace.T, b]) for a, b in zip(inside, outside, strict=True)]
+            pairs = zip(inside, outside, strict=True)
+            both = [np.concatenate([a @ subspace.T, b]) for a, b in pairs]
             rows = [rng.permutation(a) for rng, a in zip(generators, both, strict=True)]
             return problem(rows, agents, subspace)
 

@@ -181,7 +181,8 @@ class ICA(LogCosh[Stiefel], Loadable):
         if self._plain:
             given = np.ones(n)
         if given.shape != (n,) or not {*given.tolist()} <= {-1, 1}:
-            raise ValueError(f"signs must be 'super', 'data' or {n} numbers, 1 or -1, got {signs!r}")
+            must = f"'super', 'data' or {n} numbers, 1 or -1"
+            raise ValueError(f"signs must be {must}, got {signs!r}")
         self.signs = given.astype(np.float64)
 
     def prepare(self, collective: Collective) -> None:
@@ -217,7 +218,7 @@ class ICA(LogCosh[Stiefel], Loadable):
     def _chosen(self) -> Array:
         """The signs; a ValueError before `prepare`."""
         if self.signs is None:
-            raise ValueError("the signs are not known yet: prepare() chooses them (solve() calls it)")
+            raise ValueError("the signs are not known yet: prepare() chooses them")
         return self.signs
 
     # These depend on the signs.

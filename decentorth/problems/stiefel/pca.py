@@ -139,11 +139,12 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
         values, vectors = values[::-1], vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
-            _, values, rows = np.linalg.svd(triangle(self._sums.weighted_rows(), collective.fold))
+            _, values, rows = np.linalg.svd(triangle(self.weighted_rows(), collective.fold))
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:
-                    log.warning("components %d and %d are too small: no error is reported", r, r + 1)
+                    small = "components %d and %d are too small: no error is reported"
+                    log.warning(small, r, r + 1)
                 return
             vectors = rows.T
         self.optimum = np.ascontiguousarray(vectors[:, :r])
@@ -152,7 +153,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     def error(self, xhat: Array) -> float:
         """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer, which `prepare` computes."""
         if self.optimum is None:
-            raise ValueError("the optimum is not known yet: prepare() computes it (solve() calls it)")
+            raise ValueError("the optimum is not known yet: prepare() computes it")
         return subspace_distance(xhat, self.optimum)
 
 
@@ -233,7 +234,8 @@ class PCASettings(OneView, Centred):
 
     def _sizes(self, d: int) -> Outline:
         changed = self.data == "synthetic" or self.divide_by != 1.0
-        return Outline(copies=1.0 + changed, more=lambda own: gram_numbers(own, d), point=d * self.rank)
+        copies, point = 1.0 + changed, d * self.rank
+        return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
@@ -246,7 +248,8 @@ class PCASettings(OneView, Centred):
         def made(agents: slice) -> SplitPCA:
             among = Among.evenly(agents, n_agents, source.width)
             features = random_features(source.counts[0], among, agents)
-            return SplitPCA(features, self.rank, among=among).with_units(self.no_units(source.width))
+            problem = SplitPCA(features, self.rank, among=among)
+            return problem.with_units(self.no_units(source.width))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
 

@@ -326,7 +326,7 @@ def test_generated_views_have_the_correlations_asked_for(heterogeneity: float) -
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"width": 8, "data_y": "y.npy"}, "data_y goes with a file in data"),
-    ({"data": "synthetic", "dimension": 4}, "rank must be at most dimension and dimension_y, 4, got 5"),
+    ({"data": "synthetic", "dimension": 4}, "rank must be at most 4, the smaller dimension, got 5"),
     ({"data": "synthetic", "correlation": 1.5}, r"correlation must be above 0 and at most 1, got 1.5"),
 ]
 

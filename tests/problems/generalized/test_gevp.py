@@ -225,7 +225,7 @@ def test_files(tmp_path: Path, suffix: str, sparse: bool) -> None:
             lambda A, B: GEVPSettings(matrix_a="A", matrix_b="B").problem(2, 0),
             "the matrix in A is one agent's, so n_agents must be 1, got 2",
         ),
-        (lambda A, B: built(GEVPSettings(dimension=5, rank=1), 6), "6 agents cannot share the 5 columns of A"),
+        (lambda A, B: built(GEVPSettings(dimension=5, rank=1), 6), "6 agents cannot share 5 columns of A"),
     ],
 )
 def test_errors(make: Callable[[Array, Array], object], message: str) -> None:

@@ -112,7 +112,7 @@ def test_files_with_labels(tmp_path: Path) -> None:
     problem: Any = set_up(settings.problem(1, 0), RGD()).problem
     assert problem.shape == (5, 2)
     np.testing.assert_allclose(-problem.hessian()[0], scatters(X, y)[0], atol=1e-15)
-    with pytest.raises(ValueError, match="brings no labels: give a file of them"):
+    with pytest.raises(ValueError, match="brings no labels: give labels"):
         set_up(LDASettings(data=str(tmp_path / "X.npy")).problem(1, 0), RGD())
     with pytest.raises(ValueError, match="has 1797 samples, but there are 40 labels"):
         set_up(LDASettings(labels=str(tmp_path / "y.npy")).problem(1, 0), RGD())

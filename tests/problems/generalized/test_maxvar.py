@@ -67,5 +67,5 @@ def test_sites_bring_their_columns_in_any_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("views", "given"), [((3, 3), "3, 3"), ((), "none"), ((8, -1), "8, -1")])
 def test_views_that_are_not_those_of_the_columns_are_refused(views: tuple[int, ...], given: str) -> None:
-    with pytest.raises(ValueError, match=f"views must be the number of columns of each view, 7 in all, got {given}"):
+    with pytest.raises(ValueError, match=f"views must be the columns of each view, 7 in all, got {given}"):
         MAXVAR(np.ones((2, 5, 7)), views, 1)

@@ -146,7 +146,7 @@ def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
 def test_problems_are_checked() -> None:
     with pytest.raises(ValueError, match="for one agent"):
         HEVPSettings().problem(2, 0)
-    with pytest.raises(ValueError, match="D has 5 columns, so J needs 5 signs, got 4"):
+    with pytest.raises(ValueError, match="D has 5 columns, so J needs 5 signs, not 4"):
         HEVP(np.ones((9, 5)), [1, 1, -1, -1])
     with pytest.raises(ValueError, match="form must be one of well-posed or as-printed, got 'printed'"):
         HEVP(np.eye(2), [1, -1], "printed")  # type: ignore[arg-type]

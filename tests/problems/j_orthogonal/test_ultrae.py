@@ -348,7 +348,7 @@ def test_what_cannot_be_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             made(**more)
-    with pytest.raises(ValueError, match=r"UltraE is a problem for one agent: n_agents must be 1, got 4"):
+    with pytest.raises(ValueError, match=r"UltraE is for one agent: n_agents must be 1, got 4"):
         UltraESettings().problem(4, 0)
     with pytest.raises(ValueError, match="positive must lie between 0 and 3, got 4"):
         built(dimension=4, positive=4)
