@@ -66,7 +66,7 @@ class Entries(NamedTuple):
         """The first or the second array of each pair."""
         return self._replace(given=[None if one is None else one[number] for one in self.given])
 
-    def joined(self, found: list[Any]) -> list[Any]:
+    def joined(self, found: list[object]) -> list[Any]:
         """Numbers or texts found from the agents here, among those of the agents of other ranks."""
         if self.own.stop - self.own.start == len(self.given):
             return found
@@ -100,11 +100,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     scale: bool = False
     missing: Missing = "refuse"
-    algorithm: Any = "auto"
-    step_size: Any = "auto"
+    algorithm: object = "auto"
+    step_size: object = "auto"
     tol: float = 1e-8
     max_iter: int = 10_000
-    random_state: Any = None
+    random_state: object = None
     verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
@@ -150,7 +150,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         limits = {"min_val": 0.0, "max_val": math.inf, "include_boundaries": "neither"}
         return GradientNorm(check_scalar(self.tol, "tol", Real, **limits))
 
-    def _advice(self, problem: Any) -> str:
+    def _advice(self, problem: object) -> str:
         """The remedy for a run that stopped too early, to precede those for all estimators."""
         return ""
 
@@ -210,7 +210,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _started(self, build: Build, last: Directions) -> Build:
         """The function that builds the problem, with the start that `_solve` describes."""
 
-        def built(own: slice, collective: Collective) -> Any:
+        def built(own: slice, collective: Collective) -> object:
             problem = build(own, collective)
             if last is not None:
                 point = np.ascontiguousarray(self._point(last, problem))
@@ -224,7 +224,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         return built
 
-    def _point(self, last: Array, problem: Any) -> Array:
+    def _point(self, last: Array, problem: object) -> Array:
         """The point of the directions of the last fit."""
         return last.T
 
@@ -239,7 +239,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         split: Any = result.problem
         return split.joined(result.x, result.collective), result
 
-    def _entries(self, agents: Any, pairs: bool = False) -> Entries:
+    def _entries(self, agents: object, pairs: bool = False) -> Entries:
         """The entry of each agent, which may be None for the agents of other ranks; sets ``sites_``.
 
         A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each of several ranks has one agent.
@@ -314,7 +314,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             raise ValueError(f"warm_start continues from {d} features, got {given}: leave it out")
         return last
 
-    def _coordinates(self, X: Any) -> Array:
+    def _coordinates(self, X: object) -> Array:
         """``(m, n_components)``: the coordinates given to an inverse transform, checked."""
         check_is_fitted(self)
         checked: Array = check_array(X, dtype=FLOATS)

@@ -106,7 +106,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     scale: bool = True
     ridge: float = 0.0
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
         first, second = self._views(X, y, reset=True)
         self._counts = [len(first)]
@@ -175,7 +175,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         scale = found.scale * np.sqrt(count / max(count - 1, 1))
         return found._replace(scale=np.where(scale > 0.0, scale, 1.0))
 
-    def _fit(self, firsts: list[Array], seconds: list[Array], W: Any, last: Directions = None) -> Self:
+    def _fit(self, firsts: list[Array], seconds: list[Array], W: object, last: Directions = None) -> Self:
         n, count = len(firsts), sum(self._counts)
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
@@ -244,7 +244,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                 if len(x) != len(y):
                     rows = f"{len(x)} and {len(y)} rows of agent {agent}"
                     raise ValueError(f"both views must have the same samples, got {rows}")
-            joined: list[Any] = [None] * own.start
+            joined: list[object] = [None] * own.start
             joined += [np.concatenate(pair, axis=1) for pair in pairs]
         both = self._features("views", entries._replace(given=joined))
         m, cuts = len(both[0]), [x.shape[1] for x, _ in pairs]
@@ -358,7 +358,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
 
     @property
-    def intercept_(self) -> Any:
+    def intercept_(self) -> object:
         """``(n_targets,)``: the intercepts of the regression."""
         first, second = self._columns
         scores = (first.mean / first.scale) @ self.x_weights_
@@ -375,11 +375,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         check_consistent_length(X, second)
         return scores, self._columns[1].standard(second) @ self.y_weights_
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: object, y: object = None) -> object:
         """The scores of both views after a fit to them."""
         return self.fit(X, y).transform(X, y)
 
-    def inverse_transform(self, X: Any, y: Any = None) -> Any:
+    def inverse_transform(self, X: object, y: object = None) -> object:
         """The regression of X on its scores, ``(m, n_features)``, or of both views on their scores where y is given."""
         first, second = self._columns
         samples: Array = first.mean + first.scale * (self._coordinates(X) @ self.x_loadings_.T)
@@ -387,7 +387,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             return samples
         return samples, second.mean + second.scale * (self._coordinates(y) @ self.y_loadings_.T)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the scores of X."""
         scores, second = self.transform(X), self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)

@@ -39,7 +39,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
         least = {"ensure_min_samples": 2, "ensure_min_features": self._least_features}
         samples = validate_data(self, X, **least, **self._accepted)
@@ -69,14 +69,14 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         return self._fit(self._agents("X", self._entries(agents)), W, self._last(warm_start))
 
     @abstractmethod
-    def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
+    def _fit(self, agents: list[Array], W: object, last: Directions = None) -> Self:
         """Fit to the samples of each agent, which must not be written to; W is None for data in one place.
 
         The run starts from the components ``last``, if they are given.
         """
 
     @property
-    def _axes(self) -> Any:
+    def _axes(self) -> object:
         """``(n_components, d)``: the matrix that maps coordinates to centred samples."""
         return self.components_
 

@@ -148,7 +148,7 @@ class ICA(ComponentEstimator):
         self._name_gaussian(level=4)
         return self
 
-    def _point(self, last: Array, problem: Any) -> Array:
+    def _point(self, last: Array, problem: object) -> Array:
         found: Array = np.linalg.pinv(self._whiten) @ last.T
         return found
 

@@ -78,7 +78,7 @@ class LDA(ComponentEstimator):
 
     _together = "generalized_drfgt"
 
-    n_components: Any = None
+    n_components: object = None
     _: KW_ONLY
     ridge: float = 0.0
 
@@ -87,7 +87,7 @@ class LDA(ComponentEstimator):
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Find the directions of the samples X, ``(m, d)``, of the classes y, ``(m,)`` numbers or texts."""
         samples, labels = validate_data(self, X, y, ensure_min_samples=2, **self._accepted)
         check_classification_targets(labels)

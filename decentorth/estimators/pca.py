@@ -397,7 +397,7 @@ class PCA(StreamEstimator):
             scores = scores - 0.5 * ((d - r) * np.log(noise) + beyond / noise)
         return scores
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """The mean of `score_samples`; y is ignored."""
         return float(self.score_samples(X).mean())
 

@@ -77,7 +77,7 @@ class StreamEstimator(ComponentEstimator, ABC):
     def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None) -> Self:
         """As for other estimators; of ``streams`` the agents' samples are further batches."""
 
-    def partial_fit_agents(self, agents: Iterable[object], W: Any) -> Self:
+    def partial_fit_agents(self, agents: Iterable[object], W: object) -> Self:
         """Update the fit with a batch of each agent's samples: the answer is that for all samples seen.
 
         Each agent keeps the number, the mean and the covariance of its own samples, O(d^2) numbers. The run starts from the last

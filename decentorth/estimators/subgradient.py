@@ -154,7 +154,7 @@ class RobustSubspace(SubgradientEstimator):
     def _point(self, last: Array, problem: object) -> Array:
         return np.linalg.qr(last.T, mode="complete")[0][:, len(last) :]
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: object) -> Array:
         """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the subspace.
 
         The score is 0 for samples in the subspace and -1 for samples orthogonal to it: low scores mark outliers.

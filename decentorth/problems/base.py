@@ -314,7 +314,7 @@ class Deferred(NamedTuple):
     """
 
     n_agents: int
-    build: Callable[[slice, Collective], Any]
+    build: Callable[[slice, Collective], object]
     """Called on every rank with its agents; may use the collective in the same order on all of them."""
     outline: Callable[[], Outline] | None = None
     """The sizes of the data, which are compared with the free memory before anything is built."""
@@ -356,7 +356,7 @@ Sizes = Callable[[], Outline]
 def on_each_rank(n_agents: int, make: Callable[[slice], object], outline: Sizes | None = None) -> Deferred:
     """A problem that each rank makes for its agents without the others; where one fails, all fail."""
 
-    def build(agents: slice, collective: Collective) -> Any:
+    def build(agents: slice, collective: Collective) -> object:
         with collective.together():
             return make(agents)
 
@@ -372,13 +372,13 @@ class Loadable:
     @classmethod
     def from_loader(
         cls,
-        loader: Callable[[int], Any],
+        loader: Callable[[int], object],
         n_agents: int,
-        *settings: Any,
+        *settings: object,
         center: bool = False,
         scale: bool = False,
         missing: Missing = "refuse",
-        **more: Any,
+        **more: object,
     ) -> Deferred:
         """A problem whose ranks each load their own agents.
 
@@ -410,12 +410,12 @@ class Loadable:
     def from_sites(
         cls,
         sites: Any,
-        *settings: Any,
+        *settings: object,
         columns: Any = None,
         center: bool = False,
         scale: bool = False,
         missing: Missing = "refuse",
-        **more: Any,
+        **more: object,
     ) -> Deferred:
         """A problem of sites that each hold their own samples; a rank opens only those of its own agents.
 
@@ -452,8 +452,8 @@ class Loadable:
         def view(samples: Any, number: int) -> Any:
             return samples[number] if cls._arrays > 1 and samples is not None else samples
 
-        def entries(agents: slice) -> list[list[tuple[str, Any]]]:
-            own: list[Any] = [None] * len(given)
+        def entries(agents: slice) -> list[list[tuple[str, object]]]:
+            own: list[object] = [None] * len(given)
             for agent in range(agents.start, agents.stop):
                 samples = given[agent][1]
                 if callable(samples):
@@ -496,7 +496,7 @@ class Loadable:
         return build
 
     @classmethod
-    def _check_settings(cls, call: str, last: str, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
+    def _check_settings(cls, call: str, last: str, settings: Sequence[object], more: Mapping[str, object]) -> None:
         """Raise a TypeError unless the class takes these settings, which follow the argument ``last`` of ``call``."""
         given = {"n_agents": 1, "first_agent": 0, **more}
         try:
@@ -506,7 +506,7 @@ class Loadable:
             raise TypeError(f"{call} after {last}: {error}") from None
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         """The arguments that need the data of all agents, of which ``data`` are those here."""
         return {}
 

@@ -91,7 +91,7 @@ class FunctionProblem(AgentProblem[C]):
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
         self._value, self._gradient, self._gradient_on = value, gradient, gradient_on
         self._stacked = stacked
-        self._put: Callable[[Any], Any] = _stay
+        self._put: Callable[[object], Any] = _stay
         if (gradient_on is None) != (n_samples is None):
             raise ValueError("gradient_on and n_samples go together: give both, or neither")
         if n_samples is not None:
@@ -233,7 +233,7 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         return self._answers("partial_subgradient", partial, x, shape)
 
 
-def _stay(given: Any) -> Any:
+def _stay(given: object) -> object:
     """The array itself, for functions of NumPy's arrays."""
     return given
 

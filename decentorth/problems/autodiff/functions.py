@@ -267,13 +267,13 @@ def from_function(
         return DifferentiatedProblem(f, set, own, candidates(backend))
     value, derivative = own.objective(f), own.objective(gradient)
 
-    def of_number(function: Callable[..., Any]) -> Callable[[int, Array], Any]:
+    def of_number(function: Callable[..., object]) -> Callable[[int, Array], Any]:
         return lambda agent, x: function(own.items[agent], x)
 
     return FunctionProblem(of_number(value), of_number(derivative), set, len(own.items))
 
 
-def _array(a: Any, whose: str) -> Array:
+def _array(a: object, whose: str) -> Array:
     """The data as an array, float64 where they are not whole numbers; the data themselves where they are so already."""
     try:
         found = np.asarray(a)
@@ -294,7 +294,7 @@ def _is_of_samples(data: object) -> bool:
     return torch_data is not None and isinstance(data, torch_data.Dataset | torch_data.DataLoader)
 
 
-def _samples(data: Any) -> Any:
+def _samples(data: object) -> object:
     """The samples of a data set or a loader of PyTorch, read once: an array, or a tuple of arrays."""
     from torch.utils.data import DataLoader
 

@@ -84,7 +84,7 @@ class DerivativeLibrary(ABC):
         return tuple(map(self._array, own))
 
     @abstractmethod
-    def _array(self, a: Array) -> Any:
+    def _array(self, a: Array) -> object:
         """The array for the library."""
 
     @abstractmethod
@@ -92,7 +92,7 @@ class DerivativeLibrary(ABC):
         """The function for one agent, or with ``batched`` for all; f or its gradient."""
 
     @abstractmethod
-    def _call(self, function: Function, *given: Any) -> Array:
+    def _call(self, function: Function, *given: object) -> Array:
         """The result of a function that `_make` made, as a NumPy array."""
 
     def evaluate(self, gradient: bool, own: Arrays, x: Array, *batch: Index) -> Array:
@@ -102,7 +102,7 @@ class DerivativeLibrary(ABC):
         """
         return self._call(self._made(gradient), own, x, *batch)
 
-    def _at(self, own: Arrays, x: Any, *batch: Any) -> Any:
+    def _at(self, own: Arrays, x: object, *batch: object) -> object:
         """The value f(own, x), from the samples whose numbers are in ``batch`` where it is given.
 
         Raises a `WrongAnswer` whose text is "got ..." where it is not one real number.
@@ -147,7 +147,7 @@ class Jax(DerivativeLibrary):
 
     name = "jax"
 
-    def _array(self, a: Array) -> Any:
+    def _array(self, a: Array) -> object:
         with self._library.enable_x64(True):
             return self._library.numpy.asarray(a)
 
@@ -159,7 +159,7 @@ class Jax(DerivativeLibrary):
             return jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
         return jax.jit(one, static_argnums=0 if self.numbered else None)
 
-    def _call(self, function: Function, *given: Any) -> Array:
+    def _call(self, function: Function, *given: object) -> Array:
         with self._library.enable_x64(True):
             return np.asarray(function(*given))
 
@@ -178,7 +178,7 @@ class Torch(DerivativeLibrary):
         self.chunk = 1
         self._made.cache_clear()
 
-    def _array(self, a: Array) -> Any:
+    def _array(self, a: Array) -> object:
         """The array as a tensor; shared where it can be written into, since PyTorch lacks read-only tensors."""
         return self._library.from_numpy(np.require(a, requirements=["C", "W"]))
 
@@ -190,7 +190,7 @@ class Torch(DerivativeLibrary):
             return func.vmap(one, chunk_size=self.chunk)
         return one
 
-    def _wrong(self, value: Any) -> str:
+    def _wrong(self, value: object) -> str:
         if value is not None and not isinstance(value, self._library.Tensor):
             cut = "return a tensor, without item(), float() or NumPy, which cut it off from x"
             return f"{type(value).__name__}: {cut}"
@@ -213,10 +213,10 @@ class Autograd(DerivativeLibrary):
     def _make(self, gradient: bool) -> Function:
         return self._library.grad(self._at, 1) if gradient else self._at
 
-    def _wrong(self, value: Any) -> str:
+    def _wrong(self, value: object) -> str:
         return super()._wrong(getattr(value, "_value", value))  # autograd follows a value in a box
 
-    def _call(self, function: Function, *given: Any) -> Array:
+    def _call(self, function: Function, *given: object) -> Array:
         return np.asarray(function(*given))
 
 

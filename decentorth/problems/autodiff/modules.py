@@ -68,7 +68,7 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         if free:
             sets.append(Euclidean(free, 1))
 
-        def f(own: tuple[Any, Any], x: Any) -> Any:
+        def f(own: tuple[object, object], x: object) -> object:
             inputs, targets = own
             return loss(functional_call(module, self._parameters(x), (inputs,)), targets)
 
@@ -112,7 +112,7 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         return made
 
 
-def from_module(module: Any, loss: Loss, data_of_each_agent: Sequence[Any], orthogonal: Sequence[str] = ()) -> ModuleProblem:
+def from_module(module: object, loss: Loss, data_of_each_agent: Sequence[object], orthogonal: Sequence[str] = ()) -> ModuleProblem:
     """A problem whose point is a PyTorch module's parameters: f_i = loss(module(inputs_i), targets_i).
 
     All runs start from the module's own parameters; under ``mpirun`` every rank must make the same (``torch.manual_seed``). The

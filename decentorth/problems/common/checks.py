@@ -145,7 +145,7 @@ def same_names(name: str, values: Any, first_agent: int = 0) -> None:
         )
 
 
-def samples(name: str, values: Any, first_agent: int = 0) -> tuple[list[Array], int]:
+def samples(name: str, values: object, first_agent: int = 0) -> tuple[list[Array], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
     rows = matrices(name, values, first_agent)
     same_names(name, values, first_agent)

@@ -103,12 +103,12 @@ class Units(NamedTuple):
     filled: tuple[int, ...]
     """The number of missing cells of each of all agents."""
 
-    def listed(self) -> list[Any]:
+    def listed(self) -> list[object]:
         """The units as lists of numbers, for `side_by_side`."""
         return [self.mean.tolist(), self.rest.tolist(), self.scale.tolist(), sum(self.filled)]
 
     @staticmethod
-    def side_by_side(every: Sequence[Sequence[Any]]) -> Units:
+    def side_by_side(every: Sequence[Sequence[object]]) -> Units:
         """The units of columns side by side, from those of each agent's."""
         *parts, filled = zip(*every, strict=True)
         mean, rest, scale = [np.concatenate([np.array(part) for part in one]) for one in parts]

@@ -25,7 +25,7 @@ Table = tuple[Array, Array | None, float]
 """An agent's rows, its targets or None, and twice its weight."""
 
 
-def _of(function: Callable[[Any], Any], targets: Any) -> Any:
+def _of(function: Callable[[Any], object], targets: object) -> Any:
     """The function of the targets; None where there are none."""
     if targets is None:
         return None

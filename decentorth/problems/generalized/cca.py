@@ -166,7 +166,7 @@ class CCA(AgentProblem[Any], Loadable):
         return [(a @ first, b @ second) for a, b in self._rows]
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         return {"collective": collective}
 
     def _form(self, a: Array, b: Array) -> tuple[Array, ...]:

@@ -80,7 +80,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
             cls = PooledGEVP
         return super().__new__(cls)
 
-    def __init__(self, A: Any, B: Any, rank: int):
+    def __init__(self, A: object, B: object, rank: int):
         self._operators = _operators("A", A)
         self._build(len(self._operators), 0, GeneralizedStiefel(B, rank))
 
@@ -209,7 +209,7 @@ class PooledGEVP(GEVP, Loadable):
     _arrays = 2
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         return {"collective": collective}
 
     def __init__(

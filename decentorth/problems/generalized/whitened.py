@@ -30,7 +30,7 @@ class Whitened(AgentProblem[Any]):
         super().__init__(1, slice(0, 1), sets[0] if len(sets) == 1 else Product(*sets))
         self._form, self._factors = form, factors
 
-    def _take(self, local: Any) -> None:
+    def _take(self, local: object) -> None:
         """There is one agent."""
 
     def on(self, put: Callable[[Array], Array]) -> Whitened:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -369,7 +368,7 @@ class MatrixCompletionSettings(Sourced):
             )
         return count
 
-    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], object]:
         each, more = divmod(self.observed(n_agents), n_agents * self.columns)
 
         def columns(agent: int, left: Array) -> Array:

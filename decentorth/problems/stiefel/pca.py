@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         self.optimum: Array | None = None
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         return {"n_samples": number_of_rows(data, collective)}
 
     def on(self, put: Callable[[Array], Array]) -> Self:
