@@ -155,13 +155,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return ""
 
     def _solve(
-        self,
-        n_agents: int,
-        build: Build,
-        W: Any,
-        features: bool = False,
-        last: Directions = None,
-        method: Any = None,
+        self, n_agents: int, build: Build, W: Any, features: bool = False, last: Directions = None, method: Any = None
     ) -> tuple[Array, Result]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
@@ -189,8 +183,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if result.status == "interrupted":  # an estimator of half the iterations is not fitted
             raise KeyboardInterrupt(result.message)
         if result.status == "diverged":
-            cure = f"give a smaller step_size than {self.step_size!r}"
-            raise ArithmeticError(f"{result.message}: {cure}")
+            raise ArithmeticError(f"{result.message}: give a smaller step_size than {self.step_size!r}")
         if not result.converged:
             measure = f"{self._slope.replace('_', ' ')} of {row.values[self._slope]:.1e}"
             warnings.warn(
@@ -263,8 +256,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                     where = f"None on rank {collective.rank}, which holds it"
                     raise ValueError(f"the entry of agent {agent} is {where}: give it there")
                 if pairs and len(entry) != 2:
-                    got = f"{len(entry)} arrays of agent {agent}"
-                    raise ValueError(f"an agent holds a pair (X_i, y_i), got {got}")
+                    raise ValueError(f"an agent holds a pair (X_i, y_i), got {len(entry)} arrays of agent {agent}")
         return entries
 
     def _features(self, name: str, entries: Entries) -> list[Array]:

@@ -149,8 +149,7 @@ class ICA(ComponentEstimator):
         return self
 
     def _point(self, last: Array, problem: object) -> Array:
-        found: Array = np.linalg.pinv(self._whiten) @ last.T
-        return found
+        return np.linalg.pinv(self._whiten) @ last.T
 
     def _name_gaussian(self, level: int) -> None:
         """Warn of the components whose switching moment is that of a Gaussian one, or nearly so, from the caller at ``level``."""

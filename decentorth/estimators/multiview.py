@@ -131,8 +131,7 @@ class MultiviewCCA(StreamEstimator):
         weights = last.T * self._scales[:, None]
         if not problem.bases:
             return weights
-        found: Array = np.linalg.pinv(scipy.linalg.block_diag(*problem.bases)) @ weights
-        return found
+        return np.linalg.pinv(scipy.linalg.block_diag(*problem.bases)) @ weights
 
     @property
     def _scales(self) -> Array:
@@ -148,8 +147,7 @@ class MultiviewCCA(StreamEstimator):
 
     @property
     def _lengths(self) -> Array:
-        lengths: Array = np.sqrt(self.eigenvalues_)
-        return lengths
+        return np.sqrt(self.eigenvalues_)
 
     @property
     def _axes(self) -> Array:

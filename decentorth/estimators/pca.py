@@ -162,8 +162,7 @@ class PCA(StreamEstimator):
         accepted = {"accept_sparse": ("csr", "csc"), "ensure_min_samples": 2, "dtype": FLOATS}
         X = validate_data(self, X, **self._accepted | accepted)
         if issparse(X) and self.algorithm != "auto":
-            got = f"got {self.algorithm!r}: or give X.toarray()"
-            raise ValueError(f"sparse samples need algorithm='auto', {got}")
+            raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
         if issparse(X) and (self.scale or self._wanted.fill):
             cure = "leave scale and missing out, or give X.toarray()"
             raise ValueError(f"sparse samples are neither scaled nor filled: {cure}")

@@ -25,7 +25,6 @@ import numpy as np
 from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
-from ..problems.common.division import DataPlace
 from ..protocols import Array, Collective, Metric, Observed, Row, Stop
 from ..stopping import Rule
 from .base import Directions, check_components
@@ -141,8 +140,7 @@ class RobustSubspace(SubgradientEstimator):
             rows = [problems.on_sphere(x - self._origin) for x in mine]
             weights = (counts / counts.mean())[own]
             self.location_ = self._pooled(self._origin)
-            place: DataPlace = {"n_agents": n, "first_agent": own.start}
-            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, **place)
+            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start)
 
         across, result = self._solve(n, build, W, last=last)
         with one_thread():

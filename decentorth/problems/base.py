@@ -443,24 +443,20 @@ class Loadable:
 
         if misplaced := sorted({"exclude", "drop_missing", "label"} & more.keys()):
             listed = ", ".join(f"{name}={more[name]!r}" for name in misplaced)
-            cure = f"give columns=Columns({listed}), of decentorth.data"
-            raise TypeError(f"{', '.join(misplaced)}: {cure}")
+            raise TypeError(f"{', '.join(misplaced)}: give columns=Columns({listed}), of decentorth.data")
         cls._check_settings("from_sites(sites, ...)", "sites", settings, more)
         given, names = sites_of(sites)
         every = [name for name, _ in given]
 
-        def view(samples: Any, number: int) -> Any:
-            return samples[number] if cls._arrays > 1 and samples is not None else samples
-
         def entries(agents: slice) -> list[list[tuple[str, object]]]:
-            own: list[object] = [None] * len(given)
-            for agent in range(agents.start, agents.stop):
-                samples = given[agent][1]
-                if callable(samples):
-                    samples = samples()
-                own[agent] = samples
-            named = list(zip(every, own, strict=True))
-            return [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
+            own: list[Any] = [None] * len(given)
+            for agent, (_, samples) in enumerate(given[agents], agents.start):
+                own[agent] = samples() if callable(samples) else samples
+            views = [own]
+            if cls._arrays > 1:
+                numbers = range(cls._arrays)
+                views = [[None if one is None else one[k] for one in own] for k in numbers]
+            return [list(zip(every, view, strict=True)) for view in views]
 
         wanted = Wanted(center, scale, missing)
         found = Sites(entries, (columns or Columns())._replace(keep_missing=wanted.fill))

@@ -149,8 +149,7 @@ class FunctionProblem(AgentProblem[C]):
             raise ValueError(f"{name} on a device must be a tensor, got a {type(found).__name__}")
         if tuple(found.shape) != shape or found.is_complex() or found.is_sparse:
             got = f"{found.dtype}, {found.layout}, of shape {tuple(found.shape)}"
-            must = f"a tensor of shape {shape}, dense and real"
-            raise ValueError(f"{name} on a device must be {must}, got {got}")
+            raise ValueError(f"{name} on a device must be a tensor of shape {shape}, dense and real, got {got}")
         answer = type(points)(found.detach().to(points.tensor)).copy()
         return answer.host() if away else answer
 
@@ -250,8 +249,7 @@ def _answer(what: str, function: Function, arguments: tuple[object, ...], shape:
         found = function(*arguments)
     except Exception as error:
         if "read-only" in str(error):
-            cure = "let it work on x.copy()"
-            raise ValueError(f"{what} must not write into x, the agent's point: {cure}") from error
+            raise ValueError(f"{what} must not write into x, the agent's point: let it work on x.copy()") from error
         error.add_note(f"raised by {what}")
         raise
     if np.ma.is_masked(found):

@@ -173,8 +173,11 @@ class SpreadProblem(AgentProblem[Any]):
 
     def _mean_from(self, name: str, x: Array, batch: Index) -> Array:
         """An unbiased estimate, like ``x``, of the mean of the blocks' method ``name`` from the samples ``batch``, ``(1, b)``."""
-        call = methodcaller
-        return self._mean_on(batch, x.shape[1:], lambda block, own: call(name, x, own)(block))
+
+        def at(block: object, own: Index) -> Array:
+            return methodcaller(name, x, own)(block)
+
+        return self._mean_on(batch, x.shape[1:], at)
 
     def _mean_matrix(self, name: str) -> Array:
         """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank holds one at a time."""

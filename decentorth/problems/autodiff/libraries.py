@@ -126,20 +126,14 @@ class DerivativeLibrary(ABC):
         dtype = str(getattr(value, "dtype", ""))
         if not dtype or np.ma.isMaskedArray(value):
             return f"{type(value).__name__}: return the number itself"
+        if "complex" in dtype:
+            return f"dtype {dtype}: return its real part if that is meant"
+        if dtype == "object":
+            return "dtype object: compute it with the library's functions, not NumPy's"
         if "float" not in dtype:
-            cure = _CURES.get(dtype.rpartition(".")[-1], "it cannot be differentiated")
-            return f"dtype {dtype}: {cure}"
+            return f"dtype {dtype}: it cannot be differentiated"
         shape = tuple(value.shape)
         return f"an array of shape {shape}: return its sum, its mean or one entry" if shape else ""
-
-
-_REAL = "return its real part if that is meant"
-_CURES = {
-    "complex64": _REAL,
-    "complex128": _REAL,
-    "object": "compute it with the library's functions, not NumPy's",
-}
-"""The advice for a value of a type that is not real, by its name."""
 
 
 class Jax(DerivativeLibrary):

@@ -149,8 +149,7 @@ def from_module(module: object, loss: Loss, data_of_each_agent: Sequence[object]
     for name, one in module.named_modules():
         layers = torch.nn.modules
         if isinstance(one, torch.nn.RNNBase | torch.nn.MultiheadAttention) and one.dropout > 0:
-            layer = f"{type(one).__name__} ({name})"
-            raise ValueError(f"{layer} has random dropout={one.dropout}: set it to 0")
+            raise ValueError(f"{type(one).__name__} ({name}) has random dropout={one.dropout}: set it to 0")
         if isinstance(one, layers.dropout._DropoutNd | layers.batchnorm._NormBase):
             more = "depends on more than parameters and inputs: leave it out, or use LayerNorm"
             raise ValueError(f"{type(one).__name__} ({name}) {more}")

@@ -75,8 +75,7 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
         if frame:
             place = f"column {frame.columns[column]} in row {frame.rows[row]}"
             repair = f": frame.{frame.drop}() leaves out their rows" * bool(np.isnan(entry))
-        such = f"({int(bad.sum())} such entries)"
-        raise ValueError(f"{name} must {must}; {place} is {entry} {such}{repair}")
+        raise ValueError(f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}")
     return array
 
 
@@ -108,9 +107,7 @@ def _texts(frame: Any) -> str:
 
 def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
     """True for each entry that is refused."""
-    size = np.abs(array)
-    permitted = size <= LARGEST
-    return ~(permitted | np.isnan(array) & missing)
+    return ~((np.abs(array) <= LARGEST) | np.isnan(array) & missing)
 
 
 def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
@@ -133,16 +130,11 @@ def same_names(name: str, values: Any, first_agent: int = 0) -> None:
         first, known = frames[0]
         if names == known:
             continue
-        if sorted(names) == sorted(known):
-            order = f"the columns of agent {first} in another order"
-            cure = "give frame[frames[0].columns] for each frame"
-            raise ValueError(f"{name} of agent {agent} has {order}: {cure}")
         lists = ((agent, {*names} - {*known}), (first, {*known} - {*names}))
         only = [f"only agent {one} has {', '.join(sorted(own)):.200}" for one, own in lists if own]
-        raise ValueError(
-            f"{name} of agent {agent} has other columns than that of agent {first} "
-            f"({'; '.join(only) or 'some occur twice'}): give all frames the same columns"
-        )
+        how = "; ".join(only) or "another order, or some twice"
+        other = f"{name} of agent {agent} has other columns than that of agent {first}"
+        raise ValueError(f"{other} ({how}): give frame[frames[0].columns] for each frame")
 
 
 def samples(name: str, values: object, first_agent: int = 0) -> tuple[list[Array], int]:

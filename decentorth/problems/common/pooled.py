@@ -144,12 +144,7 @@ class Units(NamedTuple):
 
 
 def units(
-    A: Sequence[Array],
-    collective: Collective,
-    *,
-    scale: bool = True,
-    names: Sequence[str] = (),
-    near: Array | None = None,
+    A: Sequence[Array], collective: Collective, *, scale: bool = True, names: Sequence[str] = (), near: Array | None = None
 ) -> Units:
     """The common units of the rows of all agents, by three sums over them, one less without ``scale``, and with ``near``.
 

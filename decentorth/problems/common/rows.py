@@ -75,12 +75,7 @@ class RowLosses(AgentProblem[C]):
     """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i ``(m_i, d)``, already checked."""
 
     def __init__(
-        self,
-        rows: Sequence[Array],
-        weights: Sequence[float] | Array,
-        constraint: C,
-        n_agents: int | None,
-        first_agent: int,
+        self, rows: Sequence[Array], weights: Sequence[float] | Array, constraint: C, n_agents: int | None, first_agent: int
     ) -> None:
         super().__init__(*held(rows, n_agents, first_agent), constraint)
         self.n_samples: Index = np.array([len(a) for a in rows], dtype=np.int64)

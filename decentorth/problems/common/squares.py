@@ -220,13 +220,7 @@ class SquaresProblem(AgentProblem[C]):
     """
 
     def __init__(
-        self,
-        rows: Sequence[Array],
-        targets: Targets,
-        weights: Array,
-        constraint: C,
-        n_agents: int | None,
-        first_agent: int,
+        self, rows: Sequence[Array], targets: Targets, weights: Array, constraint: C, n_agents: int | None, first_agent: int
     ) -> None:
         super().__init__(*held(rows, n_agents, first_agent), constraint)
         with one_thread():  # the bits of A_i^T A_i depend on the number of BLAS threads

@@ -95,9 +95,6 @@ class SplitPencil(AgentProblem[Euclidean]):
     True
     """
 
-    error_name = ""
-    """``principal_angle`` once `prepare` has computed the answer: the sine of the largest principal angle to it."""
-
     def __init__(
         self,
         columns: Sequence[Array],
@@ -180,8 +177,7 @@ class SplitPencil(AgentProblem[Euclidean]):
         try:
             return np.linalg.inv(blocks).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
-            cure = "give a ridge, or drop some"
-            raise ValueError(f"an agent's own features depend on each other: {cure}") from None
+            raise ValueError("an agent's own features depend on each other: give a ridge, or drop some") from None
 
     def _take(self, local: Selection) -> None:
         for name in ("features", "ridge", "_columns", "_views", "_inverses"):
@@ -370,13 +366,7 @@ class SplitGEVP(SplitPencil):
     """
 
     def __init__(
-        self,
-        Y: Sequence[Array],
-        Z: Sequence[Array],
-        rank: int,
-        ridge: float = 0.0,
-        *,
-        among: Among | None = None,
+        self, Y: Sequence[Array], Z: Sequence[Array], rank: int, ridge: float = 0.0, *, among: Among | None = None
     ) -> None:
         left, right = same_samples("Y", Y), same_samples("Z", Z)
         for i, (y, z) in enumerate(zip(left, right, strict=True)):

@@ -362,8 +362,7 @@ def _views(A: AgentArrays, B: AgentArrays, first_agent: int) -> Pairs:
     """The two views of each agent, checked."""
     (first, _), (second, _) = samples("A", A, first_agent), samples("B", B, first_agent)
     if len(first) != len(second):
-        got = f"{len(first)} and {len(second)}"
-        raise ValueError(f"A and B must hold a matrix for each agent, got {got}")
+        raise ValueError(f"A and B must hold a matrix for each agent, got {len(first)} and {len(second)}")
     pairs = list(zip(first, second, strict=True))
     for agent, (a, b) in enumerate(pairs, first_agent):
         if len(a) != len(b):

@@ -17,7 +17,7 @@ from ...settings import Condition, Count, NotNegative, Range, Share
 from ..base import AgentProblem, Deferred, Outline, stream
 from ..base import View as Given
 from ..common import division
-from ..common.division import Centred, DataPlace, Division, SampleSource
+from ..common.division import Centred, Division, PooledPlace, SampleSource, placed
 from ..common.pooled import HERE, Units, Wanted, refuse_constant, units
 from ..features.split import Among, SplitCCA, by_features, random_features, split_features
 from .cca import CCA, forms_moments
@@ -104,17 +104,15 @@ class TwoViews(Centred, ABC):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
-            place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
-            return self._made(first, second, place, collective)
+            return self._made(first, second, placed(n_agents, agents, collective))
 
         def outline() -> Outline:
             widths = n1, n2 = self._widths(source)
 
             def made(rows: list[Array], agents: slice, pool: Collective) -> AgentProblem[Any]:
-                place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
                 parts = zip(_cut(rows, n1), widths, strict=True)
-                views = [View(part, [*range(d)], Units.none(d)) for part, d in parts]
-                return self._stand_in()._made(views[0], views[1], place, pool)
+                first, second = [View(part, [*range(d)], Units.none(d)) for part, d in parts]
+                return self._stand_in()._made(first, second, placed(n_agents, agents, pool))
 
             sizes = Outline(copies=2.0, made=made, point=(n1 + n2) * self.rank, views=widths)
             return sizes._replace(more=lambda own: self._beside(own, n1, n2))
@@ -122,7 +120,7 @@ class TwoViews(Centred, ABC):
         return source.deferred(build, outline)
 
     @abstractmethod
-    def _made(self, first: View, second: View, place: DataPlace, collective: Collective) -> AgentProblem[Any]:
+    def _made(self, first: View, second: View, place: PooledPlace) -> AgentProblem[Any]:
         """The problem of the two views."""
 
     def _stand_in(self) -> Self:
@@ -240,10 +238,10 @@ class CCASettings(TwoViews):
 
     ridge: NotNegative = 0.01
 
-    def _made(self, first: View, second: View, place: DataPlace, collective: Collective) -> CCA:
+    def _made(self, first: View, second: View, place: PooledPlace) -> CCA:
         names = {"the first view": first.columns, "the second view": second.columns}
         views = first.rows, second.rows
-        return CCA(*views, self.rank, ridge=self.ridge, names=names, collective=collective, **place)
+        return CCA(*views, self.rank, ridge=self.ridge, names=names, **place)
 
     def _stand_in(self) -> Self:
         return replace(self, ridge=1.0)

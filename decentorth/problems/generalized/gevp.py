@@ -70,11 +70,6 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     True
     """
 
-    error_name = ""
-    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
-    optimal_value: float | None = None
-    """The least value, minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
-
     def __new__(cls, A: object = None, B: object = None, *rest: object, **more: object) -> GEVP:
         if cls is GEVP and _several(B):
             cls = PooledGEVP
@@ -232,8 +227,7 @@ class PooledGEVP(GEVP, Loadable):
             order = self._parts[0].n
             for i, one in enumerate(self._parts, first_agent):
                 if one.n != order:
-                    first = f"that of agent {first_agent} has {order}"
-                    raise ValueError(f"B of agent {i} has order {one.n}, {first}")
+                    raise ValueError(f"B of agent {i} has order {one.n}, that of agent {first_agent} has {order}")
         agents = n_agents or len(self._parts)
         with one_thread():  # the bits of products depend on the number of BLAS threads
             whole = total(self._parts, order**2, lambda one: formed(one).reshape(-1), pool.fold)
@@ -345,8 +339,7 @@ class GEVPSettings(Sourced):
         if (self.matrix_a is None) != (self.matrix_b is None):
             raise ValueError("matrix_a and matrix_b go together: give both files, or neither")
         if self.matrix_a is None and self.rank > self.dimension:
-            got = f"rank {self.rank} and dimension {self.dimension}"
-            raise ValueError(f"rank must be at most dimension, got {got}")
+            raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
 
     _source_field, _for_generated = "matrix_a", ("dimension", "condition", "frobenius_normalised")
 

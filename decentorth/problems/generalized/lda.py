@@ -60,12 +60,7 @@ def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     return np.stack(away), around / np.sqrt(len(samples))
 
 
-def class_means(
-    samples: Sequence[Array],
-    numbers: Sequence[Index],
-    k: int,
-    collective: Collective,
-) -> tuple[Array, Array]:
+def class_means(samples: Sequence[Array], numbers: Sequence[Index], k: int, collective: Collective) -> tuple[Array, Array]:
     """The number of samples ``(k,)`` and the mean ``(k, d)`` of each class, over all agents.
 
     ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows, ``(m_i,)`` integers below k.
@@ -233,8 +228,7 @@ class LDASettings(Divided):
         if classes is None:
             raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
         if len(classes) != source.shape[0]:
-            there = f"there are {len(classes)} labels"
-            raise ValueError(f"{source.name} has {source.shape[0]} samples, but {there}")
+            raise ValueError(f"{source.name} has {source.shape[0]} samples, but there are {len(classes)} labels")
         return np.asarray(classes)
 
     def _directions(self, classes: int) -> int:

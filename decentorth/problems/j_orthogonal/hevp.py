@@ -69,9 +69,6 @@ class HEVP(SquaresProblem[JOrthogonal]):
     True
     """
 
-    error_name = ""
-    """The name of the error: ``relative_gap`` in the well-posed form."""
-
     def __init__(
         self,
         D: AgentArrays,
@@ -174,8 +171,7 @@ class HEVPSettings(SignedSettings, DrawnSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.samples is not None and self.samples < self.dimension:
-            least = f"at least the dimension {self.dimension}"
-            raise ValueError(f"samples must be {least}, got {self.samples}")
+            raise ValueError(f"samples must be at least the dimension {self.dimension}, got {self.samples}")
 
     _generators, _for_generated = ("generated",), ("dimension", "samples", "condition")
 

@@ -228,14 +228,12 @@ def _check_distances(T: Array, m: int) -> None:
     if m < 2:
         raise ValueError("the structural probe needs at least two points, got a single row of D")
     if T.shape != (m, m):
-        got = f"{T.shape[0]} x {T.shape[1]}"
-        raise ValueError(f"D has {m} rows, so T must be {m} x {m}, got {got}")
+        raise ValueError(f"D has {m} rows, so T must be {m} x {m}, got {T.shape[0]} x {T.shape[1]}")
     wrong = np.argwhere((T != T.T) | (T < 0.0) | (np.eye(m) * T != 0.0))
     if len(wrong):
         i, j = wrong[0]
         must = "symmetric, not negative, and zero on its diagonal"
-        entries = f"entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})"
-        raise ValueError(f"T must be {must}, but {entries}")
+        raise ValueError(f"T must be {must}, but entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})")
 
 
 def squared_distances(D: Array) -> Array:

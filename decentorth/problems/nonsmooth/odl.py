@@ -56,14 +56,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     True
     """
 
-    def __init__(
-        self,
-        A: AgentArrays,
-        *,
-        dictionary: Array | None = None,
-        n_agents: int | None = None,
-        first_agent: int = 0,
-    ):
+    def __init__(self, A: AgentArrays, *, dictionary: Array | None = None, n_agents: int | None = None, first_agent: int = 0):
         rows, n = samples("A", A, first_agent)
         if dictionary is not None and dictionary.shape != (n, n):
             raise ValueError(f"dictionary must have shape ({n}, {n}), got {dictionary.shape}")

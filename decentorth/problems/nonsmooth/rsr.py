@@ -28,7 +28,7 @@ from ...sets import Stiefel
 from ...settings import Count, Range, check
 from ..base import Deferred, Loadable, Outline, stream
 from ..common.checks import AgentArrays, agent_weights, samples
-from ..common.division import DataPlace, OneView, Part, SampleFile, even_counts
+from ..common.division import OneView, Part, SampleFile, even_counts
 from ..common.pooled import with_spectrum
 from ..common.rows import RowLosses
 
@@ -293,8 +293,7 @@ class RSRSettings(OneView):
             return labels, partition(self.partition, total, n_agents, *own)
 
         def problem(rows: list[Array], agents: slice, subspace: Array) -> RobustSubspaceRecovery:
-            place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
-            return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, **place)
+            return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=n_agents, first_agent=agents.start)
 
         def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
             labels, parts = divided()

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...protocols import Array, Collective
+from ...protocols import Array
 from ...sets import Stiefel
 from ...settings import NotNegative
 from ..common.checks import AgentArrays, samples
-from ..common.division import DataPlace
+from ..common.division import DataPlace, PooledPlace
 from ..common.with_term import LiftedLosses, Term, WithTerm
 from ..generalized.cca_settings import TwoViews, View
 
@@ -130,6 +130,8 @@ class SparseCCASettings(TwoViews):
     mu: NotNegative = 0.1
     term: Term = "l1"
 
-    def _made(self, first: View, second: View, place: DataPlace, collective: Collective) -> SparseCCA:
-        with collective.together():
-            return SparseCCA(first.rows, second.rows, self.rank, self.mu, term=self.term, **place)
+    def _made(self, first: View, second: View, place: PooledPlace) -> SparseCCA:
+        views = first.rows, second.rows
+        where = DataPlace(n_agents=place["n_agents"], first_agent=place["first_agent"])
+        with place["collective"].together():
+            return SparseCCA(*views, self.rank, self.mu, term=self.term, **where)

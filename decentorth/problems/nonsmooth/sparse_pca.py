@@ -58,14 +58,7 @@ class SparsePCA(WithTerm, SeparateColumns):
     """
 
     def __init__(
-        self,
-        A: AgentArrays,
-        rank: int,
-        mu: float,
-        *,
-        term: Term = "l1",
-        n_agents: int | None = None,
-        first_agent: int = 0,
+        self, A: AgentArrays, rank: int, mu: float, *, term: Term = "l1", n_agents: int | None = None, first_agent: int = 0
     ) -> None:
         rows, d = samples("A", A, first_agent)
         weights = np.array([-0.5 / len(a) for a in rows])

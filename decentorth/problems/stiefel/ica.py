@@ -35,7 +35,7 @@ from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
 from ..base import C, Deferred, Loadable, Outline, stream
 from ..common.checks import AgentArrays, agent_weights, matrices, samples
-from ..common.division import AgentSamples, DataPlace, Divided, Generated
+from ..common.division import AgentSamples, Divided, Generated
 from ..common.pooled import Wanted, total, whitening
 from ..common.rows import SeparableLosses
 
@@ -181,8 +181,7 @@ class ICA(LogCosh[Stiefel], Loadable):
         if self._plain:
             given = np.ones(n)
         if given.shape != (n,) or not {*given.tolist()} <= {-1, 1}:
-            must = f"'super', 'data' or {n} numbers, 1 or -1"
-            raise ValueError(f"signs must be {must}, got {signs!r}")
+            raise ValueError(f"signs must be 'super', 'data' or {n} numbers, 1 or -1, got {signs!r}")
         self.signs = given.astype(np.float64)
 
     def prepare(self, collective: Collective) -> None:
@@ -353,8 +352,7 @@ class ICASettings(Divided):
         source = self._source(n_agents, seed)
 
         def made(rows: list[Array], agents: slice, mixing: Array | None) -> ICA:
-            place: DataPlace = {"n_agents": n_agents, "first_agent": agents.start}
-            return ICA(rows, mixing=mixing, signs=self.signs, **place)
+            return ICA(rows, mixing=mixing, signs=self.signs, n_agents=n_agents, first_agent=agents.start)
 
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
             (mine,) = source.read(agents, collective)

@@ -80,9 +80,6 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     True
     """
 
-    error_name = ""
-    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
-
     def __init__(
         self,
         A: AgentArrays,

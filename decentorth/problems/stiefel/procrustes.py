@@ -51,8 +51,7 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
         rows, d = samples("A", A, first_agent)
         targets = matrices("B", B, first_agent)
         if len(rows) != len(targets):
-            got = f"{len(rows)} and {len(targets)}"
-            raise ValueError(f"A and B must have one matrix per agent each, got {got}")
+            raise ValueError(f"A and B must have one matrix per agent each, got {len(rows)} and {len(targets)}")
         r = targets[0].shape[0]
         for agent, (a, b) in enumerate(zip(rows, targets, strict=True), first_agent):
             if b.shape != (r, len(a)):
