@@ -280,7 +280,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "other columns": (
         lambda: PCA(cast(Any, [pd.DataFrame(ones(3, 2), columns=list(names)) for names in ("ab", "ba")]), 1),
         ValueError,
-        "A of agent 1 has other columns than that of agent 0 (another order, or some twice): give frame[frames[0].columns] for each frame",
+        "A of agent 1 has other columns than that of agent 0 (another order, or some twice): give frame",
     ),
     "one matrix": (
         lambda: PCA(ones(3, 4), 2),

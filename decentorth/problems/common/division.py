@@ -69,8 +69,8 @@ class Sourced(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tabular(Sourced):
-    """Settings of samples that may be columns of a table.
+class Divided(Sourced):
+    """Settings of samples that are divided over the agents.
 
     Parameters
     ----------
@@ -84,33 +84,6 @@ class Tabular(Sourced):
         Leave out the rows of a table in which a cell of these columns is missing.
     missing
         Missing cells are refused, or each gets the mean of its column over all agents' samples.
-    """
-
-    columns: tuple[str, ...] = ()
-    label_column: str | None = None
-    exclude: tuple[str, ...] = ()
-    drop_missing: bool = False
-    missing: Missing = "refuse"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.drop_missing and self.missing == "mean":
-            raise ValueError("drop_missing leaves out rows whose cells missing mean fills: give one")
-        if self.columns and self.exclude:
-            raise ValueError("columns are read, and exclude is left out: give one of the two")
-
-    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
-        """The columns that are read, as `data.Columns` has them."""
-        fill = self.missing == "mean"
-        return self.columns, self.label_column, self.drop_missing, self.exclude, fill
-
-
-@dataclass(frozen=True, kw_only=True)
-class Divided(Tabular):
-    """Settings of samples that are divided over the agents.
-
-    Parameters
-    ----------
     partition
         How samples are divided: even, by-label (each agent sees few labels), dirichlet (shares of each label drawn at random) or
         by-column (an agent for each label, as a station).
@@ -124,6 +97,11 @@ class Divided(Tabular):
         Subtract from each column its mean, and divide it by its standard deviation, over all agents' samples.
     """
 
+    columns: tuple[str, ...] = ()
+    label_column: str | None = None
+    exclude: tuple[str, ...] = ()
+    drop_missing: bool = False
+    missing: Missing = "refuse"
     partition: Literal["even", "by-label", "dirichlet", "by-column"] = "even"
     labels: str | None = None
     dirichlet_alpha: Positive = 0.5
@@ -131,6 +109,18 @@ class Divided(Tabular):
     scale: Scaling = False
 
     _for_files: ClassVar[tuple[str, ...]] = DIVIDED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.drop_missing and self.missing == "mean":
+            raise ValueError("drop_missing leaves out rows whose cells missing mean fills: give one")
+        if self.columns and self.exclude:
+            raise ValueError("columns are read, and exclude is left out: give one of the two")
+
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
+        """The columns that are read, as `data.Columns` has them."""
+        fill = self.missing == "mean"
+        return self.columns, self.label_column, self.drop_missing, self.exclude, fill
 
     def _source(self, n_agents: int, seed: int) -> SampleSource:
         """The samples of all agents; the seed divides those of files over the agents, or generates them."""

@@ -40,15 +40,15 @@ def _several(given: object) -> bool:
 
 
 class GEVP(AgentProblem[GeneralizedStiefel]):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents, or the mean of a matrix for each.
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents.
 
     Parameters
     ----------
     A
         ``(n, n)``, symmetric: an array, a SciPy sparse matrix or a ``LinearOperator``; or a list of such, one for each agent.
     B
-        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. A list or stack of matrices B_i, one for each
-        agent, makes a `PooledGEVP`, of whose B = (1/n) sum_i B_i each agent knows its own B_i only.
+        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. `PooledGEVP` takes a matrix B_i for each
+        agent.
     rank
         The number p of eigenvectors.
 
@@ -69,11 +69,6 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     >>> bool(result.history["error"][-1] < 1e-6)
     True
     """
-
-    def __new__(cls, A: object = None, B: object = None, *rest: object, **more: object) -> GEVP:
-        if cls is GEVP and _several(B):
-            cls = PooledGEVP
-        return super().__new__(cls)
 
     def __init__(self, A: object, B: object, rank: int):
         self._operators = _operators("A", A)
