@@ -224,10 +224,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Result]:
         """``(d, r)``: the rows of all agents that hold features, and the result; sets ``certificate_`` too."""
 
-        def build(own: slice, collective: Collective) -> SplitPencil:
-            return problem.restrict(own)
-
-        _, result = self._solve(problem.n_agents, build, W, features=True)
+        _, result = self._solve(problem.n_agents, lambda own, _: problem.restrict(own), W, features=True)
         result, self.certificate_ = certify(result)
         split: Any = result.problem
         return split.joined(result.x, result.collective), result

@@ -113,12 +113,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self._fit([first], [second], None)
 
     def fit_agents(
-        self,
-        agents: Iterable[Any],
-        W: Any,
-        split: Literal["samples", "features"] = "samples",
-        *,
-        warm_start: bool = False,
+        self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples", *, warm_start: bool = False
     ) -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 

@@ -173,12 +173,7 @@ class PCA(StreamEstimator):
         return self._fit([X], None)
 
     def fit_agents(
-        self,
-        agents: Iterable[Any],
-        W: Any,
-        split: Literal["samples", "features"] = "samples",
-        *,
-        warm_start: bool = False,
+        self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples", *, warm_start: bool = False
     ) -> Self:
         """Find the components of the samples that agents hold, by exchanges between neighbours.
 

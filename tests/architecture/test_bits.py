@@ -46,7 +46,6 @@ ALLOWED = {
     ("decentorth/problems/common/gradient_check.py", "taylor_slopes", "max"): "over the steps of the test",
     ("decentorth/problems/common/gradient_check.py", "random_direction", "default_rng"): "the common direction, from the seed",
     ("decentorth/problems/autodiff/modules.py", "ModuleProblem.__init__", "prod"): "sizes of a module's parameters",
-    ("decentorth/problems/autodiff/modules.py", "ModuleProblem._transposed", "prod"): "sizes of a module's parameters",
     ("decentorth/algorithms/centralized/conjugate_gradients.py", "ConjugateGradients.step", "inner"): "a method of a single agent",
     ("decentorth/algorithms/centralized/lbfgs.py", "LBFGS.step", "inner"): "a method of a single agent",
     ("decentorth/algorithms/centralized/lbfgs.py", "two_loops", "inner"): "a method of a single agent",

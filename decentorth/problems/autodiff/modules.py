@@ -53,17 +53,18 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
 
         self._module = module
         shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-        self._orthogonal = tuple(orthogonal)
-        order = [*self._orthogonal, *(name for name in shapes if name not in self._orthogonal)]
-        self._places: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        order = [*orthogonal, *(name for name in shapes if name not in orthogonal)]
+        self._places: dict[str, tuple[slice, tuple[int, ...], bool]] = {}
+        """The entries of a parameter, its shape, and true if it is wide and stored transposed."""
         sets: list[Stiefel | Euclidean] = []
         end = 0
         for name in order:
             start, end = end, end + math.prod(shapes[name])
-            self._places[name] = slice(start, end), shapes[name]
-        for name in self._orthogonal:
-            sides = shapes[name][0], math.prod(shapes[name][1:])
-            sets.append(Stiefel(max(sides), min(sides)))
+            n, p = shapes[name][0], math.prod(shapes[name][1:])
+            wide = name in orthogonal and n < p
+            self._places[name] = slice(start, end), shapes[name], wide
+            if name in orthogonal:
+                sets.append(Stiefel(max(n, p), min(n, p)))
         free = end - sum(one.shape[0] * one.shape[1] for one in sets)
         if free:
             sets.append(Euclidean(free, 1))
@@ -74,17 +75,12 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
 
         super().__init__(f, Flat(*sets), own, candidates("torch"))
 
-    def _transposed(self, name: str) -> bool:
-        """True for an orthonormal parameter that is wide, and stored transposed."""
-        shape = self._places[name][1]
-        return name in self._orthogonal and shape[0] < math.prod(shape[1:])
-
     def _parameters(self, x: Any) -> dict[str, Any]:
         """The module's parameters in points ``(..., p, 1)`` of NumPy or PyTorch, as views."""
         found = {}
-        for name, (place, shape) in self._places.items():
+        for name, (place, shape, wide) in self._places.items():
             part = x[..., place, 0]
-            if self._transposed(name):
+            if wide:
                 part = part.reshape(*part.shape[:-1], -1, shape[0]).swapaxes(-1, -2)
             found[name] = part.reshape(*x.shape[:-2], *shape)
         return found
@@ -93,9 +89,9 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         """``(p, 1)``: the module's own parameters, the orthonormal ones moved to the nearest such point; the seed is not used."""
         point = np.empty((1, *self.shape))
         given = dict(self._module.named_parameters())
-        for name, (place, shape) in self._places.items():
+        for name, (place, shape, wide) in self._places.items():
             matrix = given[name].detach().numpy().reshape(*shape[:1], -1)
-            if self._transposed(name):
+            if wide:
                 matrix = matrix.T
             point[0, place, 0] = matrix.reshape(-1)
         return self.constraint.project(point)[0]

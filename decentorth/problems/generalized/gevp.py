@@ -203,14 +203,7 @@ class PooledGEVP(GEVP, Loadable):
         return {"collective": collective}
 
     def __init__(
-        self,
-        A: Any,
-        B: Any,
-        rank: int,
-        *,
-        n_agents: int | None = None,
-        first_agent: int = 0,
-        collective: Collective | None = None,
+        self, A: Any, B: Any, rank: int, *, n_agents: int | None = None, first_agent: int = 0, collective: Collective | None = None
     ) -> None:
         pool = collective or HERE
         with pool.together():
@@ -351,12 +344,8 @@ class GEVPSettings(Sourced):
         matrices = 2 + n_agents * (n_agents > 1)
         # A file's size is checked when it is read.
         size = matrices * self.dimension**2 if self.matrix_a is None else 0
-        outline = Outline([0] * n_agents, more=lambda own: size)
-
-        def make(agents: slice) -> GEVP:
-            return self._made(n_agents, seed).restrict(agents)
-
-        return on_each_rank(n_agents, make, lambda: outline)
+        sizes = Outline([0] * n_agents, more=lambda own: size)
+        return on_each_rank(n_agents, lambda own: self._made(n_agents, seed).restrict(own), lambda: sizes)
 
     def _made(self, n_agents: int, seed: int) -> GEVP:
         if self.matrix_a is None or self.matrix_b is None:

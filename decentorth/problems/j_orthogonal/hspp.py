@@ -314,10 +314,7 @@ class HSPPSettings(SignedSettings, DrawnSettings):
                 m, n = DrawnSamples(self.data, self, seed, with_entries=True).shape
             return Outline([0] * n_blocks, more=lambda own: m * (n + 2 * m))
 
-        def make(blocks: slice) -> HSPP:
-            return self._made(n_blocks, seed).restrict(blocks)
-
-        return on_each_rank(n_blocks, make, outline)
+        return on_each_rank(n_blocks, lambda own: self._made(n_blocks, seed).restrict(own), outline)
 
     def _made(self, n_blocks: int, seed: int) -> HSPP:
         rng, kind = stream(seed), self.distances

@@ -155,14 +155,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     """
 
     def __init__(
-        self,
-        graph: KnowledgeGraph,
-        signs: Array,
-        *,
-        n_agents: int = 1,
-        agents: slice | None = None,
-        seed: int = 0,
-        **options: Any,
+        self, graph: KnowledgeGraph, signs: Array, *, n_agents: int = 1, agents: slice | None = None, seed: int = 0, **options: Any
     ) -> None:
         self.options = UltraEOptions(**options)
         check(graph)

@@ -83,13 +83,7 @@ class LogCosh(SeparableLosses[C]):
     """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set, with ``mixing`` as in `ICA`."""
 
     def __init__(
-        self,
-        Z: Sequence[Array],
-        weights: Array,
-        constraint: C,
-        n_agents: int | None,
-        first_agent: int,
-        mixing: Array | None,
+        self, Z: Sequence[Array], weights: Array, constraint: C, n_agents: int | None, first_agent: int, mixing: Array | None
     ) -> None:
         n = constraint.shape[0]
         if mixing is not None and mixing.shape != (n, n):
