@@ -196,8 +196,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         point: Array = result.problem.constraint.project(total[None] / n_agents)[0]
         self.n_iter_: Any = max(row.iteration, 1)
         self.history_ = result.history
-        counted = {"rounds": row.rounds, "messages": row.messages, "bytes": row.bytes}
-        self.communication_ = counted
+        self.communication_ = {"rounds": row.rounds, "messages": row.messages, "bytes": row.bytes}
         return point, result
 
     def _started(self, build: Build, last: Directions) -> Build:
@@ -209,8 +208,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                 point = np.ascontiguousarray(self._point(last, problem))
                 if point.shape != problem.shape:
                     rank = self.n_components_
-                    cure = f"set n_components={rank}, or leave warm_start out"
-                    raise ValueError(f"warm_start continues from {rank} components: {cure}")
+                    raise ValueError(f"warm_start continues from {rank} components: set n_components={rank}")
                 (first,) = problem.constraint.project(point[None])
                 problem.start = lambda seed: first
             return problem
@@ -223,7 +221,6 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Result]:
         """``(d, r)``: the rows of all agents that hold features, and the result; sets ``certificate_`` too."""
-
         _, result = self._solve(problem.n_agents, lambda own, _: problem.restrict(own), W, features=True)
         result, self.certificate_ = certify(result)
         split: Any = result.problem
@@ -281,8 +278,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             same_columns(name, checked[own], own.start)
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
-        columns = repr((self.n_features_in_, self._names))
-        entries.collective.same(f"the columns of {name}", columns.encode())
+        entries.collective.same(f"the columns of {name}", repr((self.n_features_in_, self._names)).encode())
         self._counts: list[int] = entries.joined([len(one) for one in checked[own]])
         return checked
 

@@ -161,10 +161,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """The units of a view's columns; a constant column is refused without a ridge, and not scaled."""
         constant = np.flatnonzero(found.constant)
         if self.ridge == 0.0 and len(constant):
-            columns = "column" if len(constant) == 1 else "columns"
             shown = ", ".join(map(str, constant[:5])) + ", ..." * (len(constant) > 5)
-            has = f"{name} has {len(constant)} constant {columns} ({shown})"
-            raise ValueError(f"{has}: give ridge=1e-2, or drop them")
+            raise ValueError(f"{name} has constant columns ({shown}): give ridge=1e-2, or drop them")
         if not self.scale:
             return found._replace(scale=np.ones(len(found.mean)))
         scale = found.scale * np.sqrt(count / max(count - 1, 1))
@@ -324,36 +322,31 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """Set the pairs of directions and the other attributes from a point and its products."""
         (x, y), (rx, ry) = np.split(point, [len(products.first)]), self._ridges
         own = [view.T @ image for view, image in ((x, products.first), (y, products.second))]
-        left, right = (
-            pooled.root_inverse(gram + ridge * view.T @ view, len(gram))
-            for gram, ridge, view in zip(own, (rx, ry), (x, y), strict=True)
-        )
+        left = pooled.root_inverse(own[0] + rx * x.T @ x, len(own[0]))
+        right = pooled.root_inverse(own[1] + ry * y.T @ y, len(own[1]))
         u, correlations, vt = np.linalg.svd(left.T @ (products.cross.T @ y) @ right)
         flip = signs((x @ left @ u).T)
         left, right = left @ u * flip, right @ vt.T * flip
         self.x_weights_, self.y_weights_, self.correlations_ = x @ left, y @ right, correlations
         self.x_rotations_, self.y_rotations_ = self.x_weights_, self.y_weights_
-        first, second = products.first @ left, products.second @ right
-        cross = products.cross @ left
-        self._products = Products(first, second, cross)
+        first, second, cross = products.first @ left, products.second @ right, products.cross @ left
         gram_x, gram_y = left.T @ own[0] @ left, right.T @ own[1] @ right
         inverse_x, inverse_y = np.linalg.inv(gram_x), np.linalg.inv(gram_y)
         self.x_loadings_, self.y_loadings_ = first @ inverse_x, second @ inverse_y
         self._regression = cross @ inverse_x
         self.n_components_ = len(correlations)
         one, two = self._columns
-        self.x_mean_, self.x_scale_, self.y_mean_ = one.mean, one.scale, two.mean
-        self.y_scale_ = two.scale
+        self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_ = one.mean, one.scale, two.mean, two.scale
         self.filled_ = tuple(a + b for a, b in zip(one.filled, two.filled, strict=True))
 
     @property
-    def coef_(self) -> Any:
+    def coef_(self) -> Array:
         """``(n_targets, n_features)``: the regression coefficients, computed when used."""
         first, second = self._columns
         return second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
 
     @property
-    def intercept_(self) -> object:
+    def intercept_(self) -> Array:
         """``(n_targets,)``: the intercepts of the regression."""
         first, second = self._columns
         scores = (first.mean / first.scale) @ self.x_weights_
@@ -370,11 +363,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         check_consistent_length(X, second)
         return scores, self._columns[1].standard(second) @ self.y_weights_
 
-    def fit_transform(self, X: object, y: object = None) -> object:
+    def fit_transform(self, X: object, y: object = None) -> tuple[Array, Array]:
         """The scores of both views after a fit to them."""
         return self.fit(X, y).transform(X, y)
 
-    def inverse_transform(self, X: object, y: object = None) -> object:
+    def inverse_transform(self, X: object, y: object = None) -> Any:
         """The regression of X on its scores, ``(m, n_features)``, or of both views on their scores where y is given."""
         first, second = self._columns
         samples: Array = first.mean + first.scale * (self._coordinates(X) @ self.x_loadings_.T)

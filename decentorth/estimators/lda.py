@@ -78,7 +78,7 @@ class LDA(ComponentEstimator):
 
     _together = "generalized_drfgt"
 
-    n_components: object = None
+    n_components: int | None = None
     _: KW_ONLY
     ridge: float = 0.0
 

@@ -484,9 +484,8 @@ class Loadable:
             views = read(agents, collective)
             with named():
                 lists, units = _in_units(views, agents.start, collective, wanted)
-            found = cls._of_all(lists[0], collective)
+            place = {"first_agent": agents.start, **cls._of_all(lists[0], collective), **more}
             with collective.together(), named():
-                place = {"first_agent": agents.start, **found, **more}
                 return make(*lists, *settings, **place).with_units(units)
 
         return build

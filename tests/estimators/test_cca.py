@@ -113,7 +113,7 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     """With it the correlations are those of the covariances that it is added to."""
     X, y = related(100)
     X = np.column_stack((X, X[:, 0] - X[:, 1], np.ones(100)))
-    with pytest.raises(ValueError, match=re.escape("X has 1 constant column (7): give ridge=1e-2, or drop them")):
+    with pytest.raises(ValueError, match=re.escape("X has constant columns (7): give ridge=1e-2, or drop them")):
         CCA(2, random_state=0).fit(X, y)
     with pytest.raises(TypeError, match="ridge must be a number, got 'auto'"):
         CCA(2, ridge="auto").fit(X, y)  # type: ignore[arg-type]
