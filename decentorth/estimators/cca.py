@@ -143,14 +143,13 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             complete = np.nan_to_num(np.asarray(y, dtype=np.float64))
         validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
         first, _ = validate_data(self, X, complete, reset=reset, **validate, **self._accepted)
-        second = self._second(y)
-        if reset:
-            self._predict_1d = np.ndim(y) == 1
-        return first, second
+        return first, self._second(y, reset)
 
-    def _second(self, y: object) -> Array:
-        """The second view as a matrix, checked."""
+    def _second(self, y: object, reset: bool = False) -> Array:
+        """The second view as a matrix, checked; ``reset`` keeps whether it had one dimension."""
         found = check_array(y, input_name="y", ensure_2d=False, **self._accepted)
+        if reset:
+            self._predict_1d = found.ndim == 1
         return found[:, None] if found.ndim == 1 else found
 
     def _rank(self, samples: int, n1: int, n2: int) -> int:
