@@ -65,12 +65,12 @@ class Lines:
     ("change", "error", "words"),
     [
         (lambda g: None, TypeError, "must be of real numbers, got None: does the function end with `return`?"),
-        (lambda g: {"g": 1.0}, TypeError, "must be of real numbers, got {'g': 1.0}: return the numbers alone"),
-        (lambda g: Lines(), TypeError, "must be of real numbers, got one two: does the function end with `return`?"),
-        (lambda g: sp.csr_array(g), TypeError, "must be of real numbers, got a csr_array: return its toarray()"),
+        (lambda g: {"g": 1.0}, TypeError, "must be of real numbers, got {'g': 1.0}: return one array of numbers"),
+        (lambda g: Lines(), TypeError, "must be of real numbers, got one two: return one array of numbers"),
+        (lambda g: sp.csr_array(g), TypeError, "must be of real numbers, got <Compressed Sparse"),
         (lambda g: g[:1], ValueError, "must have shape (4, 2), got (1, 2)"),
-        (lambda g: [[1.0, 2.0], [3.0], [4.0], [5.0]], ValueError, "must be one array of numbers, got a list of unequal parts"),
-        (lambda g: np.ma.masked_less(g, 0.0), ValueError, "has masked entries, whose values are unknown: return np.ma.filled("),
+        (lambda g: [[1.0, 2.0], [3.0], [4.0], [5.0]], TypeError, "must be one array of NumPy, got a list ("),
+        (lambda g: np.ma.masked_less(g, 0.0), ValueError, "has masked entries: return np.ma.filled("),
     ],
     ids=["None", "dict", "lines", "sparse", "shape", "ragged", "masked"],
 )

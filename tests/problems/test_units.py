@@ -195,7 +195,7 @@ def test_ranks_find_the_same_bits_from_their_own_files(folder: Path) -> None:
 WRONG = {
     "constant": (("--scale",), "column 'sex' is constant over all samples of all agents: leave it out, --exclude sex"),
     "number": (("--scale", "255"), "scale must be true or false, got '255': to divide all samples by one number give divide_by"),
-    "both": (("--missing", "mean", "--drop-missing"), "drop_missing leaves out the rows whose cells missing mean fills"),
+    "both": (("--missing", "mean", "--drop-missing"), "drop_missing leaves out rows whose cells missing mean fills"),
     "word": (("--missing", "median"), "missing must be one of refuse or mean, got 'median'"),
     "refused": (("--columns", "age,pulse"), "Take the means of the columns, --missing mean, or leave out the rows"),
     "empty": (("--columns", "age,sex", "--missing", "mean"), "column 'sex' is empty at every site: leave it out"),
