@@ -20,19 +20,19 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 31_486,
-    "code lines above 100 characters, in 1,000": 24.6,
-    "conditional expressions in 1,000 code lines": 14.3,
-    "Any in 1,000 lines": 14.8,
-    "getattr, hasattr, setattr": 36,
-    "isinstance": 202,
-    "functions that import": 61,
+    "code lines": 31_466,
+    "code lines above 100 characters, in 1,000": 14.5,
+    "conditional expressions in 1,000 code lines": 13.8,
+    "Any in 1,000 lines": 12.0,
+    "getattr, hasattr, setattr": 29,
+    "isinstance": 170,
+    "functions that import": 54,
     "functions above 45 code lines": 0,
     "modules above 300 code lines": 0,
     "class names used twice": 11,
     "rooms": 27,
     "arrows between rooms": 140,
-    "lines of tests": 37_906,
+    "lines of tests": 37_904,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""
