@@ -67,7 +67,7 @@ if __name__ == "__main__":
 
     stacks = [matrices(np.random.default_rng(i)) for i in range(3)]
     A, B = zip(*stacks, strict=True)
-    whole = do.solve(do.problems.GEVP(A, B, 2), "cdadt", "ring", iterations=20).x
+    whole = do.solve(do.problems.PooledGEVP(A, B, 2), "cdadt", "ring", iterations=20).x
     given = [pair if i == rank else None for i, pair in enumerate(stacks)]
     np.testing.assert_array_equal(do.solve(do.problems.PooledGEVP.from_sites(given, 2), "cdadt", "ring", iterations=20).x, whole)
 

@@ -47,7 +47,9 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     if isinstance(values, Mapping):
         cure = "give list(values.values()), or the mapping to from_sites"
         raise TypeError(f"{name} must be a list, got a mapping of {', '.join(map(str, values)):.80}: {cure}")
-    if values is None or np.isscalar(values) or isinstance(values, Iterator):
+    if isinstance(values, Iterator):
+        raise TypeError(f"{name} must be {must}, got {type(values).__name__}: give list(...) of it")
+    if values is None or np.isscalar(values):
         raise TypeError(f"{name} must be {must}, got {values!r:.80}")
     if not len(values):
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")

@@ -71,6 +71,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     """
 
     def __init__(self, A: object, B: object, rank: int):
+        if _several(B):
+            raise ValueError("B must be one matrix for all agents: PooledGEVP takes a matrix for each")
         self._operators = _operators("A", A)
         self._build(len(self._operators), 0, GeneralizedStiefel(B, rank))
 

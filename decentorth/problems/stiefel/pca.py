@@ -140,7 +140,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:
-                    small = "components %d and %d are too small: no error is reported"
+                    small = "components %d and %d are too small to distinguish: no error is reported"
                     log.warning(small, r, r + 1)
                 return
             vectors = rows.T

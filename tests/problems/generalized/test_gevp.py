@@ -18,7 +18,7 @@ from sklearn.datasets import load_wine
 from decentorth import RGD, GeneralizedLanding, solve
 from decentorth.api import set_up
 from decentorth.data import digits
-from decentorth.problems import GEVP, GEVPSettings, LDASettings, MAXVARSettings, pencil, scatters, subspace_distance
+from decentorth.problems import GEVP, GEVPSettings, LDASettings, MAXVARSettings, PooledGEVP, pencil, scatters, subspace_distance
 from decentorth.protocols import Array, Eigenproblem, KnownOptimum, KnownValue, Quadratic, Smooth
 from decentorth.stopping import Consensus, Error, GradientNorm
 from tests.support import building
@@ -167,7 +167,7 @@ def test_stacks_of_both_matrices_have_the_answer_of_the_pooled_pencil(method: st
     rng = np.random.default_rng(0)
     A, B = (part.swapaxes(1, 2) @ part for part in (rng.standard_normal((5, 9, 6)), rng.standard_normal((5, 4, 6))))
     values, vectors = scipy.linalg.eigh(A.mean(0), B.mean(0))
-    problem: Any = GEVP(A, B, 2)
+    problem: Any = PooledGEVP(A, B, 2)
     rule = GradientNorm(1e-10) & Consensus(1e-10)
     result = solve(problem, method, "ring", iterations=20_000, stopping=rule)
     assert result.converged
@@ -212,7 +212,7 @@ def test_sites_bring_their_labels(tmp_path: Path) -> None:
     ridge = 1e-2 * np.trace(within) / 13
     np.testing.assert_allclose(-problem.hessian().mean(0), between, rtol=1e-10, atol=1e-9)
     np.testing.assert_allclose(problem.constraint.product(np.eye(13)[None])[0], within + ridge * np.eye(13), rtol=1e-10, atol=1e-9)
-    with pytest.raises(ValueError, match=r"here each site has its own: leave it out, name their column, label_column='NAME'"):
+    with pytest.raises(ValueError, match=r"labels are of one file, not of sites: give label_column='NAME'"):
         set_up(LDASettings(data=str(tmp_path), label_column="kind", labels="y.npy").problem(2, 0), "cdadt", "complete")
 
 
@@ -225,7 +225,7 @@ def test_files_with_labels(tmp_path: Path) -> None:
     problem: Any = set_up(settings.problem(1, 0), RGD()).problem
     assert problem.shape == (5, 2)
     np.testing.assert_allclose(-problem.hessian()[0], scatters(X, y)[0], atol=1e-15)
-    with pytest.raises(ValueError, match="brings no labels: give a file with one for each sample"):
+    with pytest.raises(ValueError, match="brings no labels: give labels, or label_column"):
         set_up(LDASettings(data=str(tmp_path / "X.npy")).problem(1, 0), RGD())
     with pytest.raises(ValueError, match="has 1797 samples, but there are 40 labels"):
         set_up(LDASettings(labels=str(tmp_path / "y.npy")).problem(1, 0), RGD())

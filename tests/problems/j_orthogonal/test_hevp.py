@@ -113,7 +113,7 @@ def test_svmlight_is_known_by_its_first_line(tmp_path: Path, name: str) -> None:
 
 def test_a_ridge_makes_it_definite(tmp_path: Path) -> None:
     np.save(tmp_path / "low.npy", np.ones((3, 4)))
-    with pytest.raises(ValueError, match=r"D, 3 x 4, has dependent columns: add a ridge"):
+    with pytest.raises(ValueError, match=r"the 4 columns of D are dependent: add a ridge"):
         built(data=str(tmp_path / "low.npy"))
     problem = built(data=str(tmp_path / "low.npy"), ridge=0.5)
     np.testing.assert_allclose(problem.trace_form()[0], 2.0 * (3.0 * np.ones((4, 4)) + 0.5 * np.eye(4)), rtol=1e-12)

@@ -141,7 +141,7 @@ def test_whitening_needs_directions_that_vary() -> None:
     found = whitening(A, 3, collective(2))
     stacked = np.vstack(A) @ found
     np.testing.assert_allclose(stacked.T @ stacked / 60, np.eye(3), atol=1e-10)
-    with pytest.raises(ValueError, match=r"whitening to 4 components .* only 3 of 5 .* ask for at most 3, or leave out constant"):
+    with pytest.raises(ValueError, match=r"whitening to 4 components .* only 3 of 5: ask for at most 3, or leave out constant"):
         whitening(A, 4, collective(2))
 
 
