@@ -32,7 +32,6 @@ from topologies.words import normal_name, suggestion
 from . import algorithms as _methods
 from . import problems as _problems
 from ._lazy import exports
-from .settings import Values
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -89,7 +88,7 @@ class Registry:
         known = f"{', '.join(self.names())}; and your own, by --plugin FILE.py"
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known} (in Python: register)")
 
-    def defaults(self) -> Values:
+    def defaults(self) -> dict[str, Any]:
         """Every entry that can be had with its default settings, by name."""
         found = {}
         for name in self.names():

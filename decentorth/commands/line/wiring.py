@@ -17,15 +17,14 @@ from ...protocols import SETUP
 from .settings import SELF_WEIGHT, CaseSettings
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from topologies import DirectedWeights, WeightSequence
+    from topologies.canonical import Weights
 
 
 class Wiring(NamedTuple):
     """A mixing matrix and its origin."""
 
-    W: csr_array[Any, tuple[int, int]] | DirectedWeights | WeightSequence | Csr
+    W: Weights | DirectedWeights | WeightSequence | Csr
     """The checked mixing matrix, shape (n, n), both of a directed graph, or a sequence with one for every round; once it is shared,
     a matrix is plain arrays, for which no rank loads SciPy."""
     origin: str
@@ -43,11 +42,7 @@ def make(settings: CaseSettings) -> Wiring:
     file, topology, agents = settings.weights_file, settings.topology, settings.agents
     SETUP.info("the mixing matrix: %s", file or f"{settings.weights} weights of {topology}")
     if file is not None:
-        given = read_weights(file)
-        try:
-            W = topologies.check_weights(given)
-        except ValueError as error:
-            raise InputError(f"weights_file {file} cannot be used: {error}") from None
+        W = read_weights(file)
         if W.shape[0] != agents:
             where = f"{file} is for {W.shape[0]} agents"
             raise InputError(f"{where}: leave --agents out (now {agents})")
@@ -87,7 +82,7 @@ def _graph(settings: CaseSettings) -> str:
 def fixed_agents(settings: CaseSettings) -> int | None:
     """The number of agents that the weights file or the graph fixes; None where it is left open. Errors as for `make`."""
     if settings.weights_file is not None:
-        return topologies.check_weights(read_weights(settings.weights_file)).shape[0]
+        return read_weights(settings.weights_file).shape[0]
     return topologies.agents_from_name(settings.topology, settings.seed)
 
 
@@ -136,11 +131,15 @@ def _parts(wiring: Wiring) -> list[bytes]:
     return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]
 
 
-def read_weights(path: str) -> Any:
-    """A matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled."""
+def read_weights(path: str) -> Weights:
+    """A checked matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled."""
     try:
-        return read_square(path)
+        given = read_square(path)
     except OSError as error:
         raise InputError(f"cannot read weights_file {path}: {error.strerror or error}") from None
     except (ValueError, TypeError) as error:
         raise InputError(f"weights_file cannot be used: {error}") from None
+    try:
+        return topologies.check_weights(given)
+    except ValueError as error:
+        raise InputError(f"weights_file {path} cannot be used: {error}") from None
