@@ -20,7 +20,7 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 31_470,
+    "code lines": 31_469,
     "code lines above 100 characters, in 1,000": 14.5,
     "conditional expressions in 1,000 code lines": 13.8,
     "Any in 1,000 lines": 12.0,
@@ -31,7 +31,7 @@ BUDGETS = {
     "modules above 300 code lines": 0,
     "class names used twice": 11,
     "rooms": 27,
-    "arrows between rooms": 140,
+    "arrows between rooms": 139,
     "lines of tests": 37_912,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
