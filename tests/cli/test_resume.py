@@ -10,18 +10,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
+from decentorth import DRFGT, Checkpoints, solve
 from decentorth.commands.run.command import main
 from decentorth.protocols import Row
 from decentorth.records.files import HistoryWriter
 from decentorth.records.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.commands import run
-from tests.support.disks import small_files
-from tests.support.mpi import HUNG, until
+from tests.support.mpi import HUNG, ROOT, until
+from tests.support.problems import GRAPHS, pca
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4"]
 
@@ -52,8 +52,6 @@ def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
     assert lines("b") == lines("c")
     assert lines("b", True)[: len(lines("a"))] == lines("a", True)
     assert Path("b/config.yaml").read_text() == Path("c/config.yaml").read_text()
-    with np.load("b/final.npz") as ours, np.load("c/final.npz") as theirs:
-        assert ours["x"].tobytes() == theirs["x"].tobytes()
     assert (names("a"), names("b")) == ([50, 100, 150], [200, 250, 300])
 
 
@@ -135,9 +133,6 @@ REFUSED = [
 @pytest.fixture
 def runs(folder: Path) -> None:
     """Folders to resume from, and some that cannot be."""
-    import decentorth as do
-    from tests.support.problems import GRAPHS, pca
-
     assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "30", "--out", "a") == 0
     late = "--algorithm asynchronous_drfgt --activations 60 --checkpoint-every 30 --out late"
     assert run(*SMALL, *late.split()) == 0
@@ -146,7 +141,7 @@ def runs(folder: Path) -> None:
     Path("plain").mkdir()
     Path("other.yaml").write_text("self_weight: 0.7\n")
     Path("resume.yaml").write_text("resume: a\n")
-    do.solve(pca().problem, do.DRFGT(), GRAPHS["ring"](5), iterations=3, checkpoints=do.Checkpoints("python"))
+    solve(pca().problem, DRFGT(), GRAPHS["ring"](5), iterations=3, checkpoints=Checkpoints("python"))
 
 
 @pytest.mark.slow
@@ -161,17 +156,6 @@ def test_what_is_refused_says_why_and_touches_nothing(capsys: pytest.CaptureFixt
         assert printed.err.startswith("decentorth: ")
         assert printed.err.count("\n") == 1
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-
-
-def test_the_data_of_a_file_are_compared_too(capsys: pytest.CaptureFixture[str]) -> None:
-    data = np.random.default_rng(1).standard_normal((40, 6))
-    np.save("my.npy", data)
-    words = "--problem pca --data my.npy --rank 2 --iterations 20 --checkpoint-every 20 --out a"
-    assert run(*words.split()) == 0
-    data[3] *= 1.01
-    np.save("my.npy", data)
-    assert run("--resume", "a", "--iterations", "30") == 2
-    assert "the data of agent" in capsys.readouterr().err
 
 
 def test_checkpoints_of_a_killed_run_are_not_run_over(capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,23 +190,6 @@ def test_the_history_is_kept_whole_where_memory_kept_every_second_row(folder: Pa
     assert Path("history.csv").read_text().splitlines() == written[:8]
 
 
-@pytest.mark.slow
-def test_a_full_disk_ends_the_run_with_a_message_and_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Files beyond 40 kB: the history is shorter, the agents' points are longer."""
-    words = ["--dimension", "60", "--rank", "10", "--iterations", "60", "--checkpoint-every", "20", "--record-every", "20"]
-    assert run(*words, "--out", "whole") == 0
-    assert run(*words[:4], "--iterations", "30", *words[6:], "--out", "a") == 0
-    with small_files(40_000):
-        assert run("--resume", "a", "--iterations", "60") == 1
-    said = capsys.readouterr().err
-    assert said.startswith("decentorth: cannot write the checkpoint of iteration 40: ")
-    assert "File too large" in said
-    assert said.endswith("; the last good one is a/checkpoints/000000030\n")
-    assert names("a") == [20, 30]
-    assert run("--resume", "a", "--iterations", "60") == 0
-    assert read_summary("a")["iterates_sha256"] == read_summary("whole")["iterates_sha256"]
-
-
 def test_a_new_run_in_place_of_an_old_one_leaves_none_of_its_checkpoints() -> None:
     assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "20", "--out", "a") == 0
     assert run(*SMALL, "--iterations", "10", "--out", "a", "--overwrite") == 0
@@ -230,25 +197,26 @@ def test_a_new_run_in_place_of_an_old_one_leaves_none_of_its_checkpoints() -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_signals(number: signal.Signals, tmp_path: Path) -> None:
-    """SIGTERM ends the run with 143, SIGUSR1 does not; both leave a checkpoint that leads to the bits of an unbroken run."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, None)])
+def test_signals(number: signal.Signals, code: int | None) -> None:
+    """SIGTERM and SIGINT end the run, SIGUSR1 does not; all leave a checkpoint that leads to the bits of an unbroken run."""
     words = [sys.executable, "-m", "decentorth.run", *SMALL, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", "a"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
         until(lambda: Path("a/history.csv").is_file() and Path("a/history.csv").read_text().count("\n") > 9, process=process)
         process.send_signal(number)
         until(lambda: names("a"), process=process)
-        if number == signal.SIGUSR1:
+        if code is None:
             assert process.poll() is None
             process.kill()
         said, _ = process.communicate(timeout=HUNG)
     (k,) = names("a")
-    if number == signal.SIGTERM:
-        assert process.returncode == 143
+    if code is not None:
+        assert process.returncode == code
         assert (read_summary("a")["status"], read_summary("a")["iterations"]) == ("terminated", k)
-        assert f"Ended by SIGTERM after iteration {k}," in said
+        assert f"Ended by {number.name} after iteration {k}," in said
         assert "continue with --resume a." in said
+        assert Path("a/final.npz").is_file()
     assert run("--resume", "a", "--iterations", str(k + 10), "--out", "b") == 0
     assert run(*SMALL, "--iterations", str(k + 10), "--out", "c") == 0
     assert read_summary("b")["iterates_sha256"] == read_summary("c")["iterates_sha256"]
