@@ -69,8 +69,12 @@ def test_a_terminal_has_whole_counts_and_a_coloured_end(iterations: int, step: s
     for bar in bars:
         assert re.match(rf" *\d+/{iterations} ", bar)
         assert len(bar) <= 80
-    plain = on_terminal(words, NO_COLOR="1")
-    assert end in plain
+
+
+@pytest.mark.slow
+def test_a_terminal_without_colours_has_none() -> None:
+    plain = on_terminal("run --iterations 9", NO_COLOR="1")
+    assert "Stopped at the limit of 9 iterations" in plain
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain)
 
 
@@ -94,7 +98,7 @@ def row(k: int, values: Mapping[str, float], seconds: float = 0.5) -> Row:
     return Row(k, 2 * k, 20 * k, 16_000 * k, k + 1, seconds, values)
 
 
-@profile(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@profile(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(values=st.lists(st.tuples(st.floats(), st.floats(), st.integers(0, 2**62)), min_size=1, max_size=5))
 def test_history_reads_back_bit_for_bit(tmp_path: Path, values: list[tuple[float, float, int]]) -> None:
     writer = HistoryWriter(tmp_path / HISTORY)
@@ -167,17 +171,6 @@ def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
     hold(tmp_path / "a").close()
 
 
-def test_a_folder_that_was_replaced_is_not_ours(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "a", "", lock=hold(tmp_path / "a"))
-    removed = [folder.removed]
-    (tmp_path / "a").rename(tmp_path / "b")
-    removed.append(folder.removed)
-    with hold(tmp_path / "a"):
-        removed.append(folder.removed)
-    folder.close()
-    assert removed == [False, True, True]
-
-
 def test_what_a_killed_run_was_writing_goes_with_the_next_run(tmp_path: Path) -> None:
     for name in (".final.npz.123.part", ".summary.json.4.part", ".mine.part"):
         (tmp_path / name).write_text("half")
@@ -186,31 +179,23 @@ def test_what_a_killed_run_was_writing_goes_with_the_next_run(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "phrase"),
+    ("name", "text", "phrase"),
     [
-        ("", "not a history"),
-        ("a,b\n1,2\n", "its first line must begin with iteration,rounds"),
-        ("iteration,rounds,messages,bytes,gradients,seconds\n1,2\n", "line 2: 6 values expected, got 2"),
-        ("iteration,rounds,messages,bytes,gradients,seconds\n1,2,3,4,5,x\n", "column seconds: could not convert"),
+        (HISTORY, None, r"history\.csv does not exist; is .* the folder of a run"),
+        (HISTORY, "", "not a history"),
+        (HISTORY, "a,b\n1,2\n", "its first line must begin with iteration,rounds"),
+        (HISTORY, "iteration,rounds,messages,bytes,gradients,seconds\n1,2\n", "line 2: 6 values expected, got 2"),
+        (HISTORY, "iteration,rounds,messages,bytes,gradients,seconds\n1,2,3,4,5,x\n", "column seconds: could not convert"),
+        (SUMMARY, '{"a":', "not well-formed JSON"),
+        (SUMMARY, "[1]", "must hold a mapping, got list"),
     ],
 )
-def test_errors_name_the_file(tmp_path: Path, text: str, phrase: str) -> None:
-    (tmp_path / HISTORY).write_text(text)
-    with pytest.raises(InputError) as caught:
-        read_history(tmp_path)
-    assert phrase in str(caught.value)
-    assert str(tmp_path / HISTORY) in str(caught.value)
-
-
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"history\.csv does not exist; is .* the folder of a run"):
-        read_history(tmp_path)
-    (tmp_path / SUMMARY).write_text('{"a":')
-    with pytest.raises(InputError, match=r"summary\.json: not well-formed JSON"):
-        read_summary(tmp_path)
-    (tmp_path / SUMMARY).write_text("[1]")
-    with pytest.raises(InputError, match=r"summary\.json: must hold a mapping, got list"):
-        read_summary(tmp_path)
+def test_errors_name_the_file(tmp_path: Path, name: str, text: str | None, phrase: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=phrase) as caught:
+        (read_history if name == HISTORY else read_summary)(tmp_path)
+    assert str(tmp_path / name) in str(caught.value)
 
 
 @pytest.mark.slow
@@ -306,7 +291,7 @@ def test_a_file_that_fails_half_way_leaves_the_old_one_whole(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", SUMMARY]
 
 
-@pytest.mark.parametrize("bounds", [(0, 7), (0, 3, 5, 7), (0, 1, 1, 7)])
+@pytest.mark.parametrize("bounds", [(0, 7), (0, 1, 1, 7)])
 def test_final_arrays_are_the_ranks_blocks_in_agent_order(tmp_path: Path, bounds: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     x, part = rng.standard_normal((7, 5, 2)), rng.standard_normal((7, 10))[:, 2:9]

@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from decentorth.commands.line.flags import InputError
-from decentorth.commands.plot.command import PANELS, figure, labels_of, main, plot_histories
+from decentorth.commands.plot.agents import plot_agents
+from decentorth.commands.plot.command import PANELS, figure, labels_of, main, plot_histories, read_configuration
+from decentorth.commands.run.command import main as solve
 from decentorth.protocols import Row
 from decentorth.records.figures import COLOURS, DASHES, MARKERS, look, style
 from decentorth.records.files import RunFolder
-from tests.support.marks import first_is_quick, first_row_is_quick
 
 KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold", "consensus_rms", "feasibility")
 
@@ -41,14 +42,12 @@ def curves(axes: Axes) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
 
 
 @pytest.mark.parametrize(
-    ("against", "column"), [("iterations", "iteration"), ("rounds", "rounds"), ("bytes", "bytes"), ("seconds", "seconds")]
+    ("against", "column", "x_scale", "y_scale"),
+    [("iterations", "iteration", "log", "log"), ("rounds", "rounds", "linear", "log"), ("bytes", "bytes", "log", "linear")],
 )
-@pytest.mark.parametrize("x_scale", ["linear", "log"])
-@pytest.mark.parametrize("y_scale", ["linear", "log"])
 def test_lines_are_the_columns(against: Any, column: str, x_scale: Any, y_scale: Any) -> None:
     run = history(3.0)
     drawn = plot_histories({"a": run}, against=against, x=x_scale, y=y_scale)
-    assert len(drawn.axes) == 3
     for axes, names in zip(drawn.axes, PANELS, strict=True):
         assert list(curves(axes)) == list(names)
         assert (axes.get_xscale(), axes.get_yscale()) == (x_scale, y_scale)
@@ -83,33 +82,24 @@ def test_logarithmic_limits_hold_everything_positive_and_the_guide_has_slope_min
             y = run[name][1:][np.isfinite(run[name][1:])]
             assert low < y.min() <= y.max() < high < 1e3
         assert axes.get_xlim() == pytest.approx((1, 29))
-        (guide,) = [line for line in axes.lines if line.get_gid() == "guide"]
+        (guide,) = guides(axes)
         x, y = np.log(np.asarray(guide.get_xdata(), float)), np.log(np.asarray(guide.get_ydata(), float))
         assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(-1.0, rel=1e-12)
         assert low < np.exp(y[1]) < np.exp(y[0]) < high
+    assert not any(map(guides, plot_histories({"a": run}, x="log").axes))
 
 
-def test_a_metric_that_is_zero_throughout_says_so() -> None:
-    run = history(1.0)
-    run["consensus_error"] = np.zeros(30)
-    drawn = plot_histories({"a": run})
-    drawn.canvas.draw()
-    assert [text.get_text() for text in drawn.axes[1].texts] == ["nothing above zero"]
+def guides(axes: Axes) -> list[Any]:
+    return [line for line in axes.lines if line.get_gid() == "guide"]
 
 
-def test_an_objective_below_zero_has_a_linear_axis() -> None:
+def test_what_is_not_above_zero_has_a_linear_axis_or_says_so() -> None:
     run = history(1.0, keys=("objective",))
-    (axes,) = plot_histories({"a": run}).axes
-    assert axes.get_yscale() == "log"
-    run["objective"] = -run["objective"]
-    (axes,) = plot_histories({"a": run}).axes
-    assert axes.get_yscale() == "linear"
-
-
-def test_the_guide_is_drawn_only_where_it_is_asked_for_and_is_a_line() -> None:
-    assert all(line.get_gid() != "guide" for axes in plot_histories({"a": history(1.0)}, x="log").axes for line in axes.lines)
-    with pytest.raises(InputError, match="give --x log"):
-        plot_histories({"a": history(1.0)}, guide=True)
+    scales = [plot_histories({"a": run | {"objective": sign * run["objective"]}}).axes[0].get_yscale() for sign in (1, -1)]
+    assert scales == ["log", "linear"]
+    flat = plot_histories({"a": history(1.0) | {"consensus_error": np.zeros(30)}})
+    flat.canvas.draw()
+    assert [text.get_text() for text in flat.axes[1].texts] == ["nothing above zero"]
 
 
 def luminance(colour: str) -> float:
@@ -154,14 +144,7 @@ def boxes(drawn: Figure) -> list[tuple[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "x_scale", "against", "runs"),
-    first_row_is_quick(
-        [
-            ("column", "linear", "bytes", 4),
-            ("column", "log", "iterations", 1),
-            ("page", "linear", "seconds", 6),
-            ("page", "log", "bytes", 4),
-        ]
-    ),
+    [("column", "linear", "bytes", 4), ("column", "log", "iterations", 1), ("page", "linear", "seconds", 6)],
 )
 def test_nothing_overlaps_and_widths_are_those_of_papers(width: Any, x_scale: Any, against: Any, runs: int) -> None:
     long = {
@@ -185,18 +168,16 @@ def test_nothing_overlaps_and_widths_are_those_of_papers(width: Any, x_scale: An
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", first_is_quick(["pdf", "svg"]))
-def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path, ending: str) -> None:
+def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path) -> None:
     """Type 42 in PDF, text as text in SVG; also by matplotlib's own savefig."""
     drawn = figure([history(1.0)])
-    drawn.savefig(tmp_path / f"a.{ending}")
-    raw = (tmp_path / f"a.{ending}").read_bytes()
-    if ending == "pdf":
-        assert b"/CIDFontType2" in raw or b"/TrueType" in raw
-        assert b"/Type3" not in raw
-    else:
-        assert b"<text" in raw
-        assert b'id="DejaVuSans' not in raw  # the outline of a letter
+    for ending in ("pdf", "svg"):
+        drawn.savefig(tmp_path / f"a.{ending}")
+    pdf, svg = (tmp_path / "a.pdf").read_bytes(), (tmp_path / "a.svg").read_bytes()
+    assert b"/CIDFontType2" in pdf or b"/TrueType" in pdf
+    assert b"/Type3" not in pdf
+    assert b"<text" in svg
+    assert b'id="DejaVuSans' not in svg  # the outline of a letter
 
 
 def test_panels_follow_the_metrics_that_are_there() -> None:
@@ -209,24 +190,24 @@ def test_panels_follow_the_metrics_that_are_there() -> None:
         plot_histories({})
 
 
-def test_labels_say_what_differs_and_nothing_else() -> None:
-    base = {"problem": "pca", "algorithm": "drfgt", "step_size": 0.1, "seed": 0}
-    assert labels_of({"a": base, "b": base | {"algorithm": "landing"}}) == {"a": "drfgt", "b": "landing"}
-    assert labels_of({"a": base, "b": base | {"step_size": 0.2, "seed": 1}}) == {
-        "a": "step size 0.1, seed 0",
-        "b": "step size 0.2, seed 1",
-    }
-    assert labels_of({"a": base, "b": base}) == {"a": "a", "b": "b"}
-    assert labels_of({"a": base, "b": base, "c": base | {"seed": 1}}) == {"a": "seed 0, a", "b": "seed 0, b", "c": "seed 1"}
-    assert labels_of({"a": base, "b": base | {"eps": 0.5}}) == {"a": "a", "b": "eps 0.5"}
-    drfgt, drgta = base | {"safe": False, "record_every": 1}, base | {"algorithm": "drgta", "rounds": 3, "step_size": 0.2}
-    assert labels_of({"a": drfgt, "b": drgta}) == {"a": "drfgt", "b": "drgta"}
-    assert labels_of({"a": drfgt, "b": drgta, "c": drgta | {"rounds": 1}}) == {
-        "a": "drfgt",
-        "b": "drgta, rounds 3",
-        "c": "drgta, rounds 1",
-    }
-    assert labels_of({"a": drfgt, "b": drgta | {"topology": "star"}, "c": drfgt | {"topology": "star"}})["b"] == "drgta, star"
+BASE = {"problem": "pca", "algorithm": "drfgt", "step_size": 0.1, "seed": 0}
+DRFGT, DRGTA = BASE | {"safe": False, "record_every": 1}, BASE | {"algorithm": "drgta", "rounds": 3, "step_size": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("runs", "labels"),
+    [
+        ([BASE, BASE | {"algorithm": "landing"}], ["drfgt", "landing"]),
+        ([BASE, BASE | {"step_size": 0.2, "seed": 1}], ["step size 0.1, seed 0", "step size 0.2, seed 1"]),
+        ([BASE, BASE], ["0", "1"]),
+        ([BASE, BASE, BASE | {"seed": 1}], ["seed 0, 0", "seed 0, 1", "seed 1"]),
+        ([BASE, BASE | {"eps": 0.5}], ["0", "eps 0.5"]),
+        ([DRFGT, DRGTA], ["drfgt", "drgta"]),
+        ([DRFGT, DRGTA, DRGTA | {"rounds": 1}], ["drfgt", "drgta, rounds 3", "drgta, rounds 1"]),
+    ],
+)
+def test_labels_say_what_differs_and_nothing_else(runs: list[dict[str, Any]], labels: list[str]) -> None:
+    assert list(labels_of({str(place): run for place, run in enumerate(runs)}).values()) == labels
 
 
 def make(folder: Path, config: str, scale: float) -> None:
@@ -237,20 +218,18 @@ def make(folder: Path, config: str, scale: float) -> None:
 
 
 @pytest.mark.slow
-def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make(tmp_path / "a", "step_size: 0.1\n", 1.0)
-    make(tmp_path / "b", "step_size: 0.2\n", 2.0)
-    a, b = str(tmp_path / "a"), str(tmp_path / "b")
-    assert main([a]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'a' / 'history.png'}\n"
-    assert (tmp_path / "a" / "history.png").read_bytes().startswith(b"\x89PNG")
-    assert main([a, b, "--out", str(tmp_path / "f.svg"), "--against", "bytes", "--metrics", "gradient_norm,consensus_error"]) == 0
-    assert b"<svg" in (tmp_path / "f.svg").read_bytes()
-    assert main([a, b, "--out", str(tmp_path / "f.pdf"), "--labels", "A,B", "--width", "page", "--y", "linear"]) == 0
-    assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
+def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(Path("a"), "step_size: 0.1\n", 1.0)
+    make(Path("b"), "step_size: 0.2\n", 2.0)
+    assert main(["a"]) == 0
+    assert capsys.readouterr().out == "a/history.png\n"
+    assert Path("a/history.png").read_bytes().startswith(b"\x89PNG")
+    assert main("a b --out f.svg --against bytes --metrics gradient_norm,consensus_error".split()) == 0
+    assert b"<svg" in Path("f.svg").read_bytes()
+    assert main("a b --out f.pdf --labels A,B --width page --y linear".split()) == 0
+    assert Path("f.pdf").read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.slow_cases("tokens11-cannot write none/f.png")
 @pytest.mark.parametrize(
     ("tokens", "phrase"),
     [
@@ -265,10 +244,8 @@ def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["a", "--out", "none/f.png"], "cannot write none/f.png"),
     ],
 )
-def test_errors_of_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tokens: list[str], phrase: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("folder")
+def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tokens: list[str], phrase: str) -> None:
     make(Path("a"), "seed: 0\n", 1.0)
     assert main(tokens) == 2
     error = capsys.readouterr().err
@@ -280,3 +257,33 @@ def test_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.style", None)
     with pytest.raises(InputError, match=r'pip install "decentorth\[plot\]"'):
         plot_histories({"a": history(1.0)})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_colours_are_the_errors_of_the_final_points() -> None:
+    assert solve("--out a --iterations 40 --quiet --agents 6 --topology star".split()) == 0
+    x = np.load("a/final.npz")["x"]
+    expected = {
+        "consensus": np.linalg.norm(x - x.mean(axis=0), axis=(1, 2)),
+        "feasibility": np.linalg.norm(x.swapaxes(1, 2) @ x - np.eye(x.shape[2]), axis=(1, 2)),
+    }
+    for quantity in ("consensus", "feasibility"):
+        drawn = plot_agents("a", read_configuration("a"), quantity)
+        coloured = [np.asarray(c.get_array()) for c in drawn.axes[0].collections if c.get_array() is not None]
+        (found,) = [values for values in coloured if values.shape == (6,)]
+        np.testing.assert_allclose(found, expected[quantity], rtol=1e-12)
+    assert main(["a", "--agents", "consensus"]) == 0
+    assert Path("a/agents.png").stat().st_size > 5000
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_be_drawn_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = "--topology one_peer_exponential --agents 8 --step-size 1e-3 --penalty 10 --iterations 2 --quiet --out b"
+    assert solve(flags.split()) == 0
+    for tokens, said in (
+        (["b", "--agents", "consensus"], "changes over time"),
+        (["b", "b", "--agents", "consensus"], "one run at a time"),
+    ):
+        assert main(tokens) == 2
+        assert said in capsys.readouterr().err
