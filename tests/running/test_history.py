@@ -33,16 +33,10 @@ def test_columns_are_what_was_recorded() -> None:
     for name, expected in (("seconds", 0.5 * np.arange(5)), ("objective", -np.arange(5.0)), ("error", 1 / np.arange(1.0, 6.0))):
         np.testing.assert_array_equal(history[name], expected, strict=True)
     assert history.rows == tuple(row(k) for k in range(5))
-    assert "objective" in history
-    assert "gradient_norm" not in history
-
-
-def test_an_empty_history_has_its_counts() -> None:
-    history = History()
-    assert list(history) == [*COUNTS, "seconds"]
-    assert history["iteration"].shape == (0,)
-    assert history["iteration"].dtype == np.int64
-    assert history["seconds"].dtype == np.float64
+    assert ("objective" in history, "gradient_norm" in history) == (True, False)
+    empty = History()
+    assert list(empty) == [*COUNTS, "seconds"]
+    assert (empty["iteration"].shape, empty["iteration"].dtype, empty["seconds"].dtype) == ((0,), np.int64, np.float64)
 
 
 def test_an_unknown_column_is_told_with_the_known() -> None:
@@ -50,24 +44,16 @@ def test_an_unknown_column_is_told_with_the_known() -> None:
         recorded(1)["gradient"]
 
 
-@pytest.mark.parametrize("limit", [2, 3, 4, 7, 16, 100])
-@pytest.mark.parametrize("number", [1, 2, 3, 5, 17, 1000])
-def test_memory_is_bounded(limit: int, number: int) -> None:
+@pytest.mark.parametrize("limit", [2, 3, 7, 100])
+def test_memory_is_bounded(limit: int) -> None:
     """First and last stay, the rest is a subsequence that reaches over the whole run."""
-    rows = [r.iteration for r in recorded(number, limit).rows]
-    assert len(rows) <= max(limit, 3)
-    assert (rows[0], rows[-1]) == (0, number - 1)
-    assert rows == sorted(set(rows))
-    if number <= limit:
-        assert rows == list(range(number))
-
-
-def test_thinning_never_loses_the_newest_row() -> None:
-    history = History(8)
-    for k in range(200):
+    history = History(limit)
+    for k in range(500):
         history.record(row(k))
-        assert history["iteration"][-1] == k
-        assert history["iteration"][0] == 0
+        rows = history["iteration"].tolist()
+        assert len(rows) <= max(limit, 3)
+        assert (rows[0], rows[-1]) == (0, k)
+        assert rows == (list(range(k + 1)) if k < limit else sorted(set(rows)))
 
 
 def test_as_a_data_frame() -> None:

@@ -36,7 +36,7 @@ RING = GRAPHS["ring"](N)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(iterations=st.integers(0, 100_000), rows=st.integers(2, 400))
 def test_the_schedule_is_log_spaced_from_first_to_last(iterations: int, rows: int) -> None:
     """About as many rows as asked for, never more; where integers allow it, their ratios are equal."""
@@ -161,10 +161,10 @@ def ended_by_time(after: int, stopping: StoppingRule, comm: Any = "serial", **ar
     return solve(slow(after), method, W, iterations=2000, record_every=1000, stopping=stopping, comm=comm, **arguments)
 
 
-@pytest.mark.parametrize("after", [0, 100])
+@pytest.mark.parametrize("after", [0, 40])
 def test_a_limit_of_time_is_held_to_an_iteration(after: int, tmp_path: Path) -> None:
     """Also where iterations become slow on the way, and checkpoints are due in between; a slower machine makes fewer iterations."""
-    for checkpoints in (None, Checkpoints(tmp_path, every=2)):
+    for checkpoints in (None, Checkpoints(tmp_path, every=8)):
         result = ended_by_time(after, Time(0.3), checkpoints=checkpoints)
         assert (result.status, result.message) == ("time_limit", "stopped at the time limit of 0.3 s")
         assert result.history["iteration"].tolist() == [0, result.state.k]
@@ -182,56 +182,43 @@ def test_a_limit_of_time_is_that_of_the_job_that_resumes(tmp_path: Path) -> None
         assert again.row.seconds >= first.row.seconds + 0.3
 
 
-def test_ranks_hold_a_limit_of_time_together() -> None:
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row(ranks: int) -> None:
+    """Each of several limits adds its own, the same on every rank."""
+    unmet = ObjectiveBelow(-1.0)
+
     def ended(communicator: Any) -> tuple[str, list[int], str]:
-        result = ended_by_time(0, Time(0.3), communicator)
+        rule = Time(0.1) & unmet | Time(0.2) & unmet | Time(0.3)
+        result = ended_by_time(0, rule, communicator)
         return result.status, result.history["iteration"].tolist(), result.collective.sha256(result.x)
 
-    first, *others = on_ranks(3, ended)
-    assert others == [first] * 2
+    first, *others = on_ranks(ranks, ended)
+    assert others == [first] * (ranks - 1)
     assert first[0] == "time_limit"
-    assert first[1] == [0, first[1][-1]]
+    assert len(first[1]) == len(set(first[1])) <= 4
     assert first[1][-1] <= 6
 
 
-def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row() -> None:
-    """Each of several limits adds its own."""
-    unmet = ObjectiveBelow(-1.0)
-    for communicators in (1, 3):
-
-        def iterations(communicator: Any, several: bool = communicators > 1) -> list[int]:
-            rule = Time(0.1) & unmet | Time(0.2) & unmet | Time(0.3)
-            found = ended_by_time(0, rule, communicator if several else "serial")
-            recorded: list[int] = found.history["iteration"].tolist()
-            return recorded
-
-        for found in on_ranks(communicators, iterations):
-            assert len(found) == len(set(found)) <= 4
-            assert found[-1] <= 6
-
-
-def exploding(agent_to_blame: int) -> FunctionProblem[Stiefel]:
-    """Gradients of size one, but for one agent's of 1e60."""
+def exploding() -> FunctionProblem[Stiefel]:
+    """Gradients of size one, but for those of agent 3, of 1e60."""
 
     def gradient(agent: int, x: Array) -> Array:
-        size = 1e60 if agent == agent_to_blame else 1.0
-        return size * np.arange(x.size, dtype=np.float64).reshape(x.shape)
+        return (1e60 if agent == 3 else 1.0) * np.arange(x.size, dtype=np.float64).reshape(x.shape)
 
     return FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), N)
 
 
-@pytest.mark.parametrize("agent", [0, 3, 4])
-def test_divergence_names_agent_iteration_and_a_smaller_step(agent: int) -> None:
-    result = solve(exploding(agent), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1)
+def test_divergence_names_agent_iteration_and_a_smaller_step() -> None:
+    result = solve(exploding(), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1)
     assert (result.status, result.converged, result.state.k) == ("diverged", False, 1)
-    words = rf"diverged: the point of agent {agent} is not finite at iteration 1\b.* 0 *\)?.*0\.5 .*try 0\.1, or 'auto'"
+    words = r"diverged: the point of agent 3 is not finite at iteration 1\b.* 0 *\)?.*0\.5 .*try 0\.1, or 'auto'"
     assert re.search(words, result.message), result.message
     assert result.history["iteration"].tolist() == [0]
 
 
 def test_a_run_that_diverges_warns_once_in_python_and_not_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.warns(RuntimeWarning, match=r"^diverged: the point of agent 3 [^\n]*$") as warned:
-        solve(exploding(3), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100)
+        solve(exploding(), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100)
     assert [warning.filename for warning in warned] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -260,16 +247,13 @@ def spoilt(name: str) -> FunctionProblem[Stiefel]:
     return FunctionProblem(value, gradient, Stiefel(4, 1), 3)
 
 
-@pytest.mark.slow_cases("DPRGT-None", "DPRGT-sleep:p=0.2", "DRFGT-delay:rounds=2", "DRFGT-sleep:p=0.2")
+@pytest.mark.slow_cases("DPRGT-sleep:p=0.2", "DRFGT-delay:rounds=2")
 @pytest.mark.parametrize(
     ("method", "channel"),
     [
         (DGD(step_size=0.04), None),
-        (DGD(step_size=0.04), "delay:rounds=2"),
-        (DPRGT(step_size=0.04), None),
         (DPRGT(step_size=0.04), "sleep:p=0.2"),
         (DRFGT(step_size=0.04, penalty=1.0), "delay:rounds=2"),
-        (DRFGT(step_size=0.04, penalty=1.0), "sleep:p=0.2"),
     ],
     ids=lambda one: str(one) if one is None or isinstance(one, str) else type(one).__name__,
 )
@@ -292,7 +276,7 @@ def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, ch
         assert result.message.endswith(words), result.message
         return result.message, result.state.k, result.network.rounds
 
-    for every in (1, 7, 200):
+    for every in (1, 200):
         alone = ended("serial", every)
         again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=x0, channel=channel)
         assert alone[2] == again.network.rounds
@@ -394,7 +378,7 @@ def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any],
         solve(**{"problem": pca().problem, "algorithm": DRFGT(), "W": RING, **arguments})
 
 
-@pytest.mark.parametrize("whole", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("whole", [np.int64, np.uint8])
 def test_numbers_of_numpy_make_the_bits_of_python_numbers(whole: Any, tmp_path: Path) -> None:
     """Wherever a number is given; a run may be resumed with either."""
 
@@ -445,16 +429,14 @@ def test_a_callback_ends_the_run(callback: Any) -> None:
         assert ended(callback=lambda row, answer=answer: answer)[0] == "iterations"
     found = ("stopped", "the callback ended the run at iteration 7", 7, 7)
     assert ended(callback=callback, progress=True) == found
-    assert on_ranks(3, lambda comm: ended(comm, callback=callback)) == [found] * 3
     assert on_ranks(3, lambda comm: ended(comm, callback=callback if comm.rank == 0 else None)) == [found] * 3
 
 
 @pytest.mark.parametrize("rule", [ends, stops, lambda row, collective: ends(row), GradientNorm(1e-9) | ends])
 def test_a_function_of_the_row_ends_the_run(rule: Any) -> None:
-    found = ("stopped", "the stopping rule ended the run at iteration 7", 7, 7)
-    alone, *others = ended(stopping=rule), *on_ranks(3, lambda comm: ended(comm, stopping=rule))
-    assert others == [alone] * 3
-    assert (alone[0], alone[1].partition(":")[0], *alone[2:]) == found  # a tolerance that is missed stands behind
+    status, message, *k = ended(stopping=rule)
+    assert (status, k) == ("stopped", [7, 7])
+    assert message.startswith("the stopping rule ended the run at iteration 7")  # a tolerance that is missed stands behind
 
 
 @pytest.mark.parametrize("answer", [True, Stop("enough", True, "so it is")])

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from decentorth import DRFGT, Result, solve
+from decentorth import DRFGT, solve
 from decentorth.network.collective import AgentCollective
 from decentorth.numerics.ordered_sums import norms
 from decentorth.problems import PCA, FunctionProblem, Procrustes, subspace_distance
 from decentorth.protocols import Array
 from decentorth.running.metrics import StandardMetrics, first_runaway
 from decentorth.sets import Euclidean, JOrthogonal, Stiefel
-from decentorth.stopping import GradientNorm
 from tests.reference import naive
 from tests.support.building import collective
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point, samples
@@ -49,8 +48,7 @@ def spread(problem: Any, size: float) -> Array:
     return point(problem) + size * rng.standard_normal((problem.n_agents, *problem.shape))
 
 
-@pytest.mark.parametrize("blocks", [1 << 19, 1])
-@pytest.mark.parametrize("size", [1e-6, 1e-2, 0.5])
+@pytest.mark.parametrize(("blocks", "size"), [(1 << 19, 1e-6), (1, 0.5)])
 @pytest.mark.parametrize("name", CASES)
 def test_metrics_are_the_formulas(name: str, size: float, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trackers, fields and penalties of arbitrary values, so that none can be mistaken for another."""
@@ -65,33 +63,23 @@ def test_metrics_are_the_formulas(name: str, size: float, blocks: int, monkeypat
     for metric, value in expected.items():
         absolute = 1e-15 * N if metric == "distance_to_manifold" else 0.0
         assert found[metric] == pytest.approx(value, rel=1e-12, abs=absolute), metric
-
-
-def test_a_method_that_does_not_track_has_fewer_columns() -> None:
-    case = pca(rows=UNEVEN)
-    x = spread(case.problem, 0.1)
-    found, expected = measured(case.problem, Plain(x)), naive.metrics(case.values, case.gradients, x)
-    assert found.keys() == expected.keys()
-    assert found == pytest.approx(expected, rel=1e-12)
+    fewer = measured(case.problem, Plain(x))  # of a method that does not track
+    assert fewer.keys() == naive.metrics(case.values, case.gradients, x).keys()
+    assert fewer == {name: found[name] for name in fewer}
 
 
 def test_all_vanish_at_a_common_critical_point() -> None:
     """But the sum of the local gradients, which heterogeneous agents do not agree on."""
     case = pca(rows=UNEVEN)
     case.problem.prepare(collective(N))
+    apart = spread(case.problem, 0.1)
+    error = subspace_distance(naive.polar(naive.mean(apart)), case.problem.optimum)
+    assert measured(case.problem, Plain(apart))["error"] == pytest.approx(error, rel=1e-12)
     x = np.repeat(case.problem.optimum[None], N, axis=0)
     found = measured(case.problem, Tracking(x, x, x, np.ones(N)))
     assert found.pop("local_gradient_sum") > 0.1
     assert found.pop("objective") < -0.1
     assert max(found.values()) < 1e-13
-
-
-def test_the_error_is_that_of_the_projected_mean() -> None:
-    case = pca(rows=UNEVEN)
-    case.problem.prepare(collective(N))
-    x = spread(case.problem, 0.1)
-    found = measured(case.problem, Plain(x))
-    assert found["error"] == pytest.approx(subspace_distance(naive.polar(naive.mean(x)), case.problem.optimum), rel=1e-12)
 
 
 class Retracted:
@@ -177,7 +165,7 @@ def test_the_history_of_a_run_ends_with_the_metrics_of_its_last_state() -> None:
         assert result.history[name][-1] == pytest.approx(value, rel=1e-11, abs=absolute), name
 
 
-@pytest.mark.parametrize("spoil", [np.nan, np.inf, -np.inf, 1e51, -1e51])
+@pytest.mark.parametrize("spoil", [np.nan, -np.inf, 1e51])
 def test_the_first_runaway_is_found_on_every_rank(spoil: float) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((N, 4, 2))
@@ -197,7 +185,7 @@ def test_the_first_runaway_is_found_on_every_rank(spoil: float) -> None:
         assert found() == [min(agent, 5)] * 4 if agent != 9 else [9] * 4
 
 
-@pytest.mark.parametrize("power", [-1020, -600, -465, -200, 0, 200, 465, 600, 1020])
+@pytest.mark.parametrize("power", [-1020, -600, -465, -200, 465, 600, 1020])
 def test_norms_scale_by_powers_of_two_without_rounding(power: int) -> None:
     """Where squares underflow or overflow too; agents that share a stack may differ in size, be zero, infinite or NaN."""
     x = np.random.default_rng(0).standard_normal((6, 4, 2))
@@ -210,7 +198,7 @@ def test_norms_scale_by_powers_of_two_without_rounding(power: int) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("size", [1e-140, 1e-81, 1e-60, 1e60, 1e78, 1e140])
+@pytest.mark.parametrize("size", [1e-140, 1e-81, 1e78, 1e140])
 def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> None:
     """Data times s: gradients times s^2, to the bit where s is a power of two."""
     power = 2.0 ** round(np.log2(size))
@@ -229,7 +217,7 @@ def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> No
                 assert found[name] == (exactly if s == power else pytest.approx(exactly, rel=1e-12)), name
 
 
-@pytest.mark.parametrize("power", [-1000, -600, 0, 600, 1000])
+@pytest.mark.parametrize("power", [-1000, -600, 600, 1000])
 def test_distances_are_measured_whatever_their_size(power: int) -> None:
     """Of points on all of space, alike on one rank and on three."""
     bounds = np.array([0, 4, 7, 10])
@@ -253,21 +241,3 @@ def test_distances_are_measured_whatever_their_size(power: int) -> None:
     for values in found(np.ldexp(x, power)):
         for name in ("gradient_norm", "local_gradient_sum", "consensus_error", "consensus_rms"):
             assert values[name] == np.ldexp(usual[name], power), name
-
-
-@pytest.mark.slow
-def test_a_run_on_tiny_data_has_not_converged_at_once() -> None:
-    """Data, step and penalty in proportion: the bits of the run on ordinary data, and gradients times the square of the scale."""
-    data, s = samples(UNEVEN[:5], 12, 0), 2.0**-270
-    W = GRAPHS["ring"](5)
-
-    def ended(scale: float) -> Result:
-        method = DRFGT(step_size=0.05 / scale**2, penalty=2.0 * scale**2)
-        return solve(
-            PCA([scale * a for a in data], 3, weights="agents"), method, W, iterations=3000, stopping=GradientNorm(1e-4 * scale**2)
-        )
-
-    usual, tiny = ended(1.0), ended(s)
-    assert usual.converged
-    assert tiny.iterates_sha256 == usual.iterates_sha256
-    np.testing.assert_array_equal(tiny.history["gradient_norm"], s**2 * usual.history["gradient_norm"])

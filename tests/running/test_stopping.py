@@ -120,15 +120,6 @@ def test_both_wait_for_both(one: Stop | None, two: Stop | None) -> None:
     assert (first.asked, second.asked) == (1, 1)
 
 
-def test_and_binds_before_or() -> None:
-    never, good, late = Says(None), Says(GOOD), Says(LATE)
-    assert (never & good | late)(row(), ALONE) == LATE
-    assert (late | never & good)(row(), ALONE) == LATE
-    assert ((late | never) & good)(row(), ALONE) is not None
-    assert (never & (good | late))(row(), ALONE) is None
-    assert (good & good & good)(row(), ALONE) == Stop("converged", True, "small enough, small enough, small enough")
-
-
 @pytest.mark.parametrize(
     ("rule", "metric", "words"),
     [
