@@ -534,7 +534,7 @@ def test_results_find_a_place(ranks: int, event: str, why: str, folder: Path) ->
     (place,) = [folder / "a"] if event == "remove" else (folder / "tmp").glob("decentorth-*")
     assert why.replace("FOLDER", str(folder)) in said
     assert said.endswith(f"; all files of the run are in {place}")
-    assert main([*words, "whole"]) == 0
+    eventful(folder / "whole", 0, "")
     assert comparable(place) == comparable(folder / "whole")
     assert {path.name for path in place.iterdir()} >= RESULTS - {".lock"}
     assert event != "replace" or [path.name for path in (folder / "a").iterdir()] == [".lock"]
@@ -545,7 +545,7 @@ def test_a_recorder_that_fails_takes_no_results_with_it(folder: Path) -> None:
     """Each that fails says so once; the results are those of a run without one, and name it."""
     rows = folder / "rows"
     rows.mkdir()
-    assert run("--iterations", "200", "--out", "whole") == 0
+    eventful(folder / "whole", 0, "")
     places = [f"parquet:{rows}/run.parquet", f"tensorboard:{rows}/events", f"mlflow:{rows}/store"]
     words = [word for place in places for word in ("--record", place)]
     job, files = eventful(folder / "a", 0, "loop:strip", *words)

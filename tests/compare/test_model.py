@@ -15,13 +15,8 @@ from tests.support import problems
 @pytest.mark.parametrize("compute", [None, 0.7])
 def test_the_wall_time_of_a_run_is_the_sum_of_its_parts(compute: float | None) -> None:
     """On a ring an agent sends two messages in a round: set-up rounds of five numbers, then two rounds of 36 in an iteration."""
-    result = do.solve(
-        problems.procrustes().problem,
-        do.DRFGT(order="adapt-then-combine"),
-        tp.metropolis_weights(tp.ring(5)),
-        iterations=30,
-        record_every=1,
-    )
+    W = tp.metropolis_weights(tp.ring(5))
+    result = do.solve(problems.procrustes().problem, do.DRFGT(order="adapt-then-combine"), W, iterations=30, record_every=1)
     history, model = result.history, NetworkModel(latency=0.01, bandwidth=1e5, compute=compute)
     before, k = int(history["rounds"][0]), history["iteration"]
     assert before > 0

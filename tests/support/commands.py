@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from decentorth.commands.run.command import main
 
-_OWN_METHOD = """
+OWN_METHOD = """
 import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from decentorth import register
-from {room} import main
+from decentorth.commands.compare import main
 
 class State(NamedTuple):
     x: np.ndarray
@@ -41,13 +41,9 @@ class Averaging:
 if __name__ == "__main__":
     sys.exit(main())
 """
+"""A user's script that compares with one method more, ``averaging``."""
 
 
 def run(*words: str) -> int:
     """A run that prints nothing."""
     return main([*words, "--quiet"])
-
-
-def own_method(room: str) -> str:
-    """A user's script that runs the command of ``room`` with one method more, ``averaging``."""
-    return _OWN_METHOD.format(room=room)
