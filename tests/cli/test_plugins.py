@@ -43,12 +43,16 @@ def digest(folder: str) -> str:
     return found[1]
 
 
+def in_a_shell(lines: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, env=environment, check=False)
+
+
 @pytest.mark.slow
 def test_the_recipe_of_contributing_works_as_it_is_written() -> None:
     block = re.search("```sh\n(decentorth new.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
     assert block is not None
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "-ec", block[1]], capture_output=True, text=True, env=environment, check=False)
+    done = in_a_shell(block[1])
     assert done.returncode == 0, done.stderr
     assert "2 passed" in done.stdout
     assert "Stopped at the limit of 100 iterations" in done.stdout
@@ -58,10 +62,7 @@ def test_the_recipe_of_contributing_works_as_it_is_written() -> None:
 @pytest.mark.slow
 def test_the_problem_of_the_scaffold_passes_its_own_tests() -> None:
     written("trace_sum", "problem")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "test_trace_sum.py"], capture_output=True, text=True, env=environment, check=False
-    )
+    done = in_a_shell("python -m pytest -q test_trace_sum.py")
     assert (done.returncode, "4 passed" in done.stdout) == (0, True), done.stdout
     assert main(["--plugin", "trace_sum.py", "--problem", "trace_sum", "--iterations", "3", "--quiet"]) == 0
 
@@ -128,14 +129,16 @@ def test_worker_processes_have_the_plugin_and_a_changed_one_is_run_anew() -> Non
     pytest.importorskip("joblib")
     path = written("own_workers")
     words = [*SMALL, "--plugin", path, "--algorithms", "own_workers,drfgt", "--trials", "2", "--no-plot", "--out", "c", "--quiet"]
-    assert compare([*words, "--workers", "2"]) == 0
-    kept = sorted(place.name for place in Path("c/runs").iterdir())
-    assert [name.partition("-")[0] for name in kept] == ["drfgt", "drfgt", "ownworkers", "ownworkers"]
-    assert compare([*words, "--workers", "1"]) == 0
-    assert sorted(place.name for place in Path("c/runs").iterdir()) == kept
+
+    def kept(workers: str) -> list[str]:
+        assert compare([*words, "--workers", workers]) == 0
+        return sorted(place.name for place in Path("c/runs").iterdir())
+
+    first = kept("2")
+    assert [name.partition("-")[0] for name in first] == ["drfgt", "drfgt", "ownworkers", "ownworkers"]
+    assert kept("1") == first
     os.utime(path, (0, 0))
-    assert compare([*words, "--workers", "1"]) == 0
-    assert len(list(Path("c/runs").iterdir())) > len(kept)
+    assert len(kept("1")) > len(first)
 
 
 @pytest.mark.ranks

@@ -20,8 +20,8 @@ from decentorth.commands.run.command import main as run
 from decentorth.records.saved_runs import final_points, read_history
 
 RUNS = {
-    "a": "--problem pca --data synthetic --topology torus:3x3 --agents 9 --iterations 60 --record-agents",
-    "b": "--problem pca --data synthetic --agents 9 --topology torus:3x3 --iterations 60 --algorithm deepca",
+    "a": "--problem pca --data synthetic --topology torus:3x3 --agents 9 --iterations 20 --record-agents",
+    "b": "--problem pca --data synthetic --agents 9 --topology torus:3x3 --iterations 20 --algorithm deepca",
 }
 HOSTILE = "</td><script>document.title='broken'</script>,<!--b"
 
@@ -58,20 +58,16 @@ def test_the_report_has_the_numbers_of_the_run(folder: Path) -> None:
     assert found["topology"] == ["torus:3x3"]
 
 
-def test_it_draws_curves_against_every_count_and_the_graph_of_each_run(folder: Path) -> None:
-    both = pictures((folder / "both.html").read_text())
+def test_it_draws_curves_and_graphs_and_marks_where_runs_differ(folder: Path) -> None:
+    page = (folder / "both.html").read_text()
+    marked = re.findall(r'<tr class="differs"><th>([^<]+)</th>', page)
+    assert ("algorithm" in marked, "topology" in marked) == (True, False)
+    assert rows(page)["algorithm"] == ["drfgt", "deepca"]
+    both = pictures(page)
     assert len(both) == 4 + 2
     for drawn in both[:4]:
         assert {"objective", "gradient_norm", "consensus_error"} <= set(re.findall(r'<g id="([^"]+)"', drawn))
     assert all("consensus error" in drawn or "bar x" in drawn or "PathCollection" in drawn for drawn in both[4:])
-
-
-def test_rows_in_which_runs_differ_are_marked(folder: Path) -> None:
-    page = (folder / "both.html").read_text()
-    marked = re.findall(r'<tr class="differs"><th>([^<]+)</th>', page)
-    assert "algorithm" in marked
-    assert "topology" not in marked
-    assert rows(page)["algorithm"] == ["drfgt", "deepca"]
 
 
 def test_nothing_is_loaded_from_elsewhere_and_labels_cannot_break_out(folder: Path) -> None:
@@ -135,15 +131,9 @@ def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_miss
 def test_the_folder_of_a_comparison_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "comparison.yaml").write_text("problem: pca\n")
     for words, said in (
-        (
-            [],
-            f"No such file or directory; is {tmp_path} the folder of a comparison that has ended?",
-        ),
+        ([], f"No such file or directory; is {tmp_path} the folder of a comparison that has ended?"),
         (["--html", str(tmp_path / "x.html")], "--html has no effect with the folder of a comparison: leave one of the two out"),
-        (
-            [str(tmp_path / "run"), "--out", "x.png"],
-            "the folder of a run? A comparison is drawn alone",
-        ),
+        ([str(tmp_path / "run"), "--out", "x.png"], "the folder of a run? A comparison is drawn alone"),
     ):
         assert main([str(tmp_path), *words]) == 2
         assert said in capsys.readouterr().err

@@ -14,7 +14,7 @@ from decentorth.commands.study import consensus, drfgt, spectral
 from decentorth.commands.study.command import STUDIES
 from decentorth.commands.study.families import RULES
 from decentorth.commands.study.sweep import Trial
-from tests.support.marks import first_is_quick, first_row_is_quick
+from tests.support.marks import first_row_is_quick
 
 
 @cache
@@ -55,14 +55,11 @@ def test_averaging_stays_below_sigma_to_the_k_and_comes_to_its_rate(family: str,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("weights", "order", "rate", "step"),
-    first_row_is_quick(
-        [
-            ("metropolis", "combine-then-adapt", 0.938, 0.067),
-            ("metropolis", "adapt-then-combine", 0.933, 0.071),
-            ("best-constant", "combine-then-adapt", 0.988, 0.012),
-            ("lazy-best-constant", "combine-then-adapt", 0.957, 0.046),
-        ]
-    ),
+    [
+        ("metropolis", "combine-then-adapt", 0.938, 0.067),
+        ("metropolis", "adapt-then-combine", 0.933, 0.071),
+        ("best-constant", "combine-then-adapt", 0.988, 0.012),
+    ],
 )
 def test_ten_ring_converges_at_its_best_rate_to_three_digits(weights: str, order: str, rate: float, step: float) -> None:
     row = drfgt_row("quadratic", "ring", weights, order)
@@ -72,7 +69,7 @@ def test_ten_ring_converges_at_its_best_rate_to_three_digits(weights: str, order
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", first_is_quick(["ring", "star", "erdos_renyi"]))
+@pytest.mark.parametrize("family", ["ring", "erdos_renyi"])
 def test_the_widest_gap_is_not_the_fewest_iterations(family: str) -> None:
     metropolis, best = (drfgt_row("quadratic", family, rule) for rule in ("metropolis", "best-constant"))
     assert best["gap"] > metropolis["gap"]
@@ -81,21 +78,14 @@ def test_the_widest_gap_is_not_the_fewest_iterations(family: str) -> None:
 
 @pytest.mark.parametrize(
     ("problem", "family", "order"),
-    first_row_is_quick(
-        [
-            ("pca", "ring", "combine-then-adapt"),
-            ("pca", "complete", "adapt-then-combine"),
-            ("procrustes", "star", "combine-then-adapt"),
-            ("procrustes", "ring", "adapt-then-combine"),
-        ]
-    ),
+    first_row_is_quick([("pca", "ring", "combine-then-adapt"), ("procrustes", "star", "adapt-then-combine")]),
 )
 def test_rate_is_predicted_from_the_linearisation_within_ten_percent(problem: str, family: str, order: str) -> None:
     row = drfgt_row(problem, family, "metropolis", order)
     assert math.log(row["measured"]) == pytest.approx(math.log(row["predicted"]), rel=0.1)
     assert row["bound"] > 1e6 * row["iterations"]
     exchanges = 2 if order == "adapt-then-combine" else 1
-    edges = {"ring": 20, "star": 18, "complete": 90}[family]
+    edges = {"ring": 20, "star": 18}[family]
     spent = row["rounds"] - exchanges * row["iterations"]
     assert 0 < spent < 200
     assert row["bytes"] == row["iterations"] * edges * 2 * 6 * 2 * 8 + spent * edges * 5 * 8
