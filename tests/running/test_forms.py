@@ -1,4 +1,4 @@
-"""Networks, methods and tolerances in the forms in which people give them."""
+"""Networks, methods and tolerances in the forms in which people give them, and methods that fit a problem."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import pytest
 
 import decentorth as do
 import topologies as tp
+from decentorth import registry
 from decentorth.api import forms
+from decentorth.api.capabilities import check_capabilities, fitting
+from decentorth.network import Network
 from decentorth.stopping import GradientNorm
+from tests.support.building import built
 from tests.support.j_orthogonal import hevp
 
 DATA = np.random.default_rng(0).standard_normal((6, 20, 8))
@@ -194,3 +198,46 @@ def test_a_relative_tolerance_is_a_share_of_the_first_gradient_norm(tmp_path: An
     do.solve(PROBLEM, "drfgt", "ring", iterations=15, record_every=5, checkpoints=do.Checkpoints(tmp_path, 5))
     resumed = do.solve(PROBLEM, "drfgt", "ring", resume=tmp_path, **more)
     assert (resumed.row.iteration, resumed.message) == (result.row.iteration, result.message)
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "pca": {"data": "synthetic", "rank": 2},
+    "gevp": {"dimension": 12, "rank": 2},
+    "rsr": {"dimension": 9, "rank": 3, "inliers": 60, "outliers": 40},
+}
+
+
+@pytest.mark.parametrize(
+    ("problem", "agents", "algorithm", "first"),
+    [
+        ("pca", 1, "generalized_landing", ["rgd", "landing", "pcal", "plam"]),
+        ("gevp", 4, "destiny", ["drfgt", "dprgt", "drgta"]),
+        ("gevp", 1, "deepca", ["conjugate_gradients", "generalized_landing", "landing"]),
+        ("rsr", 1, "gs_jobcd", ["rsm", "rssm", "drsm"]),
+    ],
+)
+def test_methods_that_fit_come_in_order_and_pass_the_checks(problem: str, agents: int, algorithm: str, first: list[str]) -> None:
+    own = built(registry.problems.get(problem)(**SMALL[problem]).problem(agents, 0))
+    known = registry.algorithms.defaults()
+    names = fitting(own, Network(tp.weights_from_name(tp.complete(agents))), known[algorithm], known)
+    assert names[: len(first)] == first
+    for name in names:
+        check_capabilities(own, known[name])
+    assert not {"dgd", "gradient_tracking"} & {*names}  # they have no constraint
+
+
+def test_on_a_directed_graph_only_its_methods_fit() -> None:
+    own = built(registry.problems.get("pca")(**SMALL["pca"]).problem(6, 0))
+    known = registry.algorithms.defaults()
+    W = tp.directed_weights(tp.digraph_from_name("directed_ring", 6))
+    assert {*fitting(own, Network(W), known["cdadt"], known)} == {"push_pull", "drgta", "asynchronous_drfgt"}
+
+
+def test_a_refusal_keeps_its_reason_and_names_methods() -> None:
+    with pytest.raises(TypeError, match=r"DRFGT needs Landing of its problem; JOrthogonal has none\. .*: hyperbolic_jacobi, "):
+        do.solve(hevp(6), "drfgt", iterations=1)
+    problem = registry.problems.get("gevp")(**SMALL["gevp"]).problem(4, 0)
+    with pytest.raises(ValueError, match=r"or one agent \(.*\)\. Algorithms that fit with their default settings: ddrs, "):
+        do.solve(problem, "landing", "ring", iterations=1)
+    with pytest.raises(TypeError, match=r"DRFGT needs Sampled .* Algorithms that fit with their default settings: drfgt, "):
+        do.solve(problem, "drfgt:batch_size=2", "ring", iterations=1)

@@ -13,7 +13,7 @@ from decentorth.numerics.ordered_sums import norms
 from decentorth.problems import PCA, FunctionProblem, Procrustes, subspace_distance
 from decentorth.protocols import Array
 from decentorth.running.metrics import StandardMetrics, first_runaway
-from decentorth.sets import Euclidean, JOrthogonal, Stiefel
+from decentorth.sets import Euclidean, JOrthogonal
 from tests.reference import naive
 from tests.support.building import collective
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point, samples
@@ -37,9 +37,11 @@ class Plain(NamedTuple):
     x: Array
 
 
-def measured(problem: Any, state: Any) -> dict[str, float]:
+def measured(problem: Any, state: Any, agents: AgentCollective | None = None) -> dict[str, float]:
     metric = StandardMetrics(problem, state)
-    return dict(zip(metric.columns, metric(problem, state, collective(problem.n_agents)), strict=True))
+    with np.errstate(over="ignore"):
+        values = metric(problem, state, agents or collective(problem.n_agents))
+    return dict(zip(metric.columns, values, strict=True))
 
 
 def spread(problem: Any, size: float) -> Array:
@@ -82,29 +84,6 @@ def test_all_vanish_at_a_common_critical_point() -> None:
     assert max(found.values()) < 1e-13
 
 
-class Retracted:
-    """The Stiefel manifold for methods that stay on it: no landing field."""
-
-    def __init__(self, d: int, r: int) -> None:
-        self._manifold = Stiefel(d, r)
-        self.shape: tuple[int, ...] = (d, r)
-        self.feasibility, self.random = self._manifold.feasibility, self._manifold.random
-        self.project, self.distance, self.tangent = self._manifold.project, self._manifold.distance, self._manifold.tangent
-
-
-def test_a_set_without_a_landing_field_measures_riemannian_gradients() -> None:
-    case = pca(rows=UNEVEN)
-    problem = FunctionProblem(
-        lambda agent, x: case.values[agent](x), lambda agent, x: case.gradients[agent](x), Retracted(12, 3), N
-    )
-    x = case.problem.constraint.project(spread(case.problem, 0.1))
-    found = measured(problem, Tracking(x, x, 2 * x, np.ones(N)))
-    expected = sum(naive.norm(naive.tangent_projection(p, g(p))) for p, g in zip(x, case.gradients, strict=True))
-    assert found["local_gradient_sum"] == pytest.approx(expected, rel=1e-12)
-    assert "landing_norm" not in found
-    assert found["tracking_error"] == pytest.approx(naive.norm(naive.mean(x)), rel=1e-12)
-
-
 def test_a_set_without_tangents_is_refused() -> None:
     class Bare:
         shape = (12, 3)
@@ -117,42 +96,38 @@ def test_a_set_without_tangents_is_refused() -> None:
         measured(problem, Plain(np.zeros((N, 12, 3))))
 
 
-def test_without_a_projection_the_mean_stands_for_it() -> None:
-    """On J-orthogonal matrices: every column but distance_to_manifold, for one agent and for several."""
+@pytest.mark.parametrize("n", [1, 3])
+def test_without_a_projection_or_a_landing_field(n: int) -> None:
+    """On J-orthogonal matrices the mean stands for its projection, and Riemannian gradients for the landing field."""
     rng = np.random.default_rng(5)
     constraint = JOrthogonal(2, 2)
     j = np.diag(constraint.signs)
-    centre = constraint.random(rng)
-    for n in (1, 3):
-        forms = rng.standard_normal((n, 4, 4))
-        x = centre + 1e-3 * rng.standard_normal((n, 4, 4))
+    forms, tracker = rng.standard_normal((2, n, 4, 4))
+    x = constraint.random(rng) + 1e-3 * rng.standard_normal((n, 4, 4))
 
-        def value(agent: int, point: Array, forms: Array = forms) -> float:
-            return float((point * (forms[agent] @ point)).sum())
+    def value(agent: int, point: Array) -> float:
+        return float((point * (forms[agent] @ point)).sum())
 
-        def gradient(agent: int, point: Array, forms: Array = forms) -> Array:
-            both: Array = (forms[agent] + forms[agent].T) @ point
-            return both
+    def gradient(agent: int, point: Array) -> Array:
+        both: Array = (forms[agent] + forms[agent].T) @ point
+        return both
 
-        def riemannian(point: Array, g: Array) -> Array:
-            w = g @ point.T @ j
-            tangent: Array = 0.5 * (w - w.T) @ j @ point
-            return tangent
+    def riemannian(point: Array, g: Array) -> float:
+        w = g @ point.T @ j
+        return naive.norm(0.5 * (w - w.T) @ j @ point)
 
-        found = measured(FunctionProblem(value, gradient, constraint, n), Plain(x))
-        mean = naive.mean(x)
-        assert found == pytest.approx(
-            {
-                "objective": sum(value(i, mean) for i in range(n)) / n,
-                "gradient_norm": naive.norm(riemannian(mean, naive.mean(np.stack([gradient(i, mean) for i in range(n)])))),
-                "local_gradient_sum": sum(naive.norm(riemannian(x[i], gradient(i, x[i]))) for i in range(n)),
-                "consensus_error": sum(naive.norm(x[i] - mean) for i in range(n)),
-                "consensus_rms": np.sqrt(sum(naive.norm(x[i] - mean) ** 2 for i in range(n)) / n),
-                "feasibility": max(np.abs(x[i].T @ j @ x[i] - j).sum() / 16 for i in range(n)),
-            },
-            rel=1e-11,
-            abs=1e-18,
-        )
+    mean = naive.mean(x)
+    expected = {
+        "objective": sum(value(i, mean) for i in range(n)) / n,
+        "gradient_norm": riemannian(mean, naive.mean(np.stack([gradient(i, mean) for i in range(n)]))),
+        "local_gradient_sum": sum(riemannian(x[i], gradient(i, x[i])) for i in range(n)),
+        "consensus_error": sum(naive.norm(x[i] - mean) for i in range(n)),
+        "consensus_rms": np.sqrt(sum(naive.norm(x[i] - mean) ** 2 for i in range(n)) / n),
+        "feasibility": max(np.abs(x[i].T @ j @ x[i] - j).sum() / 16 for i in range(n)),
+        "tracking_error": naive.norm(naive.mean(tracker) - mean),
+    }
+    found = measured(FunctionProblem(value, gradient, constraint, n), Tracking(x, tracker, x, np.ones(n)))
+    assert found == pytest.approx(expected, rel=1e-11, abs=1e-18)
 
 
 def test_the_history_of_a_run_ends_with_the_metrics_of_its_last_state() -> None:
@@ -210,8 +185,7 @@ def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> No
             (PCA(data, 3), PCA([s * a for a in data], 3)),
             (Procrustes(data, targets), Procrustes([s * a for a in data], [s * b for b in targets])),
         ):
-            with np.errstate(over="ignore"):
-                usual, found = measured(plain, Plain(x)), measured(scaled, Plain(x))
+            usual, found = measured(plain, Plain(x)), measured(scaled, Plain(x))
             for name in ("gradient_norm", "local_gradient_sum", "objective"):
                 exactly = s * s * usual[name]
                 assert found[name] == (exactly if s == power else pytest.approx(exactly, rel=1e-12)), name
@@ -224,20 +198,12 @@ def test_distances_are_measured_whatever_their_size(power: int) -> None:
     x = np.random.default_rng(2).standard_normal((N, 4, 2))
     problem = FunctionProblem(lambda agent, p: 0.0, lambda agent, p: p, Euclidean(4, 2), N)
 
-    def found(points: Array) -> list[dict[str, float]]:
-        def on_rank(communicator: Any) -> dict[str, float]:
-            part = problem.restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
-            state: Any = Plain(points[part.agents])
-            metric = StandardMetrics(part, state)
-            with np.errstate(over="ignore"):
-                values = metric(part, state, AgentCollective(communicator, bounds))
-            return dict(zip(metric.columns, values, strict=True))
+    def on_rank(communicator: Any) -> dict[str, float]:
+        part = problem.restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+        return measured(part, Plain(np.ldexp(x, power)[part.agents]), AgentCollective(communicator, bounds))
 
-        with np.errstate(over="ignore"):
-            return [measured(problem, Plain(points)), *on_ranks(3, on_rank)]
-
-    usual = found(x)[0]
+    usual = measured(problem, Plain(x))
     assert usual["consensus_rms"] > 1.0
-    for values in found(np.ldexp(x, power)):
+    for values in (measured(problem, Plain(np.ldexp(x, power))), *on_ranks(3, on_rank)):
         for name in ("gradient_norm", "local_gradient_sum", "consensus_error", "consensus_rms"):
             assert values[name] == np.ldexp(usual[name], power), name
