@@ -49,7 +49,6 @@ def named(flags: str) -> Configuration:
 
 
 def toml(mapping: dict[str, Any]) -> str:
-    """TOML has no null: what is None is left out."""
     held = {key: value for key, value in mapping.items() if value is not None}
     return "\n".join(f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for key, value in held.items())
 
@@ -84,8 +83,6 @@ def test_what_rank_0_shares_is_the_same_configuration(flags: str) -> None:
 
 
 def test_ranks_with_other_arguments_are_refused() -> None:
-    """By every rank, whichever differs."""
-
     def read(comm: Any) -> str:
         words = ["--seed", str(comm.rank // 2)]
         with pytest.raises(InputError) as refused:
@@ -473,7 +470,6 @@ GML += "".join(f"  edge [\n    source {i}\n    target {(i + 1) % 4}\n  ]\n" for 
     ],
 )
 def test_the_graph_tells_how_many_agents_there_are(words: str, agents: int, folder: Path) -> None:
-    """From flags and from a file, for a run, a comparison and the theory."""
     (folder / "graph.gml").write_text(GML)
     np.save("W.npy", np.full((3, 3), 1.0 / 3.0))
     serial = SerialCommunicator()

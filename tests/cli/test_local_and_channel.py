@@ -63,7 +63,6 @@ def test_quantities_and_rounds_are_given_by_flag_or_file(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_run_that_goes_on_may_be_given_a_first_local_tolerance(tmp_path: Path) -> None:
-    """Beside the tolerance of an observer, which must hold too."""
     further = [*LOCAL, "--gradient-tolerance", "1e-4"]
     whole = summary(tmp_path / "whole", *SMALL, *further)
     assert whole["metrics"]["gradient_norm"] <= 1e-4
@@ -128,7 +127,6 @@ def test_what_is_refused_leaves_no_files(words: str, said: str, tmp_path: Path, 
 def test_safe_steps_over_a_late_channel_are_refused_before_work(
     algorithm: str, late: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the command line before there are files, and in Python before there is a problem."""
     out = tmp_path / "out"
     assert main(["--algorithm", algorithm, "--safe", "--channel", late, "--out", str(out)]) == 2
     assert f"cannot distinguish earlier messages if these are late: drop safe or {late.partition(':')[0]}\n" in (

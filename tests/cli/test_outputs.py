@@ -141,7 +141,6 @@ def test_a_line_cut_short_is_left_out_with_a_note(tmp_path: Path, caplog: pytest
 
 @pytest.mark.parametrize("last", ["row", "finish", "copy"])
 def test_rows_that_the_disk_did_not_take_are_written_when_it_does(last: str, tmp_path: Path) -> None:
-    """With the next row, at the end, or in the file that takes the place of one that was removed; also where a line was cut."""
     rows = [row(k, {"objective": 1.0 / (k + 1)}) for k in range(9)]
     whole, writer = HistoryWriter(tmp_path / "whole.csv"), HistoryWriter(tmp_path / HISTORY)
     for one in rows[:4]:

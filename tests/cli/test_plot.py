@@ -33,7 +33,6 @@ def history(scale: float, rows: int = 30, keys: tuple[str, ...] = KEYS) -> dict[
 
 
 def curves(axes: Axes) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
-    """The drawn data by metric, guides apart."""
     return {
         str(line.get_gid()): (np.asarray(line.get_xdata()), np.asarray(line.get_ydata()))
         for line in axes.lines

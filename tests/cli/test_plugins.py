@@ -26,13 +26,11 @@ pytestmark = pytest.mark.usefixtures("folder", "registries")
 
 @pytest.fixture
 def registries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registries as they are, again after the test."""
     for entries in (registry.algorithms, registry.problems):
         monkeypatch.setattr(entries, "_entries", {**entries._entries})
 
 
 def written(name: str, kind: str = "algorithm") -> str:
-    """The scaffold of that name."""
     assert scaffold([kind, name]) == 0
     return f"{name}.py"
 

@@ -28,7 +28,6 @@ HOSTILE = "</td><script>document.title='broken'</script>,<!--b"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, and the reports of the first one and of both."""
     found = tmp_path_factory.mktemp("runs")
     for name, flags in RUNS.items():
         assert run([*flags.split(), "--quiet", "--out", str(found / name)]) == 0
@@ -44,7 +43,6 @@ def rows(page: str) -> dict[str, list[str]]:
 
 
 def pictures(page: str) -> list[str]:
-    """The SVG files in a report."""
     return [base64.b64decode(data).decode() for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
 
 
@@ -93,7 +91,6 @@ def test_agents_are_recorded_over_the_iterations(folder: Path) -> None:
 
 
 def test_the_angles_of_subspaces_are_recorded_and_played(folder: Path) -> None:
-    """They are SciPy's largest principal angles between each agent's columns and those of the mean."""
     history, x = read_history(folder / "a"), final_points(folder / "a")
     mean = x.mean(axis=0)
     for agent in range(9):

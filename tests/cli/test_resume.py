@@ -29,13 +29,11 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def lines(name: str, seconds: bool = False) -> list[list[str]]:
-    """The history of a run, without its column of seconds unless asked for."""
     rows = [line.split(",") for line in Path(name, "history.csv").read_text().splitlines()]
     return [row if seconds else row[:5] + row[6:] for row in rows]
 
 
 def names(name: str) -> list[int]:
-    """Iterations of the checkpoints of a run."""
     return sorted(int(path.name) for path in kept(Path(name, "checkpoints")))
 
 
@@ -57,7 +55,6 @@ def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
 
 @pytest.mark.slow
 def test_the_run_goes_on_where_it_is() -> None:
-    """It writes checkpoints as before; a checkpoint of its own can be named too, and says where the run is not."""
     assert run(*SMALL, "--iterations", "45", "--checkpoint-every", "20", "--keep-checkpoints", "2", "--out", "a") == 0
     assert names("a") == [40, 45]
     assert run("--resume", "a", "--iterations", "90") == 0
@@ -102,7 +99,6 @@ def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_number_of_agents_that_the_files_do_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is refused before there is a graph or a problem of so many, though the checksum is right."""
     assert run(*SMALL, "--iterations", "20", "--checkpoint-every", "20", "--out", "a") == 0
     path = Path("a/checkpoints/000000020/manifest.json")
     whole = json.loads(path.read_text())
@@ -132,7 +128,6 @@ REFUSED = [
 
 @pytest.fixture
 def runs(folder: Path) -> None:
-    """Folders to resume from, and some that cannot be."""
     assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "30", "--out", "a") == 0
     late = "--algorithm asynchronous_drfgt --activations 60 --checkpoint-every 30 --out late"
     assert run(*SMALL, *late.split()) == 0

@@ -120,7 +120,6 @@ def test_tolerances_must_all_hold_and_time_does_not_converge(capsys: pytest.Capt
 
 
 def test_points_that_left_the_set_end_with_the_code_of_divergence(capsys: pytest.CaptureFixture[str]) -> None:
-    """And a note at the beginning, as the method is a control without a constraint."""
     assert main(["--problem", "pca", "--data", "synthetic", "--algorithm", "dgd", "--iterations", "400"]) == 3
     lines = capsys.readouterr().out.splitlines()
     assert "note        dgd does not keep points on St(10, 5), and they may leave it for good" in "\n".join(lines)
@@ -404,7 +403,6 @@ def test_what_fails_on_one_rank_fails_on_all() -> None:
 
 
 def test_memory_that_there_is_not_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever is asked for: data, a point, a graph."""
     for flags in ("--rows 1000000000000", "--dimension 1000000", "--problem pca --data synthetic --samples 1000000000000"):
         assert main(flags.split()) == 2
         error = capsys.readouterr().err
@@ -483,7 +481,6 @@ RESULTS = {".lock", "config.yaml", "final.npz", "history.csv", "summary.json"}
 
 
 def eventful(folder: Path, rank: int, events: str, *words: str, ranks: int = 0) -> tuple[Job, set[str]]:
-    """How a run ends to which these things happen on one rank, and the files in its folder."""
     job = run_ranks(ranks, [EVENTFUL, str(rank), events, "--quiet", "--iterations", "200", *words, "--out", str(folder)])
     assert job.stdout == "", job.report()
     return job, {path.name for path in folder.iterdir()}
@@ -500,7 +497,6 @@ def eventful(folder: Path, rank: int, events: str, *words: str, ranks: int = 0) 
 )
 @pytest.mark.parametrize("ranks", ALONE_AND_ON_RANKS)
 def test_a_signal_waits_until_the_folder_is_whole(ranks: int, events: str, code: int, folder: Path) -> None:
-    """On the last rank: all of them end with its code."""
     job, files = eventful(folder / "a", max(ranks - 1, 0), events, ranks=ranks)
     assert (job.returncode, files) == (code, RESULTS), job.report()
     assert len(read_history("a")["iteration"]) > 0
@@ -542,7 +538,6 @@ def test_results_find_a_place(ranks: int, event: str, why: str, folder: Path) ->
 
 @pytest.mark.slow
 def test_a_recorder_that_fails_takes_no_results_with_it(folder: Path) -> None:
-    """Each that fails says so once; the results are those of a run without one, and name it."""
     rows = folder / "rows"
     rows.mkdir()
     eventful(folder / "whole", 0, "")

@@ -72,7 +72,6 @@ def test_components_are_those_of_all_rows(folder: Path) -> None:
 
 
 def test_discriminant_directions_are_those_of_all_rows(folder: Path) -> None:
-    """A column of text has the classes."""
     words = ("--exclude", "id", "--label-column", "name", "--drop-missing", "--ridge", "0", "--algorithm", "cdadt")
     assert run("--data", FILES, *words, "--gradient-tolerance", "1e-10", "--out", "out", problem="lda") == 0
     X = np.concatenate([rows(site) for site in ORDERS])

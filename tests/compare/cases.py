@@ -22,17 +22,14 @@ def procrustes(seed: int) -> Procrustes:
 
 
 def pca(seed: int) -> PCA:
-    """Of the same size, with a known answer."""
     rng = np.random.default_rng((seed, 8))
     return PCA(rng.standard_normal((AGENTS, 20, 5)) * [3.0, 2.0, 0.5, 0.4, 0.3], 2)
 
 
 def graph(seed: int) -> Any:
-    """Another random graph for another seed."""
     return tp.metropolis_weights(tp.erdos_renyi(AGENTS, 0.6, seed=seed))
 
 
 def small(**given: Any) -> Comparison:
-    """Both orders of DRFGT."""
     settings: dict[str, Any] = {"algorithms": (CTA, ATC), "rules": RULES, "networks": "lan,wan"} | given
     return compare(procrustes, settings.pop("algorithms"), graph, settings.pop("rules"), **settings)

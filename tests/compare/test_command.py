@@ -42,13 +42,11 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def counts(folder: Path) -> list[dict[str, str]]:
-    """What does not depend on the clock."""
     return [{name: value for name, value in row.items() if "seconds" not in name} for row in read(folder / "comparison.csv")]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tuned comparison."""
     folder = tmp_path_factory.mktemp("compare") / "out"
     words = "--tune --grid 3 --tune-seeds 1 --network wan,lan --quiet".split()
     assert main([*SMALL, *BOTH, *words, "--out", str(folder)]) == 0
@@ -220,7 +218,6 @@ def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> None:
-    """It takes no step_size to tune."""
     (tmp_path / "mine.py").write_text(OWN_METHOD)
     words = [*SMALL[:-1], "2", "--algorithms", "averaging:rounds=3,drfgt", "--tune", "--grid", "2", "--no-plot"]
     job = run_ranks(0, [str(tmp_path / "mine.py"), *words, "--out", str(tmp_path / "out")])

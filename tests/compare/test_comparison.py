@@ -43,7 +43,6 @@ ORDERS: dict[str, Any] = {CTA: "combine-then-adapt", ATC: "adapt-then-combine"}
 
 @pytest.fixture(scope="module")
 def found() -> Comparison:
-    """Two methods that converge and one that does not."""
     return small(algorithms=(CTA, ATC, WILD))
 
 

@@ -52,7 +52,6 @@ def spreads(cell: str) -> tuple[float, float, float]:
 
 
 def cells(found: Comparison, form: Any) -> Iterator[tuple[float, list[str]]]:
-    """(tolerance, cells) of each line of a Markdown or LaTeX table."""
     tolerance = math.nan
     for line in found.table(form).splitlines():
         goal = re.search(r"^## To (\S+)$|\{to ([^}]+)\}", line)
@@ -97,7 +96,6 @@ def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> N
 
 
 def test_a_terminal_gets_the_medians_in_80_columns(found: Comparison) -> None:
-    """Names that fill a line have their numbers in the next one."""
     lines = found.table("text").splitlines()
     assert max(map(len, lines)) <= 80
     own = [line for tolerance in found.shown for line in found.lines if line.tolerance == tolerance]
@@ -161,7 +159,6 @@ def test_a_comparison_prints_as_its_table_in_a_notebook_too(found: Comparison) -
 
 
 def test_a_comparison_that_was_saved_is_the_same(found: Comparison, tmp_path: Path) -> None:
-    """Bit for bit: counts, curves, notes and the tuning."""
     found.save(tmp_path / "one", plot=False)
     again = load(tmp_path / "one")
     again.save(tmp_path / "two", plot=False)

@@ -27,7 +27,6 @@ def tuned() -> Comparison:
 
 
 def counted(history: Any, tolerance: float) -> float:
-    """Iterations to a tolerance, by a loop over the rows."""
     for k, gradient, consensus in zip(history["iteration"], history["gradient_norm"], history["consensus_rms"], strict=True):
         if gradient <= tolerance and consensus <= tolerance:
             return float(k)
@@ -147,7 +146,6 @@ def test_the_step_in_words() -> None:
 
 @pytest.mark.slow
 def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
-    """The trials with the method's own step are made too, and a note tells where they are better."""
     label = "drfgt:step_size=0.002"
     tuned = small(algorithms=label, rules=TUNED)
     (first,) = tuned.entries

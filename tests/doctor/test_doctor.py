@@ -37,7 +37,6 @@ def doctor(*flags: str, path: Path = OWN, **settings: str) -> tuple[int, dict[st
 
 
 def program(folder: Path, name: str, lines: str) -> Path:
-    """A folder with a program."""
     script = folder / name
     script.write_text(f"#!/bin/sh\n{lines}\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -52,7 +51,6 @@ def launcher(folder: Path, version: str, starts: str) -> Path:
 @pytest.mark.slow
 @pytest.mark.ranks
 def test_a_healthy_place() -> None:
-    """Exit code 0, and what ranks say is what this process computes."""
     code, report, findings = doctor("--ranks", "3")
     assert (code, report["works"]) == (0, True), report
     digest = short_run("serial", 10)
@@ -78,7 +76,6 @@ def test_under_a_launcher() -> None:
 
 @needs_mpi
 def test_a_launcher_of_another_mpi_on_path(tmp_path: Path) -> None:
-    """It is named with the remedy, and never started."""
     code, report, findings = doctor("--ranks", "2", path=launcher(tmp_path, "mpirun (Open MPI) 4.1.4", "touch started"))
     assert (code, report["works"]) == (1, False)
     assert findings["mpirun"]["state"] == "fault"
@@ -151,7 +148,6 @@ def test_whose_an_mpi_is() -> None:
 
 
 def test_states_of_versions_cores_and_machines() -> None:
-    """An MPICH that never gives a core away, more ranks than cores, and machines that differ."""
     versions = [library_finding(Library("MPICH", f"MPICH Version: {version}")).state for version in ("4.3.2", "10.0.0")]
     assert versions == ["warning", "works"]
     assert (places(2, 2).state, places(3, 2).state) == ("works", "note")

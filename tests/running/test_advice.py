@@ -152,7 +152,6 @@ def test_growth_of_the_objective_is_reported_on_its_own_scale(begun: float, ende
 
 
 def test_an_objective_that_is_not_a_number_is_named_once_more_at_the_end() -> None:
-    """Its gradient may be good, and the run converge."""
     spoilt = FunctionProblem(lambda agent, x: np.nan if agent == 2 else value(agent, x), gradient, Stiefel(6, 2), N)
     result = solve(spoilt, "drgta", RING, iterations=2000, stopping=1e-6)
     assert result.converged
@@ -163,7 +162,6 @@ def test_an_objective_that_is_not_a_number_is_named_once_more_at_the_end() -> No
 
 @pytest.mark.parametrize("method", [DGD(), GradientTracking()])
 def test_points_that_left_their_set_for_good_have_diverged(method: Any) -> None:
-    """Even where their direction, projected, satisfies a tolerance."""
     result = solve(PCA, method, RING, iterations=300)
     assert result.row.values["feasibility"] > 1e6
     assert (result.status, result.converged) == ("diverged", False)

@@ -73,7 +73,6 @@ def test_a_copy_shares_nothing_and_its_memory_is_used_again() -> None:
 
 
 def written(root: Path, ranks: int, n: int, arrays: Arrays) -> Path:
-    """A checkpoint that so many ranks have written."""
     bounds = even_bounds(n, ranks)
 
     def write(communicator: ThreadCommunicator) -> Path:
@@ -89,7 +88,6 @@ def written(root: Path, ranks: int, n: int, arrays: Arrays) -> Path:
 
 
 def read(path: Path, ranks: int, n: int) -> Arrays:
-    """What so many ranks read of it, put together."""
     bounds = even_bounds(n, ranks)
 
     def slices(communicator: ThreadCommunicator) -> Arrays:
@@ -106,7 +104,6 @@ def read(path: Path, ranks: int, n: int) -> Arrays:
 
 
 def as_bytes(arrays: Arrays) -> dict[str, Any]:
-    """Arrays with their types and shapes."""
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
@@ -124,7 +121,6 @@ def as_bytes(arrays: Arrays) -> dict[str, Any]:
 def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
     n: int, writers: int, readers: int, kinds: list[str], shapes: list[list[int]], piece: int, seed: int, tmp_path_factory: Any
 ) -> None:
-    """Bit for bit, whatever the types, the shapes and where pieces end."""
     rng = np.random.default_rng(seed)
     arrays = {}
     for number, (kind, shape) in enumerate(zip(kinds, shapes, strict=False)):
@@ -148,7 +144,6 @@ def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None
 
 
 def spoil(path: Path, place: int) -> None:
-    """Flip a bit of a byte of a file."""
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)
@@ -166,7 +161,6 @@ def run(folder: Path | None = None, iterations: int = 60, algorithm: Any = None,
 
 
 def names(folder: Path) -> list[int]:
-    """The iterations of the checkpoints in a folder."""
     return sorted(int(path.name) for path in kept(folder))
 
 
@@ -289,7 +283,6 @@ class Sends:
 
 @contextmanager
 def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
-    """The signal has that handler inside, whoever started these tests."""
     before = signal.signal(number, handler)
     try:
         yield
@@ -392,7 +385,6 @@ def test_other_metrics_are_refused(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_at_the_start_are_compared_as_they_are(tmp_path: Path) -> None:
-    """A user's objective may be infinite, or no number, where it is not defined."""
     values = [np.inf, np.nan, 1.0, 0.0, -np.inf]
     problem = FunctionProblem(lambda agent, x: values[agent], lambda agent, x: -0.1 * np.ones_like(x), Stiefel(4, 2), N)
     arguments: Any = {"iterations": 9, "record_every": 3}
@@ -415,7 +407,6 @@ def test_another_rounding_is_accepted_with_a_warning(tmp_path: Path, caplog: pyt
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints of iterations 20, 40 and 60, for copying."""
     folder = tmp_path_factory.mktemp("good")
     run(folder)
     return folder
@@ -428,7 +419,6 @@ def checkpoint(good: Path, tmp_path: Path) -> Path:
 
 
 def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change a manifest, and give it the checksum that it then must have."""
     path = folder / files.MANIFEST
     whole = json.loads(path.read_text())
     change(whole["checkpoint"])
@@ -444,12 +434,10 @@ HUGE = 10**15
 
 
 def stored(kind: str, *shape: int, **changes: Any) -> dict[str, Any]:
-    """The description of an array, with one checksum."""
     return {"kind": kind, "shape": [*shape], "rows": [[0, shape[0], "0" * 64]]} | changes
 
 
 def array(name: str, *description: Any, **changes: Any) -> Callable[[dict[str, Any]], Any]:
-    """Describe an array in another way."""
     return lambda body: body["arrays"].__setitem__(name, stored(*description, **changes))
 
 
@@ -601,7 +589,6 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(
 
 @pytest.mark.parametrize("size", [0, 3000])
 def test_a_full_disk_leaves_the_last_good_one(size: int, good: Path, tmp_path: Path) -> None:
-    """Before the first byte, or in the middle."""
     root = tmp_path / "root"
     shutil.copytree(good, root)
     sizes = sorted(path.stat().st_size for path in (good / "000000060").iterdir())

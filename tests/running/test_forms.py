@@ -94,7 +94,6 @@ def test_what_cannot_be_used_is_refused_with_what_to_type(case: str) -> None:
 
 
 def test_numbers_of_any_precision_are_compared_without_a_warning() -> None:
-    """With bounds that they cannot hold, and as the numbers that they are."""
     numbers: tuple[Any, ...] = (np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5))
     for number in numbers:
         assert do.DRFGT(step_size=number).step_size == 0.5
@@ -104,7 +103,6 @@ def test_numbers_of_any_precision_are_compared_without_a_warning() -> None:
 
 @pytest.mark.parametrize("method", ["drgta", "drsgd", "rgd", "lbfgs"])
 def test_a_start_off_the_set_is_refused_where_a_method_moves_along_it(method: str) -> None:
-    """A start near the set is not: the end of a run of a method that approaches it."""
     problem, W = (PROBLEM.pooled(), None) if method in ("rgd", "lbfgs") else (PROBLEM, "ring")
     x0 = PROBLEM.start(0)
     words = "with feasibility 0; that of x0 is 1.77: give problem.constraint.project(x0[None])[0], or leave x0 out"
@@ -189,7 +187,6 @@ def test_a_number_is_a_tolerance_of_the_gradient_norm() -> None:
 
 
 def test_a_relative_tolerance_is_a_share_of_the_first_gradient_norm(tmp_path: Any) -> None:
-    """Also of the first one before a resumed run was cut off."""
     more: Any = {"stopping": GradientNorm(0.05, relative=True) & do.stopping.Consensus(1.0), "record_every": 5}
     result = do.solve(PROBLEM, "drfgt", "ring", **more)
     norms = result.history["gradient_norm"]

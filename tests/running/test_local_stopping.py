@@ -153,7 +153,6 @@ def test_what_a_local_tolerance_implies(name: str, graph: str, tolerance: float)
 
 
 def field(name: str, problem: Any, state: Any, x: Array) -> Any:
-    """What the method tracks, at other points."""
     gradient = problem.gradient(x)
     if name == "DPRGT":
         return problem.constraint.tangent(x, gradient)
@@ -207,11 +206,11 @@ class _Meets:
 
 
 class Meeting(_Meets, Recording):
-    """Exchanges of agents that meet, written down."""
+    pass
 
 
 class MeetingAgain(_Meets, Replaying):
-    """The same as one agent sees it."""
+    pass
 
 
 @pytest.mark.parametrize(("algorithm", "case"), [(DRFGT(), procrustes), (REXTRA(), pca)])
@@ -312,7 +311,6 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(algorithm: Any, channel: s
 
 
 def test_a_run_that_goes_on_may_be_judged_anew(tmp_path: Path) -> None:
-    """By a smaller tolerance, by other quantities, or for the first time."""
     problem = pca().problem
 
     def go(rule: Any, **options: Any) -> Result:

@@ -74,7 +74,6 @@ def test_a_run_records_what_is_due() -> None:
 
 
 def test_measuring_changes_nothing() -> None:
-    """However often, and iterated by hand: the same bits."""
     case = procrustes()
     x0 = point(case.problem)
     arguments: Any = {"x0": x0, "iterations": 50}
@@ -184,7 +183,6 @@ def test_a_limit_of_time_is_that_of_the_job_that_resumes(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row(ranks: int) -> None:
-    """Each of several limits adds its own, the same on every rank."""
     unmet = ObjectiveBelow(-1.0)
 
     def ended(communicator: Any) -> tuple[str, list[int], str]:
@@ -291,7 +289,6 @@ def test_a_gradient_that_overflows_far_away_may_be_the_fault_of_the_step() -> No
 
 
 def test_an_objective_that_is_not_finite_is_named() -> None:
-    """Of a method that chooses its steps by it."""
     x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
     result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=x0, iterations=300)
     assert result.status == "diverged"
@@ -320,7 +317,6 @@ def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.L
 
 @pytest.mark.slow
 def test_divergence_on_a_bad_channel_names_a_smaller_step_and_no_momentum() -> None:
-    """Automatic steps and momentum know nothing of the channel."""
     problem = CCASettings(data="synthetic").problem(10, 0)
     result = solve(problem, CDADT(), GRAPHS["path"](10), iterations=1000, channel="loss:p=0.5")
     assert result.status == "diverged"
@@ -380,8 +376,6 @@ def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any],
 
 @pytest.mark.parametrize("whole", [np.int64, np.uint8])
 def test_numbers_of_numpy_make_the_bits_of_python_numbers(whole: Any, tmp_path: Path) -> None:
-    """Wherever a number is given; a run may be resumed with either."""
-
     def bits(whole: Any, real: Any, truth: Any, wide: Any = int, **more: Any) -> str:
         settings = ProcrustesSettings(dimension=whole(20), rank=whole(15))  # 20 * 15 is more than a uint8 holds
         method = DRGTA(rounds=whole(2), step_size=real(2.0**-8), chebyshev=truth(True))
@@ -396,7 +390,6 @@ def test_numbers_of_numpy_make_the_bits_of_python_numbers(whole: Any, tmp_path: 
 
 
 def test_settings_hold_python_numbers() -> None:
-    """So that they are written and compared as such."""
     found = [DRFGT(batch_size=np.uint8(3)).batch_size, DRFGT(penalty=np.float32(0.5)).penalty]  # type: ignore[arg-type]
     assert [(type(one), one) for one in found] == [(int, 3), (float, 0.5)]
     side: Any = np.uint8(200)
@@ -424,7 +417,6 @@ def stops(row: Row) -> None:
 
 @pytest.mark.parametrize("callback", [ends, stops, lambda row: np.bool_(row["iteration"] == 7)])
 def test_a_callback_ends_the_run(callback: Any) -> None:
-    """Other answers than True do not."""
     for answer in (None, False, 12, "True"):
         assert ended(callback=lambda row, answer=answer: answer)[0] == "iterations"
     found = ("stopped", "the callback ended the run at iteration 7", 7, 7)

@@ -23,8 +23,6 @@ N = len(UNEVEN)
 
 
 class Tracking(NamedTuple):
-    """A state with everything a metric looks at."""
-
     x: Array
     tracker: Array
     field: Array
@@ -45,7 +43,6 @@ def measured(problem: Any, state: Any, agents: AgentCollective | None = None) ->
 
 
 def spread(problem: Any, size: float) -> Array:
-    """Points about a common feasible one."""
     rng = np.random.default_rng(3)
     return point(problem) + size * rng.standard_normal((problem.n_agents, *problem.shape))
 
@@ -193,7 +190,6 @@ def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> No
 
 @pytest.mark.parametrize("power", [-1000, -600, 600, 1000])
 def test_distances_are_measured_whatever_their_size(power: int) -> None:
-    """Of points on all of space, alike on one rank and on three."""
     bounds = np.array([0, 4, 7, 10])
     x = np.random.default_rng(2).standard_normal((N, 4, 2))
     problem = FunctionProblem(lambda agent, p: 0.0, lambda agent, p: p, Euclidean(4, 2), N)

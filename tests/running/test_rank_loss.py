@@ -47,7 +47,6 @@ D, R = 12, 3
 
 
 def points(n: int, seed: int = 0, near: float = 0.05) -> Array:
-    """Different points near the manifold."""
     rng = np.random.default_rng(seed)
     base, _ = np.linalg.qr(rng.standard_normal((D, R)))
     turned = np.linalg.qr(base + near * rng.standard_normal((n, D, R)))[0]
@@ -207,7 +206,6 @@ def gathered(results: dict[int, Result]) -> Array:
 @pytest.mark.slow_cases("dying1-1", "dying2-2", "dying3-3")
 @pytest.mark.parametrize(("dying", "seed"), [((0,), 0), ((1,), 1), ((1, 2), 2), ((0, 3), 3)])
 def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...], seed: int) -> None:
-    """Wherever they die: in an exchange, in a sum over the ranks, one while the others still part with the other."""
     rng = np.random.default_rng(seed)
     W = tp.metropolis_weights(tp.complete(N))
     algorithm: Any = [DRFGT(), DGD(step_size=0.05, batch_size=2)][seed % 2]

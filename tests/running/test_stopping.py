@@ -41,7 +41,6 @@ DONE = Stop("iterations", False, "all done")
 
 
 def test_the_floor_of_an_objective() -> None:
-    """Reached is not converged."""
     floor = ObjectiveBelow(-1e3)
     assert floor(row(objective=-999.0), ALONE) is None
     assert floor(row(objective=-1e3), ALONE) == Stop("objective_floor", False, "objective -1000 <= -1000")
@@ -114,7 +113,6 @@ def test_both(one: Stop, two: Stop, status: str, converged: bool) -> None:
 
 @pytest.mark.parametrize(("one", "two"), [(None, None), (GOOD, None), (None, GOOD), (LATE, None), (None, LATE)])
 def test_both_wait_for_both(one: Stop | None, two: Stop | None) -> None:
-    """And ask both, since asking may communicate."""
     first, second = Says(one), Says(two)
     assert (first & second)(row(), ALONE) is None
     assert (first.asked, second.asked) == (1, 1)

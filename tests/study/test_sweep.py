@@ -30,7 +30,6 @@ def test_the_number_of_workers_leaves_every_byte(study: Study, tmp_path: Path) -
 
 @pytest.mark.parametrize("done", [0, 2])
 def test_an_interrupted_sweep_goes_on_to_the_same_bytes(done: int, tmp_path: Path) -> None:
-    """Interrupted after any trial, the file holds all trials so far as a whole."""
     study, path = consensus.STUDY, tmp_path / "study.csv"
     whole = written(study, FEW, tmp_path / "whole.csv")
 
@@ -51,7 +50,6 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bytes(done: int, tmp_path: Pat
 
 
 def test_numbers_keep_every_digit(tmp_path: Path) -> None:
-    """Of doubles of any bits, the extremes of their range, and whole numbers."""
     drawn = np.random.default_rng(0).bytes(8 * 2000)
     values: list[float | None] = [each for each in np.frombuffer(drawn).tolist() if each == each]
     values += [0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, 0.1, 1e16, 3, -7, None]
