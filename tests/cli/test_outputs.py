@@ -162,14 +162,6 @@ def test_rows_that_the_disk_did_not_take_are_written_when_it_does(last: str, tmp
     assert (tmp_path / HISTORY).read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
-def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
-    lock = hold(tmp_path / "a")
-    with pytest.raises(InputError, match=r"another run writes to .*a: wait for its end, or choose another --out"):
-        hold(tmp_path / "a")
-    lock.close()
-    hold(tmp_path / "a").close()
-
-
 def test_what_a_killed_run_was_writing_goes_with_the_next_run(tmp_path: Path) -> None:
     for name in (".final.npz.123.part", ".summary.json.4.part", ".mine.part"):
         (tmp_path / name).write_text("half")

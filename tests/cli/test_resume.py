@@ -185,12 +185,6 @@ def test_the_history_is_kept_whole_where_memory_kept_every_second_row(folder: Pa
     assert Path("history.csv").read_text().splitlines() == written[:8]
 
 
-def test_a_new_run_in_place_of_an_old_one_leaves_none_of_its_checkpoints() -> None:
-    assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "20", "--out", "a") == 0
-    assert run(*SMALL, "--iterations", "10", "--out", "a", "--overwrite") == 0
-    assert not Path("a/checkpoints").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, None)])
 def test_signals(number: signal.Signals, code: int | None) -> None:

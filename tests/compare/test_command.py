@@ -176,13 +176,10 @@ BAD = [
     ("--algorithms drfgt --partition even", ", and this comparison's problem is 'procrustes'"),
     ("--algorithms drfgt --algorithm landing", "unknown flag --algorithm; did you mean --algorithms?"),
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
-    ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: tolerances must be a number, got 'small'"),
     ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
-    ("--algorithms drfgt --problem pca --data missing.npy", "missing.npy"),
     ("--algorithms drfgt --topology one_peer_exponential --agents 8", "a time-varying network lacks the eigenvalues"),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),
     ("--algorithms drfgt --weights metropolis --self-weight 0.5", "--self-weight is for uniform weights"),
-    ("--algorithms drfgt --weights-file W.npy --topology ring", "--topology: topology has no effect here"),
     ("--algorithms drsm --problem rsr", "metric: gradient_norm needs a differentiable problem, and this one is not; take error or"),
 ]
 

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -90,12 +89,9 @@ def test_a_launcher_of_another_mpi_on_path(tmp_path: Path) -> None:
 def test_a_launcher_that_fails(tmp_path: Path) -> None:
     code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", "echo no such host >&2; exit 7"))
     assert code == 1
-    assert findings["2 ranks"] == {
-        "what": "2 ranks",
-        "state": "fault",
-        "found": "the job failed (exit code 7): no such host",
-        "remedy": f"see what this prints: {tmp_path}/mpirun -n 2 {sys.executable} -m decentorth doctor --ranks 0",
-    }
+    assert findings["2 ranks"]["found"] == "the job failed (exit code 7): no such host"
+    remedy = f"see what this prints: {tmp_path}/mpirun -n 2 {sys.executable} -m decentorth doctor --ranks 0"
+    assert (findings["2 ranks"]["state"], findings["2 ranks"]["remedy"]) == ("fault", remedy)
 
 
 @pytest.mark.slow
@@ -170,14 +166,8 @@ def test_too_little_shared_memory_is_said_in_one_line() -> None:
 def test_threads_and_extras_are_those_of_this_project() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras.keys() >= EXTRAS.keys()
-    done = subprocess.run(
-        [sys.executable, *MODULE, "--ranks", "0"],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "unset OPENBLAS_NUM_THREADS" in done.stdout or os.cpu_count() == 1
+    job = run_ranks(0, [*MODULE, "--ranks", "0"], settings={"OPENBLAS_NUM_THREADS": "2"})
+    assert "unset OPENBLAS_NUM_THREADS" in job.stdout or os.cpu_count() == 1
 
 
 def test_the_verdict_stands_on_faults_alone() -> None:
