@@ -99,8 +99,8 @@ def test_steps_that_grow_may_start_over_without_a_word() -> None:
 def test_a_stationary_start_is_named(columns: list[int], stopping: float | None) -> None:
     """Eigenvectors, of a saddle point or of the answer: nothing but another run can distinguish them."""
     problem = FunctionProblem(
-        lambda i, x: float(-sum((a @ x).ravel() @ (a @ x).ravel() for a in A)),
-        lambda i, x: -2.0 * sum(a.T @ (a @ x) for a in A),
+        lambda i, x: sum(value(agent, x) for agent in range(N)),
+        lambda i, x: sum(gradient(agent, x) for agent in range(N)),
         Stiefel(6, 2),
         1,
     )
@@ -132,13 +132,10 @@ def jump(begun: float, ended: float, slope: float = 1.0) -> FunctionProblem[Eucl
     [
         (1.0, 99.0, False),
         (1.0, 102.0, True),
-        (-1.0, 97.0, False),
         (-1.0, 101.0, True),
-        (-100.0, -1.0, False),
         (1e-12, 0.5, False),
         (0.0, 0.5, False),
         (0.0, 3.0, True),
-        (3.0, -1e9, False),
     ],
 )
 def test_growth_of_the_objective_is_reported_on_its_own_scale(begun: float, ended: float, told: bool) -> None:
@@ -196,12 +193,8 @@ def test_square_points_of_the_wrong_sign_are_named(method: Any, seed: int) -> No
 
 
 def test_square_points_of_an_objective_that_ignores_signs_are_not_named() -> None:
-    square = FunctionProblem(
-        lambda i, x: value(i, x * np.arange(1.0, 7.0)),
-        lambda i, x: gradient(i, x * np.arange(1.0, 7.0)) * np.arange(1.0, 7.0),
-        Stiefel(6, 6),
-        N,
-    )
+    s = np.arange(1.0, 7.0)
+    square = FunctionProblem(lambda i, x: value(i, x * s), lambda i, x: gradient(i, x * s) * s, Stiefel(6, 6), N)
     result = solve(square, "drgta", RING, iterations=3000, stopping=GradientNorm(1e-3, relative=True))
     assert result.converged
     assert "determinant" not in result.message
