@@ -134,10 +134,8 @@ def test_flags_override_the_file_and_the_file_the_defaults() -> None:
     "flags",
     [
         "",
-        "--channel loss:p=0.1",
         "--config paper004",
-        "--kernel numba",
-        "--iterations 7 --seed 5 --gradient-tolerance 1e-3",
+        "--kernel numba --channel loss:p=0.1 --iterations 7 --seed 5 --gradient-tolerance 1e-3",
         "--agents 10 --problem procrustes --algorithm drfgt --order combine-then-adapt",
     ],
 )
@@ -145,31 +143,26 @@ def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
     configuration = named(flags) if "paper004" in flags else resolve(flags)
     assert configuration.published
     assert configuration.mapping() | published() == configuration.mapping()
-    assert dataclasses.replace(configuration.algorithm, kernel="numpy") == dataclasses.replace(resolve().algorithm, kernel="numpy")
+    assert dataclasses.replace(configuration.algorithm, kernel="numpy") == resolve().algorithm
     assert configuration.problem == resolve().problem
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "step"),
     [
-        "--agents 12",
-        "--weights-file w.npy",
-        "--problem pca",
-        "--algorithm landing --agents 1",
-        "--step-size auto",
-        "--step-size 0.01",
-        "--penalty 10",
-        "--step-size diminishing",
-        "--batch-size 5",
-        "--start runs/a",
+        ("--agents 12", "auto"),
+        ("--weights-file w.npy", "auto"),
+        ("--problem pca", "auto"),
+        ("--algorithm landing --agents 1", "auto"),
+        ("--step-size 0.01", 0.01),
+        ("--penalty 10", "auto"),
+        ("--batch-size 5", "auto"),
+        ("--start runs/a", "auto"),
     ],
 )
-def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
+def test_published_steps_stay_out_of_every_other_run(flags: str, step: Any) -> None:
     configuration = resolve(flags)
-    assert not configuration.published
-    given = dict(zip(*[iter(flags.replace("--", "").split())] * 2, strict=True))
-    expected = {"0.01": 0.01, "diminishing": Diminishing()}.get(given.get("step-size", ""), "auto")
-    assert configuration.algorithm.step_size == expected
+    assert (configuration.published, configuration.algorithm.step_size) == (False, step)
 
 
 def test_flags_override_the_published_experiment_one_by_one() -> None:
@@ -295,7 +288,7 @@ FILE_ERRORS = [
     ("run.yaml", f"agents: [{'x, ' * 5000}]", "run.yaml: a line of a configuration has at most 4096 characters; divide it"),
     ("run.yaml", "a: 1\n" * 20000, "run.yaml: a configuration has at most 65536 bytes"),
     ("run.yaml", BOMB, "run.yaml: anchors and aliases (&name, *name) are not read; write the value in both places"),
-    ("run.yaml", "agents: " + "[" * 4000, "run.yaml: lists and mappings are nested too deeply; settings are flat keys"),
+    ("run.yaml", "agents: " + "[" * 2000, "run.yaml: lists and mappings are nested too deeply; settings are flat keys"),
     ("run.yaml", "a: 1\n---\na: 2", "run.yaml: not well-formed YAML: expected a single document"),
     ("run.yaml", "[a]: 1", "run.yaml: keys must be names of settings, got ['a']"),
     ("run.yaml", 'out: "\\U99999999"', "run.yaml: not well-formed YAML"),
@@ -314,7 +307,6 @@ FILE_ERRORS = [
 ]
 
 
-@pytest.mark.slow_cases("run.yaml-text17-run.yaml: lists and mappings are nested too deeply; settings are flat keys")
 @pytest.mark.parametrize(("path", "text", "phrase"), FILE_ERRORS)
 def test_errors_in_files(path: str, text: str, phrase: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -458,11 +450,9 @@ GML += "".join(f"  edge [\n    source {i}\n    target {(i + 1) % 4}\n  ]\n" for 
     ("words", "agents"),
     [
         ("--topology karate_club", 34),
-        ("--topology ring:7", 7),
         ("--topology torus:3x4", 12),
         ("--topology file:graph.gml", 4),
         ("--topology one_peer_exponential:8", 8),
-        ("--topology link_failures:p=0.1@ring:6", 6),
         ("--topology periodic@ring|star:5", 5),
         ("--weights-file W.npy", 3),
         ("--topology link_failures@ring", 10),
@@ -484,18 +474,6 @@ def test_the_graph_tells_how_many_agents_there_are(words: str, agents: int, fold
 
 def read_number(text: str) -> int | str:
     return int(text) if text.isdigit() else text
-
-
-def test_agents_that_the_graph_does_not_have_are_refused(folder: Path) -> None:
-    np.save("W.npy", np.full((3, 3), 1.0 / 3.0))
-    for words, said in (
-        ("--topology karate_club --agents 4", "has 34 agents, but n_agents is 4"),
-        ("--weights-file W.npy --agents 4", "is for 3 agents: leave --agents out"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            wiring.make(read_configuration(Command, words.split(), SerialCommunicator()).run)
-    with pytest.raises(InputError, match=r"cannot read weights_file missing.npy"):
-        read_configuration(Command, ["--weights-file", "missing.npy"], SerialCommunicator())
 
 
 @pytest.mark.parametrize(

@@ -221,17 +221,3 @@ def test_memory_that_ends_in_the_iterations_is_one_line() -> None:
     ended = by_shell("ulimit -v 2200000; $PYTHON -m decentorth run --agents 3000 --dimension 300 --rank 50 --quiet")
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
     assert ended.stderr.startswith("decentorth: not enough memory: Unable to allocate")
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ("--algorithm rssm --agents 1 --rank 3", 2, "decentorth: blocks must be at most the number of columns, 3, got 5\n"),
-        ("--agents 4 --step-size 1e308", 0, ""),
-    ],
-)
-def test_a_dry_run_prints_no_tracebacks_and_no_warnings(
-    words: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = f"run --problem pca --data synthetic --dimension 6 --samples 20 --dry-run {words}"
-    assert (top.main(words.split()), capsys.readouterr().err) == (code, said)

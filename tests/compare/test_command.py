@@ -102,7 +102,6 @@ def test_the_plot_of_a_comparison_is_that_of_the_programming_interface(
     capsys.readouterr()
     for flags, said in (
         ([str(made), "--labels", "a"], "give one label for each method, all different, 2 in all; got a"),
-        ([str(made), "--order", "drgta"], "unknown method 'drgta' (there are "),
         ([str(tmp_path), "--band", "none"], "--band has no effect with runs, which are no comparison: leave one of the two out"),
     ):
         assert plot(flags) == 2

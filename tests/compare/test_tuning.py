@@ -189,10 +189,3 @@ def test_methods_without_a_step_are_tried_once() -> None:
 
     run = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0)
     assert len(candidates("stepless", Stepless(), Stepless(), run, TUNED)) == 1
-
-
-def test_a_step_that_is_not_told_must_be_given() -> None:
-    run = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0)
-    hidden = run.__class__(**{**run.__dict__, "state": run.state._replace(step_size=None)})
-    with pytest.raises(ValueError, match=r"own does not say which step it starts with: give one, as own:step_size=0.01"):
-        candidates("own", DRFGT(), DRFGT(), hidden, TUNED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,14 +83,8 @@ def test_all_vanish_at_a_common_critical_point() -> None:
 
 
 def test_a_set_without_tangents_is_refused() -> None:
-    class Bare:
-        shape = (12, 3)
-
-        def __repr__(self) -> str:
-            return "Bare(12, 3)"
-
-    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[type-var]
-    with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; Bare\(12, 3\) has none"):
+    problem: Any = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, SimpleNamespace(shape=(12, 3)), N)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; namespace\(shape=\(12, 3\)\) has none"):
         measured(problem, Plain(np.zeros((N, 12, 3))))
 
 
