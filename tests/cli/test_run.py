@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import topologies as tp
 from decentorth.commands.line.shell import one_line, together
 from decentorth.commands.line.wiring import read_weights
 from decentorth.commands.run.command import main
+from decentorth.commands.run.dryrun import crossing
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Deferred
 from decentorth.protocols import SETUP
@@ -348,6 +350,14 @@ def test_a_dry_run_of_files_reads_their_headers(rows: dict[str, int], data: str,
     printed = capsys.readouterr().out
     assert "x is 64 x 5" in printed
     assert data in printed
+
+
+def test_rows_that_cross_between_ranks() -> None:
+    bounds, W = np.array([0, 1, 2, 9]), tp.metropolis_weights(tp.erdos_renyi(9, 0.4, seed=2)).tolil()
+    W[8, 0] = 0.0  # of a directed graph
+    home = [0, 1, *[2] * 7]
+    rows = {(home[j], home[i], j) for i, j in np.argwhere(W.toarray()) if home[i] != home[j]}
+    assert crossing(W.tocsr(), bounds) == Counter(row[:2] for row in rows)
 
 
 @pytest.mark.parametrize("every", [1, 7, 100])

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
 from decentorth.api import set_up
+from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, FunctionProblem
@@ -606,3 +607,20 @@ def test_what_was_interrupted_in_writing_is_not_seen_and_goes(good: Path, tmp_pa
     run(root, 70, resume=root)
     assert names(root) == [40, 60, 70]
     assert not list(root.glob(".*"))
+
+
+@pytest.mark.slow
+def test_looks_are_seldom(tmp_path: Path) -> None:
+    """In a quarter of a second, however short the iterations: at 1, 5, 21, 85, 341 and 1365, where spans have grown fourfold."""
+
+    class Counting(SerialCommunicator):
+        asked = 0
+
+        def max(self, values: Array) -> Array:
+            self.asked += 1
+            return values
+
+    alone, watched = Counting(), Counting()
+    run(iterations=1500, rows=2, comm=alone)
+    result = run(tmp_path, 1500, rows=2, comm=watched, checkpoints=Checkpoints(tmp_path))
+    assert alone.asked < watched.asked <= alone.asked + 7 + result.seconds["total"] / 0.25
