@@ -33,13 +33,9 @@ def test_the_last_line_and_the_summary_name_what_agreeing_took(tmp_path: Path, c
     """A ring of six: three rounds, and one exchange of points, over twelve directed edges."""
     found = summary(tmp_path / "a", *SMALL, *LOCAL, "--require-converged")
     said = capsys.readouterr().out
-    agreement = found["agreement"]
-    attempts = found["iterations"] // 20 + 1
-    assert (found["status"], found["iterations"] % 20) == ("converged", 0)
-    assert (agreement["every"], agreement["rounds_each"], agreement["attempts"]) == (20, 4, attempts)
-    assert (agreement["rounds"], agreement["messages"]) == (4 * attempts, 48 * attempts)
-    assert agreement["bytes"] == attempts * 12 * 8 * (6 * 2 + 3 * 3)
-    assert agreement["iteration"] == found["iterations"]
+    agreement, attempts = found["agreement"], found["iterations"] // 20 + 1
+    counted = {"every": 20, "rounds_each": 4, "attempts": attempts, "rounds": 4 * attempts, "messages": 48 * attempts}
+    assert agreement.items() >= (counted | {"bytes": attempts * 12 * 8 * (6 * 2 + 3 * 3), "iteration": found["iterations"]}).items()
     assert max(agreement["maxima"].values()) <= 1e-2
     assert "agents agree on their largest gradient, disagreement, feasibility: 4 rounds every 20 iterations" in said
     assert f"Converged at iteration {found['iterations']} (the agents agreed by 3 rounds of max-consensus: local gradient " in said

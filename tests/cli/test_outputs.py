@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,12 @@ from hypothesis import strategies as st
 
 from decentorth.__main__ import main as decentorth
 from decentorth.commands.line.flags import InputError
+from decentorth.network.collective import AgentCollective
 from decentorth.protocols import Array, Row
 from decentorth.records.files import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
 from decentorth.records.saved_runs import read_history, read_summary
 from tests.support.disks import small_files
+from tests.support.threads import ThreadCommunicator, on_ranks
 
 
 def on_terminal(words: str, **environ: str) -> str:
@@ -76,22 +78,6 @@ def test_a_terminal_without_colours_has_none() -> None:
     plain = on_terminal("run --iterations 9", NO_COLOR="1")
     assert "Stopped at the limit of 9 iterations" in plain
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain)
-
-
-class Ranks:
-    """Rank 0 of a collective whose ranks' blocks are at hand."""
-
-    rank = 0
-    size = 3
-
-    def __init__(self, bounds: tuple[int, ...], whole: Mapping[int, Array]) -> None:
-        self.bounds = bounds
-        self.whole = whole
-
-    def stream(self, per_agent: Array) -> Iterator[Array]:
-        array = self.whole[id(per_agent)]
-        for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
-            yield array[start:stop]
 
 
 def row(k: int, values: Mapping[str, float], seconds: float = 0.5) -> Row:
@@ -259,39 +245,44 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_work(tmp_path: Path
         RunFolder(tmp_path / "run", "", needed=9 * 10**14)
 
 
+def written_on_ranks(folder: RunFolder, bounds: Sequence[int], arrays: Mapping[str, Array]) -> list[str]:
+    """What the ranks say of writing their blocks of the arrays."""
+
+    def write(communicator: ThreadCommunicator) -> str:
+        own = slice(*bounds[communicator.rank : communicator.rank + 2])
+        blocks = {name: array[own] for name, array in arrays.items()}
+        collective = AgentCollective(communicator, np.array(bounds))
+        try:
+            write_final(None if communicator.rank else folder, bounds[-1], blocks, collective)
+        except OSError as error:
+            return str(error)
+        return ""
+
+    return on_ranks(len(bounds) - 1, write)
+
+
 def test_a_file_that_fails_half_way_leaves_the_old_one_whole(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "")
     folder.write_summary({"a": 1})
     with pytest.raises(TypeError):
         folder.write_summary({"a": object()})
-    x = np.ones((2, 3, 1))
-
-    sent = []
-
-    class Counted(Ranks):
-        def stream(self, per_agent: Array) -> Iterator[Array]:
-            for _ in range(3):
-                sent.append(per_agent)
-                yield per_agent
-
-    with small_files(100), pytest.raises(OSError, match=r"File too large: '.*final.npz'"):
-        write_final(folder, 6, {"x": x, "y": x}, Counted((0, 6), {}))  # type: ignore[arg-type]
-    assert len(sent) == 6, "the other ranks would wait for ever"
+    x = np.ones((6, 30, 1))
+    with small_files(100):
+        first, *others = written_on_ranks(folder, (0, 2, 4, 6), {"x": x, "y": x})
+    assert re.search("File too large: '.*final.npz'", first)
+    assert others == ["", ""]  # they have not waited for ever
     assert read_summary(tmp_path) == {"a": 1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", SUMMARY]
 
 
-@pytest.mark.parametrize("bounds", [(0, 7), (0, 1, 1, 7)])
+@pytest.mark.parametrize("bounds", [(0, 7), (0, 1, 3, 7)])
 def test_final_arrays_are_the_ranks_blocks_in_agent_order(tmp_path: Path, bounds: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
-    x, part = rng.standard_normal((7, 5, 2)), rng.standard_normal((7, 10))[:, 2:9]
-    first = {"x": x[: bounds[1]], "part": part[: bounds[1]]}
-    collective = Ranks(bounds, {id(first["x"]): x, id(first["part"]): part})
-    write_final(RunFolder(tmp_path, ""), 7, first, collective)  # type: ignore[arg-type]
+    arrays = {"x": rng.standard_normal((7, 5, 2)), "part": rng.standard_normal((7, 10))[:, 2:9]}
+    assert set(written_on_ranks(RunFolder(tmp_path, ""), bounds, arrays)) == {""}
     with np.load(tmp_path / FINAL, allow_pickle=False) as final:
-        assert sorted(final) == ["part", "x"]
-        assert final["x"].tobytes() == x.tobytes()
-        assert np.array_equal(final["part"], part)
-        assert (final["x"].shape, final["part"].shape) == ((7, 5, 2), (7, 7))
+        assert set(final) == set(arrays)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(final[name], array, strict=True)
     with zipfile.ZipFile(tmp_path / FINAL) as archive:
         assert archive.testzip() is None

@@ -87,12 +87,8 @@ def test_measuring_changes_nothing() -> None:
 
 
 def test_recorders_see_every_row_and_further_metrics_join() -> None:
-    class Recorded:
-        def __init__(self) -> None:
-            self.rows: list[Row] = []
-
-        def record(self, row: Row) -> None:
-            self.rows.append(row)
+    class Recorded(list[Row]):
+        record = list.append
 
     class FirstEntry:
         columns = ("first_entry", "twice")
@@ -103,7 +99,7 @@ def test_recorders_see_every_row_and_further_metrics_join() -> None:
 
     recorder = Recorded()
     result = solve(pca().problem, DRFGT(), RING, iterations=20, recorders=[recorder], metrics=[FirstEntry()])
-    assert tuple(recorder.rows) == result.history.rows
+    assert tuple(recorder) == result.history.rows
     assert result.history["first_entry"][-1] == pytest.approx(result.x[:, 0, 0].mean(), rel=1e-14)
     np.testing.assert_array_equal(result.history["twice"], 2.0 * result.history["iteration"])
 

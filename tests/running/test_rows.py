@@ -238,11 +238,18 @@ def test_the_bytes_add_up_to_those_of_the_history(method: Any, mixing: Any, quan
     assert "channel" in more or all(row.bytes == 8 * row.numbers for row in result.sent())
 
 
-def test_each_number_goes_to_the_neighbours_only() -> None:
-    """Known by hand: 12 iterations send x and the tracker, 6 x 2 numbers each, over every edge of a path."""
-    result = do.solve(problem(), do.DRFGT(**FIXED), "path", iterations=12)
-    edges = {(f"agent {i}", f"agent {j}") for i in range(N) for j in range(N) if abs(i - j) == 1}
-    assert {row[:3]: row.numbers for row in result.sent()} == {(*edge, name): 144 for edge in edges for name in ("x", "tracker")}
+@pytest.mark.parametrize(
+    ("method", "mixing", "edges"),
+    [
+        (do.DRFGT, "path", {(i, j) for i in range(N) for j in range(N) if abs(i - j) == 1}),
+        (do.PushPull, "directed_ring", {(i, (i + 1) % N) for i in range(N)}),
+    ],
+)
+def test_each_number_goes_to_the_neighbours_only(method: Any, mixing: str, edges: set[tuple[int, int]]) -> None:
+    """Known by hand: 12 iterations send x and the tracker, 6 x 2 numbers each, over every edge."""
+    result = do.solve(problem(), method(**FIXED), mixing, iterations=12)
+    expected = {(f"agent {i}", f"agent {j}", name): 144 for i, j in edges for name in ("x", "tracker")}
+    assert {row[:3]: row.numbers for row in result.sent()} == expected
 
 
 def test_the_rest_of_a_resumed_run_is_said(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ def drfgt_row(problem: str, family: str, weights: str, order: str = "combine-the
     ("family", "n", "edges", "degree", "diameter", "sigma"),
     [
         ("ring", 16, 16, 2, 8, (1.0 + 2.0 * math.cos(math.pi / 8.0)) / 3.0),
-        ("hypercube", 16, 32, 4, 4, 0.6),
         ("complete", 16, 120, 15, 1, 0.0),
         ("star", 16, 15, 15, 2, 15.0 / 16.0),
         ("torus", 64, 128, 4, 8, (1.0 + 2.0 + 2.0 * math.cos(math.pi / 4.0)) / 5.0),

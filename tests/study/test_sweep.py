@@ -75,7 +75,7 @@ def test_numbers_keep_every_digit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"something,else\n1,2\n", "has other columns than this study, or is damaged"),
+        (",".join(spectral.STUDY.columns[::-1]).encode() + b"\n", "has other columns than this study, or is damaged"),
         (",".join(spectral.STUDY.columns).encode() + b"\nring,16\n", "has other columns than this study, or is damaged"),
         (b"\xff\xfe\n", "cannot read"),
     ],
