@@ -328,12 +328,17 @@ def test_what_stands_in_yaml_is_read_as_flags_are() -> None:
     assert resolve(text="step_size:\nagents: null").yaml() == resolve().yaml()
 
 
+def gigabytes(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 10 << 30)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (os.mkfifo, r"run\.yaml cannot be a configuration: run\.yaml is not a regular file"),
         (lambda path: path.symlink_to("/dev/zero"), r"run\.yaml cannot be a configuration: run\.yaml is not a regular file"),
-        (lambda path: path.touch() or os.truncate(path, 10 << 30), "must have at most 65536 bytes, and has 10737418240"),
+        (gigabytes, "must have at most 65536 bytes, and has 10737418240"),
         (lambda path: path.write_bytes(b"\xff\xfe\x00"), r"run.yaml: not a text file \(invalid start byte at byte 0\)"),
     ],
     ids=["without a writer", "without an end", "gigabytes", "not text"],

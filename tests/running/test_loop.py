@@ -495,8 +495,8 @@ def test_one_blas_thread_wherever_bits_are_made() -> None:
         return result
 
     def build(agents: slice, collective: Collective) -> FunctionProblem[Stiefel]:
-        problem = FunctionProblem(lambda i, x: look("value", 0.0), lambda i, x: look("gradient", x), Stiefel(4, 2), N)
-        return look("build", problem).restrict(agents)
+        look("build", None)
+        return FunctionProblem(lambda i, x: look("value", 0.0), lambda i, x: look("gradient", x), Stiefel(4, 2), N).restrict(agents)
 
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()

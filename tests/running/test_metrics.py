@@ -83,7 +83,7 @@ def test_all_vanish_at_a_common_critical_point() -> None:
 
 
 def test_a_set_without_tangents_is_refused() -> None:
-    problem: Any = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, SimpleNamespace(shape=(12, 3)), N)  # type: ignore[type-var]
+    problem: Any = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, SimpleNamespace(shape=(12, 3)), N)
     with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; namespace\(shape=\(12, 3\)\) has none"):
         measured(problem, Plain(np.zeros((N, 12, 3))))
 
