@@ -20,13 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import topologies as tp
 from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
 from decentorth.api import set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, FunctionProblem
-from decentorth.protocols import Array, Collective
+from decentorth.protocols import Array, Collective, Row
 from decentorth.running.checkpoint import ENDINGS, files, interval, kept, newest_notes
 from decentorth.running.checkpoint.states import Arrays, copied, taken_apart
 from decentorth.running.history import schedule
@@ -72,39 +73,20 @@ def test_a_copy_shares_nothing_and_its_memory_is_used_again() -> None:
     assert second.x is first.x
 
 
-def written(root: Path, ranks: int, n: int, arrays: Arrays) -> Path:
-    bounds = even_bounds(n, ranks)
+def own(communicator: ThreadCommunicator, n: int) -> tuple[slice, AgentCollective]:
+    bounds = even_bounds(n, communicator.size)
+    return slice(*bounds[communicator.rank : communicator.rank + 2].tolist()), AgentCollective(communicator, bounds)
 
-    def write(communicator: ThreadCommunicator) -> Path:
-        collective = AgentCollective(communicator, bounds)
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        mine = {name: files.Rows(array[own], own.start, n) for name, array in arrays.items()}
+
+def written(path: Path, ranks: int, n: int, arrays: Arrays) -> None:
+    def write(communicator: ThreadCommunicator) -> None:
+        rows, collective = own(communicator, n)
+        parts = {name: files.Rows(array[rows], rows.start, n) for name, array in arrays.items()}
         if communicator.rank == 0:
-            mine |= {"one": files.Rows(np.arange(3.0), 0, 3), "two": files.Rows(np.zeros((0, 2)), 0, 0)}
-        files.write(root / "000000005", 2, mine, {"fact": 1}, collective)
-        return root / "000000005"
+            parts["one"] = files.Rows(np.arange(3.0), 0, 3)
+        files.write(path, 2, parts, {"fact": 1}, collective)
 
-    return on_ranks(ranks, write)[0]
-
-
-def read(path: Path, ranks: int, n: int) -> Arrays:
-    bounds = even_bounds(n, ranks)
-
-    def slices(communicator: ThreadCommunicator) -> Arrays:
-        manifest = files.read_manifest(path, AgentCollective(communicator, bounds))
-        files.check_sizes(manifest)
-        assert manifest.facts == {"fact": 1}
-        assert files.read(manifest, "one", slice(0, 3)).tolist() == [0.0, 1.0, 2.0]
-        assert files.read(manifest, "two", slice(0, 0)).shape == (0, 2)
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return {name: files.read(manifest, name, own) for name in manifest.arrays if name not in ("one", "two")}
-
-    parts = on_ranks(ranks, slices)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def as_bytes(arrays: Arrays) -> dict[str, Any]:
-    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+    on_ranks(ranks, write)
 
 
 @pytest.mark.slow
@@ -126,16 +108,29 @@ def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
     for number, (kind, shape) in enumerate(zip(kinds, shapes, strict=False)):
         raw = rng.integers(0, 2 if kind == "|b1" else 256, (n, *shape, np.dtype(kind).itemsize), dtype=np.uint8)
         arrays[f"a{number}"] = raw.view(kind)[..., 0]
+    path = tmp_path_factory.mktemp("written") / "000000005"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "PIECE_BYTES", piece)
-        path = written(tmp_path_factory.mktemp("written"), min(writers, n), n, arrays)
-    assert as_bytes(read(path, min(readers, n), n)) == as_bytes(arrays)
-    assert as_bytes({name: np.load(path / f"{name}.npy", allow_pickle=False) for name in arrays}) == as_bytes(arrays)
+        written(path, min(writers, n), n, arrays)
+
+    def read(communicator: ThreadCommunicator) -> Arrays:
+        rows, collective = own(communicator, n)
+        manifest = files.read_manifest(path, collective)
+        files.check_sizes(manifest)
+        assert manifest.facts == {"fact": 1}
+        assert files.read(manifest, "one", slice(0, 3)).tolist() == [0.0, 1.0, 2.0]
+        return {name: files.read(manifest, name, rows) for name in arrays}
+
+    parts = on_ranks(min(readers, n), read)
+    for name, array in arrays.items():
+        for found in (np.concatenate([part[name] for part in parts]), np.load(path / f"{name}.npy", allow_pickle=False)):
+            assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
 
 
 def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None:
     """Ranks 0 and 1 of three can read though the last rank's rows are damaged."""
-    path = written(tmp_path, 3, 9, {"x": np.arange(9.0)})
+    path = tmp_path / "000000005"
+    written(path, 3, 9, {"x": np.arange(9.0)})
     spoil(path / "x.npy", -1)
     manifest = files.parsed(path, (path / files.MANIFEST).read_bytes())
     assert files.read(manifest, "x", slice(2, 6)).tolist() == [2.0, 3.0, 4.0, 5.0]
@@ -206,8 +201,6 @@ def test_a_converged_run_stops_where_it_was_unless_asked_for_more(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_time_varying_network_goes_on_with_its_round(tmp_path: Path) -> None:
-    import topologies as tp
-
     def go(**options: Any) -> Result:
         algorithm = DRFGT(step_size=0.05, penalty=1.0, order="adapt-then-combine")
         return run(algorithm=algorithm, W=tp.sequence_from_name("random_matching", N, 3), **options)
@@ -260,18 +253,8 @@ def test_intervals_are_iterations_or_times() -> None:
             Checkpoints("a", every=wrong)  # type: ignore[arg-type]
 
 
-class Sends:
-    """A metric that sends this process a signal at an iteration."""
-
-    columns: Any = ()
-
-    def __init__(self, number: int, k: int) -> None:
-        self.number, self.k = number, k
-
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
-        if state.k == self.k:
-            os.kill(os.getpid(), self.number)
-        return ()
+def sends(number: int, k: int) -> Callable[[Row], None]:
+    return lambda row: signal.raise_signal(number) if row.iteration == k else None
 
 
 @contextmanager
@@ -287,7 +270,7 @@ def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
 def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_path: Path) -> None:
     with handled(ending, signal.SIG_DFL):
         handlers = [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)]
-        ended = run(tmp_path, 10**6, record_every=1, metrics=[Sends(ending, 30)], checkpoints=Checkpoints(tmp_path))
+        ended = run(tmp_path, 10**6, record_every=1, callback=sends(ending, 30), checkpoints=Checkpoints(tmp_path))
         assert [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)] == handlers
     assert (ended.status, ended.converged) == ("terminated", False)
     assert f"ended by {ending.name} after iteration {ended.state.k}" in ended.message
@@ -300,20 +283,20 @@ def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_pat
 def test_an_ending_that_comes_too_late_for_the_run_takes_effect_after_it(tmp_path: Path) -> None:
     """Nobody looks for signals after the last row: SIGINT is raised where the last checkpoint is written."""
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGINT, 60)], checkpoints=Checkpoints(tmp_path))
+        run(tmp_path, 60, record_every=1, callback=sends(signal.SIGINT, 60), checkpoints=Checkpoints(tmp_path))
     assert names(tmp_path) == [60]
 
 
 def test_what_the_process_ignores_stays_ignored(tmp_path: Path) -> None:
     """As nohup does with SIGHUP."""
     with handled(signal.SIGHUP, signal.SIG_IGN):
-        result = run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGHUP, 30)], checkpoints=Checkpoints(tmp_path))
+        result = run(tmp_path, 60, record_every=1, callback=sends(signal.SIGHUP, 30), checkpoints=Checkpoints(tmp_path))
     assert (result.status, result.state.k) == ("iterations", 60)
 
 
 def test_a_signal_between_rows_is_seen_soon(tmp_path: Path) -> None:
     """Rows are seldom, looks are not: the row of iteration 0 sends the signal, the next row would be a million iterations later."""
-    ended = run(tmp_path, 10**6, rows=2, metrics=[Sends(signal.SIGTERM, 0)], checkpoints=Checkpoints(tmp_path))
+    ended = run(tmp_path, 10**6, rows=2, callback=sends(signal.SIGTERM, 0), checkpoints=Checkpoints(tmp_path))
     assert ended.state.k < 1000
     assert ended.history["iteration"].tolist() == [0]
 
@@ -369,12 +352,13 @@ def test_fewer_iterations_than_were_made(tmp_path: Path) -> None:
 
 
 def test_other_metrics_are_refused(tmp_path: Path) -> None:
-    class Twice(Sends):
-        columns: Any = ("twice",)
+    def twice(problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+        return (2.0 * state.k,)
 
+    twice.columns = ("twice",)  # type: ignore[attr-defined]
     run(tmp_path, 20)
     with pytest.raises(ValueError, match=r"a resumed run keeps its metrics, objective, .*; it was given objective, .*, twice"):
-        run(resume=tmp_path, metrics=[Twice(0, 0)])
+        run(resume=tmp_path, metrics=[twice])
 
 
 def test_numbers_that_are_not_finite_at_the_start_are_compared_as_they_are(tmp_path: Path) -> None:
