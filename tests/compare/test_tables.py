@@ -115,22 +115,15 @@ def test_whole_numbers_are_shown_whole() -> None:
     assert [number(value, "bytes") for value in (1.234567e9, 8.0)] == ["1235", "8e-06"]
 
 
-@pytest.mark.slow
-def test_files(found: Comparison, tmp_path: Path) -> None:
-    found.save(tmp_path / "new")
-    files = {path.name for path in (tmp_path / "new").iterdir()}
-    assert files == {
-        *("comparison.csv", "trials.csv", "curves.csv", "tuning.csv"),
-        *("table.md", "table.tex", "figure.png", "figure.svg", "comparison.json"),
-    }
-    trials = list(csv.DictReader((tmp_path / "new" / "trials.csv").read_text().splitlines()))
+def test_trials_and_tuning_are_those_of_the_table(found: Comparison, tmp_path: Path) -> None:
+    found.save(tmp_path, plot=False)
+    trials = list(csv.DictReader((tmp_path / "trials.csv").read_text().splitlines()))
     assert len(trials) == len(LABELS) * 3 * 3
-    for label in LABELS:
-        for line in (each for each in found.lines if each.algorithm == label):
-            own = [row for row in trials if (row["algorithm"], float(row["tolerance"])) == (label, line.tolerance)]
-            counts = [float(row["rounds"]) if row["reached"] == "1" else math.inf for row in own]
-            assert MedianRange.of(counts) == line.counts["rounds"]
-    tuning = list(csv.DictReader((tmp_path / "new" / "tuning.csv").read_text().splitlines()))
+    for line in found.lines:
+        own = [row for row in trials if (row["algorithm"], float(row["tolerance"])) == (line.algorithm, line.tolerance)]
+        counts = [float(row["rounds"]) if row["reached"] == "1" else math.inf for row in own]
+        assert MedianRange.of(counts) == line.counts["rounds"]
+    tuning = list(csv.DictReader((tmp_path / "tuning.csv").read_text().splitlines()))
     assert len(tuning) == len(LABELS) * 2 * 3 * 3
     for entry in found.entries:
         chosen = {row["factor"] for row in tuning if row["algorithm"] == entry.label and row["chosen"] == "1"}
@@ -164,12 +157,7 @@ def test_a_comparison_that_was_saved_is_the_same(found: Comparison, tmp_path: Pa
     again.save(tmp_path / "two", plot=False)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
-    assert (again.rules, again.networks, again.agents) == (found.rules, found.networks, found.agents)
-    assert again.notes() == found.notes()
-    for entry, other in zip(found.entries, again.entries, strict=True):
-        assert entry.tried.index(entry.chosen) == other.tried.index(other.chosen)
-        for trace, twin in zip(entry.traces, other.traces, strict=True):
-            assert all(np.array_equal(trace.history[name], twin.history[name], equal_nan=True) for name in trace.history)
+    assert (again.rules, again.networks, again.notes()) == (found.rules, found.networks, found.notes())
 
 
 def test_a_folder_without_a_whole_comparison_is_named(found: Comparison, tmp_path: Path) -> None:
