@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,27 +96,36 @@ def test_correlations_are_those_of_all_rows(folder: Path) -> None:
 
 
 OWN = {
-    "pca": "--exclude id,name --drop-missing",
+    "pca": "--exclude id,name --drop-missing --rank 2",
     "cca": "--columns age,pulse --columns-y weight,glucose --drop-missing --ridge 0 --algorithm cdadt --rank 1",
     "lda": "--exclude id --label-column name --drop-missing --ridge 0 --algorithm cdadt",
 }
 """The flags of each problem of sites."""
 
 
+def at_home(folder: Path, runs: Sequence[Sequence[str]]) -> Any:
+    """The codes and the errors of runs on three ranks, each of which has a folder of its own with the file of its own site."""
+    for rank, site in enumerate(ORDERS):
+        (folder / str(rank)).mkdir(exist_ok=True)
+        (folder / f"{site}.csv").rename(folder / str(rank) / f"{site}.csv")
+    (folder / "runs.json").write_text(json.dumps(runs), encoding="utf-8")
+    job = run_ranks(3, ["-m", "tests.mpi.own_runs", str(folder)])
+    assert job.returncode == 0, job.report()
+    return json.loads(job.stdout.splitlines()[-1])
+
+
 @pytest.mark.slow
 @pytest.mark.ranks
-@pytest.mark.parametrize("problem", OWN)
-def test_a_rank_opens_only_its_own_file(folder: Path, problem: str) -> None:
-    chosen = OWN[problem].split()
-    assert run("--data", FILES, *chosen, "--out", "alone", problem=problem) == 0
-    for rank, site in enumerate(ORDERS):
-        (folder / str(rank)).mkdir()
-        (folder / f"{site}.csv").rename(folder / str(rank) / f"{site}.csv")
-    rank_of = ["--rank", "2"] if problem == "pca" else []
-    words = ["--problem", problem, *rank_of, "--iterations", "2000", *chosen, "--out", str(folder / "out"), "--data"]
-    job = run_ranks(3, ["-m", "tests.mpi.own_files", str(folder), *words, FILES])
-    assert job.returncode == 0, job.report()
-    assert summary(folder / "out")["iterates_sha256"] == summary(folder / "alone")["iterates_sha256"]
+def test_a_rank_opens_only_its_own_file(folder: Path) -> None:
+    words = {
+        problem: ["--problem", problem, "--quiet", "--iterations", "200", "--data", FILES, *OWN[problem].split()] for problem in OWN
+    }
+    for problem in OWN:
+        assert main([*words[problem], "--out", f"alone/{problem}"]) == 0
+    found = at_home(folder, [[*words[problem], "--out", f"{folder}/{problem}"] for problem in OWN])
+    assert found == [[[0, ""]] * 3] * len(OWN)
+    for problem in OWN:
+        assert summary(folder / problem)["iterates_sha256"] == summary(folder / "alone" / problem)["iterates_sha256"]
 
 
 def test_files_are_in_natural_order_and_give_the_names(tmp_path: Path) -> None:
@@ -205,21 +215,14 @@ def test_errors_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], w
 @pytest.mark.slow
 @pytest.mark.ranks
 def test_errors_are_one_line_and_the_same_code_on_every_rank(folder: Path) -> None:
-    """With three ranks, each of which has a folder of its own with the file of its own site, and the faulty files."""
-    for rank, site in enumerate(ORDERS):
+    for rank in range(3):
         (folder / str(rank)).mkdir()
-        (folder / str(rank) / f"{site}.csv").write_text(text(site), encoding="utf-8")
         spoil(folder / str(rank))
     cases = [*ON_RANKS, *((("--data", f"north.csv,south.csv,{wrong}", *words), said) for wrong, *words, said in FAULTY)]
-    (folder / "runs.json").write_text(json.dumps([faulty(words) for words, _ in cases]), encoding="utf-8")
-    job = run_ranks(3, ["-m", "tests.mpi.own_runs", str(folder)])
-    assert job.returncode == 0, job.report()
-    for (words, message), ranks in zip(cases, json.loads(job.stdout.splitlines()[-1]), strict=True):
+    for (words, message), ranks in zip(cases, at_home(folder, [faulty(words) for words, _ in cases]), strict=True):
         assert [code for code, _ in ranks] == [2, 2, 2], (words, ranks)
         first, *others = [error for _, error in ranks]
-        assert message in first
-        assert first.count("\n") == 1
-        assert others == ["", ""]
+        assert (message in first, first.count("\n"), others) == (True, 1, ["", ""]), first
 
 
 def frames() -> Sites:
