@@ -100,16 +100,15 @@ def test_a_file_that_is_read_executes_nothing() -> None:
         ("x = 1\ny = x +\n", r"bad\.py, line 2: SyntaxError"),
         ("\n\nimport nothing_like_it\n", r"bad\.py, line 3: ModuleNotFoundError: No module named 'nothing_like_it'"),
         ("def f():\n    raise ValueError('no')\nf()\n", r"bad\.py, line 2: ValueError: no"),
-        (None, r"there is no file .*bad\.py: name a plugin's file, or make one with decentorth new"),
+        ("", r"there is no file .*bad\.py: name a plugin's file, or make one with decentorth new"),
     ],
 )
-def test_a_plugin_that_fails_is_refused_with_its_line(code: str | None, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if code is not None:
+def test_a_plugin_that_fails_is_refused_with_its_line(code: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if code:
         Path("bad.py").write_text(code)
     assert main(["--plugin", "bad.py", *SMALL]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert re.match(rf"decentorth: {message}.*\n\Z", said.err)
+    out, err = capsys.readouterr()
+    assert (out, bool(re.fullmatch(rf"decentorth: {message}.*\n", err))) == ("", True), err
 
 
 def test_help_lists_a_plugin_and_its_settings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +175,6 @@ def test_entry_points_of_installed_packages_are_found_by_name(folder: Path, monk
         ("algorithm drfgt", "the algorithm 'drfgt' exists already"),
         ("algorithm numpy", "numpy.py would hide it"),
         ("algorithm taken", "test_taken.py is there already, and nothing is overwritten"),
-        ("graph x", "give a kind and a name"),
         ("", "give a kind and a name"),
     ],
 )

@@ -202,18 +202,17 @@ def exploding() -> FunctionProblem[Stiefel]:
     return FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), N)
 
 
-def test_divergence_names_agent_iteration_and_a_smaller_step() -> None:
-    result = solve(exploding(), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1)
+def test_divergence_names_agent_iteration_and_a_smaller_step_once() -> None:
+    with pytest.warns(RuntimeWarning, match=r"^diverged: the point of agent 3 [^\n]*$") as warned:
+        result = solve(exploding(), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1)
+    assert [warning.filename for warning in warned] == [__file__]
     assert (result.status, result.converged, result.state.k) == ("diverged", False, 1)
     words = r"diverged: the point of agent 3 is not finite at iteration 1\b.* 0 *\)?.*0\.5 .*try 0\.1, or 'auto'"
     assert re.search(words, result.message), result.message
     assert result.history["iteration"].tolist() == [0]
 
 
-def test_a_run_that_diverges_warns_once_in_python_and_not_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.warns(RuntimeWarning, match=r"^diverged: the point of agent 3 [^\n]*$") as warned:
-        solve(exploding(), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100)
-    assert [warning.filename for warning in warned] == [__file__]
+def test_a_run_of_the_command_line_that_diverges_warns_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert main(["--problem", "procrustes", "--step-size", "10", "--iterations", "50"]) == 3
@@ -340,19 +339,8 @@ def test_a_run_that_leaves_its_region_stops() -> None:
     ("arguments", "words"),
     [
         ({"iterations": -1}, "iterations must be at least 0, got -1"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"x0": np.eye(3)}, r"x0 must have the shape of one agent's point, \(12, 3\), got \(3, 3\)"),
+        ({"x0": np.eye(3)}, "x0 must have the shape of one agent's point, (12, 3), got (3, 3)"),
         ({"x0": np.full((12, 3), np.nan)}, "x0 must be finite"),
-    ],
-)
-def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        solve(pca().problem, DRFGT(), RING, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
         ({"rows": "9"}, "rows must be a whole number or None, got '9'"),
         ({"x0": 1j * np.eye(12, 3)}, "x0 must hold real numbers, got dtype complex128"),
         ({"stopping": True}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance"),
@@ -363,8 +351,8 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str) -> N
         ({"callback": "print"}, "callback must be a function of a row, such as print, got 'print'"),
     ],
 )
-def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(TypeError, match=re.escape(words)):
+def test_what_cannot_work_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
         solve(**{"problem": pca().problem, "algorithm": DRFGT(), "W": RING, **arguments})
 
 

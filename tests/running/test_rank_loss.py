@@ -90,13 +90,13 @@ def test_the_others_keep_their_objectives(name: str, lost: Array) -> None:
 LEAVABLE = [
     method
     for method in METHODS
-    if method.algorithm().network == "decentralized"
+    if method.name != "drfgt-numba"  # with the bits of drfgt
+    and method.algorithm().network == "decentralized"
     and not isinstance(method.problem(), LocalProducts)
     and not isinstance(method.W(3), tp.DirectedWeights)
 ]
 
 
-@pytest.mark.slow_cases("drfgt-numba")
 @pytest.mark.parametrize("method", LEAVABLE, ids=lambda method: method.name)
 def test_every_method_goes_on_from_unlike_points(method: Method) -> None:
     """And the mean of the trackers is that of the fields of those that are left, from the first iteration on."""
