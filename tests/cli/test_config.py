@@ -23,7 +23,7 @@ from decentorth.algorithms.common.schedules import Constant, Diminishing, Horizo
 from decentorth.commands.compare import CompareForm
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command, Configuration
-from decentorth.commands.line.flags import InputError, load, read_value, with_flags
+from decentorth.commands.line.flags import InputError, load, read_value
 from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.shell import read_configuration
 from decentorth.commands.theory.command import TheoryForm
@@ -257,16 +257,6 @@ def test_times_and_counts_are_written_alike_in_flags_and_files() -> None:
     assert interval("every", flags.run.checkpoint_every) == (2500.0, math.inf)
     with_toml = load("run.toml", b"iterations = 1e4\ntime_limit = 600")
     assert read_value("iterations", int, with_toml["iterations"]) == 10_000
-
-
-def test_the_command_line_names_flags_where_the_library_has_other_names() -> None:
-    for message, said in (
-        ("n_agents must be 3, not 10", "n_agents (--agents) must be 3, not 10"),
-        ("give project(x0[None])[0], or leave x0 out", "give project(x0[None])[0], or leave x0 (--start) out"),
-        ("leave x0 (--start) out of x0", "leave x0 (--start) out of x0"),
-        ("write problem(n_agents=3)", "write problem(n_agents=3)"),
-    ):
-        assert with_flags(message) == said
 
 
 def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:

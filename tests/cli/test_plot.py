@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -20,7 +18,6 @@ from decentorth.commands.plot.agents import plot_agents
 from decentorth.commands.plot.command import PANELS, figure, labels_of, main, plot_histories, read_configuration
 from decentorth.commands.run.command import main as solve
 from decentorth.protocols import Row
-from decentorth.records.figures import COLOURS, DASHES, MARKERS, look, style
 from decentorth.records.files import RunFolder
 
 KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold", "consensus_rms", "feasibility")
@@ -99,25 +96,6 @@ def test_what_is_not_above_zero_has_a_linear_axis_or_says_so() -> None:
     flat = plot_histories({"a": history(1.0) | {"consensus_error": np.zeros(30)}})
     flat.canvas.draw()
     assert [text.get_text() for text in flat.axes[1].texts] == ["nothing above zero"]
-
-
-def luminance(colour: str) -> float:
-    """CIE 1976 lightness, 0 to 100, what a grey print keeps of a colour."""
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
-    y = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
-    return 116.0 * np.cbrt(y) - 16.0 if y > 0.008856 else 903.3 * y
-
-
-def test_runs_differ_in_grey_in_dashes_and_in_markers() -> None:
-    """The colours' luminances differ, so no kind of colour blindness matters; the style sheet has the same cycle."""
-    shades = sorted(map(luminance, COLOURS))
-    assert min(np.diff(shades)) > 9.0
-    assert shades[-1] < 75.0  # visible on white
-    assert len(set(DASHES)) == len(set(MARKERS)) == len(COLOURS) == 6
-    with style():
-        cycle = matplotlib.rcParams["axes.prop_cycle"].by_key()
-    assert (cycle["color"], cycle["linestyle"]) == (list(COLOURS), list(DASHES))
-    assert len({str(sorted(look(place).items(), key=str)) for place in range(36)}) == 36
 
 
 def boxes(drawn: Figure) -> list[tuple[str, Any]]:

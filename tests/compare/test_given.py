@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 
 import decentorth as do
 import topologies as tp
-from decentorth import DRFGT, Landing, registry
+from decentorth import DRFGT, Landing
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Diminishing
-from decentorth.commands.line.flags import InputError
 from decentorth.compare import Rules
-from decentorth.compare.methods import called, has_step, methods, with_step
+from decentorth.compare.methods import called, methods, with_step
 from decentorth.compare.model import NETWORKS, NetworkModel, wall_time
 from decentorth.compare.words import goal
 from decentorth.protocols import Row
@@ -49,31 +47,6 @@ def test_methods_by_name(named: Any, expected: dict[str, Any]) -> None:
 def test_a_label_names_its_own_method() -> None:
     for algorithm in (DRFGT(), DRFGT(step_size=0.5, order="adapt-then-combine"), DRFGT(step_size="diminishing:power=0.75")):
         assert methods(called(algorithm)) == {called(algorithm): algorithm}
-
-
-@dataclass(frozen=True)
-class Demanding:
-    """Has a setting without a default, and no step.
-
-    Parameters
-    ----------
-    width
-        Of something.
-    """
-
-    width: int
-    names: tuple[str, ...] | list[str] = ()
-
-
-def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = registry.Registry("algorithm")
-    own.add("demanding", Demanding)
-    monkeypatch.setattr(registry, "algorithms", own)
-    with pytest.raises(InputError, match="algorithms: 'demanding': width must be given, as demanding:width="):
-        methods("demanding")
-    assert methods("demanding:width=3") == {"demanding:width=3": Demanding(3)}
-    assert methods("demanding:3,names=x") == {"demanding:3,names=x": Demanding(3, ("x",))}
-    assert not has_step(Demanding(3))
 
 
 def test_another_step_leaves_everything_else() -> None:

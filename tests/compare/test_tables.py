@@ -13,10 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import TextPath
 
 from decentorth import DRFGT
 from decentorth.commands.line.flags import InputError
@@ -172,29 +168,14 @@ def test_a_folder_without_a_whole_comparison_is_named(found: Comparison, tmp_pat
             load(tmp_path)
 
 
-def test_a_latex_table_fits_a_column(found: Comparison) -> None:
-    """Its words are measured in Computer Modern of 8 points: 252 points are the column of a paper, 3.5 inches."""
-    labels = {CTA: "DRFGT (CTA)", ATC: "DRFGT (ATC)", WILD: "DRFGT (wild)"}
-    short = replace(found, entries=tuple(replace(one, label=labels[one.label]) for one in found.entries))
-    for columns, ranges in ((("iterations", "bytes"), True), (("iterations", "rounds", "bytes", "seconds on lan"), False)):
-        text = short.table("latex", columns=columns, tolerances=[1.0], ranges=ranges, caption="A & B", label="tab:x")
-        assert r"\caption{A \& B}" + "\n" + r"\label{tab:x}" in text
-        rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if " & " in line and "caption" not in line]
-        assert [row[0] for row in rows] == ["method", *labels.values()]
-        assert len(rows[0]) == 1 + len(columns)
-        font = FontProperties(family="cmr10", size=8)
-        plain = [[re.sub(r"\\textbf|[{}]", "", cell).replace(r"$\infty$", "oo") for cell in row] for row in rows]
-        wide = [
-            max(TextPath((0, 0), cell, prop=font).get_extents().width for cell in column) for column in zip(*plain, strict=True)
-        ]
-        assert sum(wide) + 6 * len(wide) < 252  # and 3 points at each side of a column
-
-
 def test_tables_have_the_columns_that_are_asked_for(found: Comparison) -> None:
     text = found.table(columns=["bytes", "step"], tolerances=[3.0])
     head, _, first, *_ = [line for line in text.splitlines() if line.startswith("|")]
     assert [part.strip() for part in head.strip("|").split("|")] == ["method", "step", "megabytes"]
     assert first.startswith(f"| {CTA}")
+    latex = found.table("latex", columns=["bytes"], tolerances=[3.0], ranges=False, caption="A & B", label="tab:x")
+    assert r"\caption{A \& B}" + "\n" + r"\label{tab:x}" in latex
+    assert re.search(rf"{ATC} & \\textbf{{[\d.]+}} \\\\$", latex, re.M)  # without a range
     with pytest.raises(ValueError, match=r"unknown form 'word' \(there are csv, text, markdown, latex, html\)"):
         found.table("word")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"unknown column 'byte'.*; did you mean bytes"):
@@ -236,28 +217,13 @@ def test_curves_are_medians_with_ranges_or_quartiles_by_sorting(found: Compariso
         assert np.array_equal((drawn.x, drawn.median, drawn.low, drawn.high), (sent[2], values[2], values[low], values[high]))
 
 
-def boxes(drawn: Figure) -> list[Any]:
-    """Where the panels with their labels, the legend and the title lie, but for a hundredth at their edges."""
-    canvas: Any = FigureCanvasAgg(drawn)
-    canvas.draw()
-    things: list[Any] = [*drawn.axes, *drawn.legends, *drawn.texts]
-    return [thing.get_tightbbox(canvas.get_renderer()).shrunk(0.99, 0.99) for thing in things]
-
-
-@pytest.mark.slow
-def test_a_figure_has_a_panel_for_each_cost_and_nothing_overlaps(found: Comparison) -> None:
+def test_a_figure_has_a_panel_for_each_cost_and_metric(found: Comparison) -> None:
     drawn = found.plot(metrics=("gradient_norm", "consensus_rms", "feasibility"))
     assert len(drawn.axes) == 4 * 3
     (legend,) = drawn.legends
-    steps = {entry.label: entry.step for entry in found.entries}
-    assert [text.get_text() for text in legend.get_texts()] == [f"{label}, step {steps[label]}" for label in LABELS]
+    assert [text.get_text() for text in legend.get_texts()] == [f"{entry.label}, step {entry.step}" for entry in found.entries]
     names = [axes.get_xlabel() for axes in drawn.axes[-4:]]
     assert names == ["iteration $k$", "rounds of messages", "bytes sent, all agents", "modelled seconds on lan"]
-    placed = boxes(drawn)
-    for place, box in enumerate(placed):
-        assert min(box.x0, box.y0) >= 0.0
-        assert (box.x1 <= drawn.bbox.x1, box.y1 <= drawn.bbox.y1) == (True, True)
-        assert not any(box.overlaps(other) for other in placed[place + 1 :])
 
 
 @pytest.mark.slow

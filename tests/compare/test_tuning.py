@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,13 +179,3 @@ def test_an_automatic_policy_is_centred_where_it_starts() -> None:
     grid = candidates("drfgt", method, method, run, Rules(tune=True, grid=2))
     automatic = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0).state.step_size.mean()
     assert grid[1].algorithm.step_size.initial == pytest.approx(2.0 * automatic, rel=5e-3)
-
-
-def test_methods_without_a_step_are_tried_once() -> None:
-    class Stepless:
-        """No dataclass field is called step_size."""
-
-        __dataclass_fields__: ClassVar[dict[str, Any]] = {}
-
-    run = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0)
-    assert len(candidates("stepless", Stepless(), Stepless(), run, TUNED)) == 1

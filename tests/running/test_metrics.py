@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from decentorth import DRFGT, solve
 from decentorth.network.collective import AgentCollective
 from decentorth.numerics.ordered_sums import norms
 from decentorth.problems import PCA, FunctionProblem, Procrustes, subspace_distance
@@ -17,7 +16,7 @@ from decentorth.running.metrics import StandardMetrics, first_runaway
 from decentorth.sets import Euclidean, JOrthogonal
 from tests.reference import naive
 from tests.support.building import collective
-from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point, samples
+from tests.support.problems import CASES, UNEVEN, Case, pca, point, samples
 from tests.support.threads import on_ranks
 
 N = len(UNEVEN)
@@ -120,16 +119,6 @@ def test_without_a_projection_or_a_landing_field(n: int) -> None:
     }
     found = measured(FunctionProblem(value, gradient, constraint, n), Tracking(x, tracker, x, np.ones(n)))
     assert found == pytest.approx(expected, rel=1e-11, abs=1e-18)
-
-
-def test_the_history_of_a_run_ends_with_the_metrics_of_its_last_state() -> None:
-    case = pca(rows=UNEVEN)
-    result = solve(case.problem, DRFGT(), GRAPHS["ring"](N), iterations=40)
-    state = result.state
-    expected = naive.metrics(case.values, case.gradients, state.x, state.tracker, state.field, state.penalty)
-    for name, value in expected.items():
-        absolute = 1e-13 if name == "tracking_error" else 1e-14
-        assert result.history[name][-1] == pytest.approx(value, rel=1e-11, abs=absolute), name
 
 
 @pytest.mark.parametrize("spoil", [np.nan, -np.inf, 1e51])
