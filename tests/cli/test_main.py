@@ -1,4 +1,4 @@
-"""The command ``decentorth``: its commands, its lists and shell completion."""
+"""The command ``decentorth``: its commands, their help, its lists and shell completion."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ import decentorth
 import topologies as tp
 from decentorth import __main__ as top
 from decentorth import registry
+from decentorth.commands.line.config import Command
+from decentorth.commands.line.settings import RunSettings
 from decentorth.commands.listing import KINDS, sentence
 from decentorth.network.unreliable.faults import FAULTS
+from decentorth.settings import settings
 from tests.support.mpi import HUNG, ROOT, run_ranks
 
 
@@ -44,9 +48,7 @@ def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str])
         (["run", "--consensus", "1"], "decentorth: unknown flag --consensus; did you mean --consensus-tolerance?\n"),
         (["plot"], "decentorth plot: give the folder of at least one run"),
         (["graph", "rng:4"], "decentorth graph: unknown graph 'rng'; did you mean 'ring'?"),
-        (["graph", "ring:4", "--plto", "x"], "decentorth graph: unknown flag --plto; did you mean --plot?"),
         (["graph", "ring:4", "word"], "decentorth graph: unexpected 'word'"),
-        (["doctor", "--rank", "3"], "decentorth doctor: unknown flag --rank; did you mean --ranks?"),
         (["new", "algorithm"], "decentorth new: give a kind and a name, as in: decentorth new algorithm heavy_ball"),
         (["replay", "--plugin", "x.py"], "decentorth: give the log first, as in: decentorth replay run.log --plugin FILE.py"),
         (["list", "problem"], "decentorth list: unexpected 'problem'; did you mean problems?"),
@@ -136,7 +138,6 @@ def test_sentences_end_where_they_end() -> None:
         ("decentorth compare --network w", {"wan", "wifi"}),
         ("decentorth run --algorithm drgta --step-size g", {"growing", "geometric"}),
         ("decentorth theory --config p", {"paper004"}),
-        ("decentorth launch slurm --n", {"--ntasks"}),
         ("decentorth replay run.log --", {"--help", "--plugin"}),
         ("decentorth run 'open", set()),
     ],
@@ -221,3 +222,69 @@ def test_memory_that_ends_in_the_iterations_is_one_line() -> None:
     ended = by_shell("ulimit -v 2200000; $PYTHON -m decentorth run --agents 3000 --dimension 300 --rank 50 --quiet")
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
     assert ended.stderr.startswith("decentorth: not enough memory: Unable to allocate")
+
+
+PROBLEMS, ALGORITHMS = registry.problems.names(), registry.algorithms.names()
+
+
+def printed(command: str, words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert top.main([command, *words, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "theory"])
+def test_help_fits_80_columns_and_divides_no_flag_and_no_default(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = printed(command, [], capsys)
+    assert max(map(len, out.splitlines())) <= 80
+    listed = settings(RunSettings)
+    assert not [line for line in out.splitlines() if line.endswith("-") or ("[default:" in line and "]" not in line)]
+    assert all(f"[default: {listed[name].default}]" in out for name in ("agents", "seed"))
+
+
+def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    found: dict[str, set[str]] = {}
+    for line in printed("run", [], capsys).splitlines():
+        if line[:1].isalpha():
+            heading = line
+        elif line.startswith("  --"):
+            found.setdefault(heading, set()).add(line.split()[0].rstrip(","))
+    assert {"--gradient-tolerance", "--time-limit", "--local-rounds"} < found["Stopping"]
+    assert found["Start"] == {"--start", "--resume"}
+    assert found["Channel"] == {"--channel", "--repair", "--tracker-correction"}
+    assert {"--placement", "--rank-timeout", "--on-rank-loss"} < found["Ranks"]
+    assert {"--out", "--checkpoint-every", "--history-rows"} < found["Output"]
+    assert sum(map(len, found.values())) == len({name for group in Command([]).groups.values() for name in group})
+
+
+@pytest.mark.slow
+def test_help_loads_neither_scipy_nor_a_library_for_command_lines() -> None:
+    code = "import sys; from decentorth.run import main; main(['--help']); print([n for n in sys.modules if n in sys.argv])"
+    done = by_shell(f'$PYTHON -c "{code}" scipy scipy.sparse networkx rich yaml')
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_help_for_every_problem(command: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(command, ["--problem", problem], capsys)
+    assert f"Problem: {problem}" in text
+    assert all(f"--{name.replace('_', '-')}" in text for name in settings(registry.problems.get(problem)))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_help_for_every_algorithm(algorithm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed("run", ["--algorithm", algorithm], capsys)
+    assert all(f"--{name.replace('_', '-')}" in text for name in settings(registry.algorithms.get(algorithm)))
+
+
+@pytest.mark.slow
+def test_no_problem_shares_a_setting_with_an_algorithm() -> None:
+    """The command line takes any pair of them, so a flag must mean one thing."""
+    for problem in PROBLEMS:
+        for algorithm in ALGORITHMS:
+            assert len(Command(["--problem", problem, "--algorithm", algorithm]).groups) == 5
