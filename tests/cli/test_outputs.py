@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -84,13 +84,20 @@ def row(k: int, values: Mapping[str, float], seconds: float = 0.5) -> Row:
     return Row(k, 2 * k, 20 * k, 16_000 * k, k + 1, seconds, values)
 
 
+def written(path: Path, rows: Iterable[Row], earlier: Sequence[Row] = (), source: Path | None = None) -> list[str]:
+    """The lines of the history of a run, or of one that goes on with what memory kept of ``earlier`` rows."""
+    writer = HistoryWriter(path, earlier, source)
+    for one in rows:
+        writer.record(one)
+    writer.close()
+    return path.read_text().splitlines()
+
+
 @profile(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(values=st.lists(st.tuples(st.floats(), st.floats(), st.integers(0, 2**62)), min_size=1, max_size=5))
 def test_history_reads_back_bit_for_bit(tmp_path: Path, values: list[tuple[float, float, int]]) -> None:
-    writer = HistoryWriter(tmp_path / HISTORY)
-    for k, (a, b, count) in enumerate(values):
-        writer.record(Row(k, k, count, count, k, np.float64(b), {"objective": np.float64(a), "error": b}))
-    writer.close()
+    metrics = [{"objective": np.float64(a), "error": b} for a, b, _ in values]
+    written(tmp_path / HISTORY, [Row(k, k, count, count, k, np.float64(b), metrics[k]) for k, (_, b, count) in enumerate(values)])
     history = read_history(tmp_path)
     assert list(history) == ["iteration", "rounds", "messages", "bytes", "gradients", "seconds", "objective", "error"]
     expected = np.array([[a, b] for a, b, _ in values])
@@ -112,10 +119,7 @@ def test_each_row_is_on_disk_when_it_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_line_cut_short_is_left_out_with_a_note(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    writer = HistoryWriter(tmp_path / HISTORY)
-    for k in range(4):
-        writer.record(row(k, {"objective": 0.1 * k}))
-    writer.close()
+    written(tmp_path / HISTORY, [row(k, {"objective": 0.1 * k}) for k in range(4)])
     whole = (tmp_path / HISTORY).read_bytes()
     for length in range(whole.rindex(b"\n", 0, -1) + 2, len(whole)):
         (tmp_path / HISTORY).write_bytes(whole[:length])
@@ -128,7 +132,7 @@ def test_a_line_cut_short_is_left_out_with_a_note(tmp_path: Path, caplog: pytest
 @pytest.mark.parametrize("last", ["row", "finish", "copy"])
 def test_rows_that_the_disk_did_not_take_are_written_when_it_does(last: str, tmp_path: Path) -> None:
     rows = [row(k, {"objective": 1.0 / (k + 1)}) for k in range(9)]
-    whole, writer = HistoryWriter(tmp_path / "whole.csv"), HistoryWriter(tmp_path / HISTORY)
+    writer = HistoryWriter(tmp_path / HISTORY)
     for one in rows[:4]:
         writer.record(one)
     with small_files((tmp_path / HISTORY).stat().st_size + 10):
@@ -142,10 +146,18 @@ def test_rows_that_the_disk_did_not_take_are_written_when_it_does(last: str, tmp
     if last != "row":
         writer.finish(tmp_path / HISTORY)
     writer.close()
-    for one in rows[: 9 if last == "row" else 8]:
-        whole.record(one)
-    whole.close()
-    assert (tmp_path / HISTORY).read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    expected = written(tmp_path / "whole.csv", rows[: 9 if last == "row" else 8])
+    assert (tmp_path / HISTORY).read_text().splitlines() == expected
+
+
+def test_the_history_is_kept_whole_where_memory_kept_every_second_row(tmp_path: Path) -> None:
+    rows = [row(k, {"objective": 1.0 / (k + 1)}) for k in range(9)]
+    history = tmp_path / HISTORY
+    whole, thinned = written(history, rows), rows[:8:2]
+    assert written(tmp_path / "again.csv", [rows[7]], thinned, history) == [*whole[:8], whole[8]]
+    assert written(tmp_path / "again.csv", [rows[7]], thinned, tmp_path / "missing.csv") == [whole[0], *whole[1:8:2], whole[8]]
+    assert written(tmp_path / "other.csv", [], [rows[0]._replace(seconds=3.0)], history) == [whole[0], "0,0,0,0,1,3.0,1.0"]
+    assert written(history, [], thinned, history) == whole[:8]
 
 
 def test_what_a_killed_run_was_writing_goes_with_the_next_run(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ import yaml
 
 from decentorth import DRFGT, Checkpoints, solve
 from decentorth.commands.run.command import main
-from decentorth.protocols import Row
-from decentorth.records.files import HistoryWriter
 from decentorth.records.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.commands import run
@@ -162,27 +160,6 @@ def test_checkpoints_of_a_killed_run_are_not_run_over(capsys: pytest.CaptureFixt
     assert names("a") == [20, 40]
     assert run(*words, "--overwrite") == 0
     assert names("a") == [20, 40]
-
-
-def test_the_history_is_kept_whole_where_memory_kept_every_second_row(folder: Path) -> None:
-    rows = [Row(k, k, k, k, k, 0.5 * k, {"objective": 1.0 / (k + 1)}) for k in range(9)]
-    first = HistoryWriter(Path("history.csv"))
-    for row in rows:
-        first.record(row)
-    first.close()
-    written = Path("history.csv").read_text().splitlines()
-    thinned = [rows[0], rows[2], rows[4], rows[6]]
-    for source, expected in (("history.csv", written[:8]), ("missing.csv", [written[0], *(written[1 + k] for k in (0, 2, 4, 6))])):
-        again = HistoryWriter(Path("again.csv"), thinned, Path(source))
-        again.record(rows[7])
-        again.close()
-        assert Path("again.csv").read_text().splitlines() == [*expected, written[8]]
-    other = HistoryWriter(Path("other.csv"), [rows[0]._replace(seconds=3.0)], Path("history.csv"))
-    other.close()
-    assert Path("other.csv").read_text().splitlines() == [written[0], "0,0,0,0,0,3.0,1.0"]
-    same = HistoryWriter(Path("history.csv"), thinned, Path("history.csv"))
-    same.close()
-    assert Path("history.csv").read_text().splitlines() == written[:8]
 
 
 @pytest.mark.slow

@@ -87,6 +87,15 @@ def test_the_others_keep_their_objectives(name: str, lost: Array) -> None:
         assert others.gradient_on(x[left], batch[left]).tobytes() == problem.gradient_on(x, batch)[left].tobytes()
 
 
+def test_the_others_of_a_rank_are_numbered_anew() -> None:
+    problem, x = own_functions(), points(3)
+    others = problem.restrict(slice(4, 9)).without(LOST)
+    assert (others.n_agents, others.agents) == (7, slice(3, 6))
+    assert others.gradient(x).tobytes() == problem.without(LOST).restrict(slice(3, 6)).gradient(x).tobytes()
+    with pytest.raises(ValueError, match="agents 3 to 4 have all left"):
+        problem.restrict(slice(3, 5)).without(LOST)
+
+
 LEAVABLE = [
     method
     for method in METHODS
