@@ -44,7 +44,6 @@ def published() -> dict[str, Any]:
 
 
 def named(flags: str) -> Configuration:
-    """What ``--config paper004`` and other flags make."""
     return Command(flags.split(), "paper004", config_bytes("paper004")).resolve()
 
 
@@ -170,6 +169,8 @@ def test_flags_override_the_published_experiment_one_by_one() -> None:
     assert not found.published
     assert found.mapping() | published() | {"agents": 12, "penalty": 3.0, "rank": 2} == found.mapping()
     assert found.algorithm.step_size == 0.01
+    with pytest.raises(InputError, match="there is no configuration paper005; did you mean 'paper004'"):
+        config_bytes("paper005")
 
 
 FLAG_ERRORS = [
@@ -189,7 +190,6 @@ FLAG_ERRORS = [
     ("--time-limit 0m", "--time-limit: time_limit must be positive and finite, got 0.0"),
     ("--agents 0", "--agents: agents must be from 1 to 10000000, got 0"),
     ("--step-size nan", "piecewise, bb, growing, 'auto', a positive number"),
-    ("--step-size fast", "--step-size: unknown step_size 'fast'; known step_sizes: constant, diminishing, horizon,"),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("--rank-timeout 0.5", "--rank-timeout: rank_timeout must be at least 1 second, or 0 for no limit, got 0.5"),
     ("--self-weight 1", "--self-weight: self_weight must be from 1e-12 to 0.999999999999, got 1.0"),
@@ -215,7 +215,6 @@ IDLE = [
     ("--no-repair", "--repair"),
     ("--record-every 3 --history-rows 10", "--history-rows"),
     ("--keep-checkpoints 3", "--keep-checkpoints"),
-    ("--overwrite", "--overwrite"),
     ("--problem pca --dimension 4", "--dimension"),
     ("--problem pca --partition by-label --no-shuffle", "--shuffle"),
     ("--problem pca --partition by-label --dirichlet-alpha 1", "--dirichlet-alpha"),
@@ -248,7 +247,6 @@ def test_so_they_are_in_python() -> None:
 
 
 def test_times_and_counts_are_written_alike_in_flags_and_files() -> None:
-    """As those of checkpoints are: 10m is 600 seconds, 1e4 is ten thousand."""
     flags = resolve("--time-limit 10m --rank-timeout 1.5h --iterations 1e4 --checkpoint-every 2.5e3 --out a")
     yaml = resolve(text="time_limit: 10m\nrank_timeout: 90m\niterations: 1e4\ncheckpoint_every: 2.5e3\nout: a")
     assert flags.run == yaml.run
@@ -271,7 +269,6 @@ def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
 BOMB = "agents:\n" + "".join(f"- &l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]\n" for k in range(9))
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "agents: true", "run.yaml: agents: agents must be a whole number, got True"),
     ("run.yaml", "agents: 190:20:30", "run.yaml: agents: agents must be a whole number, got '190:20:30'"),
     ("run.yaml", f"agents: {'9' * 4000}", f"agents must be at most 9223372036854775807, got '{'9' * 79}..."),
@@ -279,7 +276,6 @@ FILE_ERRORS = [
     ("run.yaml", "a: 1\n" * 20000, "run.yaml: a configuration has at most 65536 bytes"),
     ("run.yaml", BOMB, "run.yaml: anchors and aliases (&name, *name) are not read; write the value in both places"),
     ("run.yaml", "agents: " + "[" * 2000, "run.yaml: lists and mappings are nested too deeply; settings are flat keys"),
-    ("run.yaml", "a: 1\n---\na: 2", "run.yaml: not well-formed YAML: expected a single document"),
     ("run.yaml", "[a]: 1", "run.yaml: keys must be names of settings, got ['a']"),
     ("run.yaml", 'out: "\\U99999999"', "run.yaml: not well-formed YAML"),
     ("run.yaml", "algorithm: {step_size: 1}", "settings are flat keys at the top of the file"),
@@ -340,11 +336,6 @@ def test_a_configuration_is_a_regular_file(make: Callable[[Path], Any], words: s
         load(str(path), config_bytes(str(path)))
 
 
-def test_a_published_experiment_that_there_is_not_is_named() -> None:
-    with pytest.raises(InputError, match="there is no configuration paper005; did you mean 'paper004'"):
-        config_bytes("paper005")
-
-
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_survive_the_file(value: float) -> None:
     mapping = yaml.safe_load(yaml.safe_dump({"x": value}))
@@ -403,15 +394,11 @@ def test_every_setting_of_every_entry_has_a_line_of_help() -> None:
 
 @dataclass(frozen=True)
 class Clashing:
-    """Has a setting that every run has."""
-
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Demanding:
-    """Has a setting without a default."""
-
     width: int
 
 

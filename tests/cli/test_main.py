@@ -85,7 +85,6 @@ def test_on_ranks_a_mistake_is_said_once_and_nobody_waits(words: list[str]) -> N
 
 @pytest.mark.ranks
 def test_ranks_load_no_scipy_no_graph_library_and_no_command_line_library() -> None:
-    """Rank 0 makes the mixing matrix, and sends it as plain arrays."""
     code = (
         "import sys; from decentorth.run import main; from decentorth.process.environment import rank; "
         "code = main(['--iterations', '1', '--quiet']); heavy = {'scipy', 'scipy.sparse', 'networkx', 'rich', 'yaml'}; "
@@ -178,7 +177,6 @@ def test_a_reader_that_leaves_ends_the_command(words: str) -> None:
 
 @pytest.mark.slow
 def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
-    """Modules that are None cannot be imported; ranks are refused with what to install."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('mpi4py', 'numba', 'matplotlib', 'sklearn', 'pandas', 'cvxpy', 'joblib')));"
         "from decentorth.run import main; sys.exit(main(['--iterations', '10']))"
@@ -192,7 +190,6 @@ def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
 
 
 def by_shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """The end of a command line in bash, in which PYTHON is this one."""
     environ = {**os.environ, "PYTHON": sys.executable, **settings}
     return subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, env=environ, timeout=HUNG)
 

@@ -32,7 +32,7 @@ from decentorth.protocols import Array, Row
 from decentorth.records.files import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
 from decentorth.records.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
-from tests.support.commands import run
+from tests.support.commands import comparable, run
 from tests.support.disks import small_files
 from tests.support.mpi import HUNG, ROOT, until
 from tests.support.problems import GRAPHS, pca
@@ -41,11 +41,6 @@ from tests.support.threads import ThreadCommunicator, on_ranks
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4"]
 
 pytestmark = pytest.mark.usefixtures("folder")
-
-
-def lines(name: str, seconds: bool = False) -> list[list[str]]:
-    rows = [line.split(",") for line in Path(name, "history.csv").read_text().splitlines()]
-    return [row if seconds else row[:5] + row[6:] for row in rows]
 
 
 def names(name: str) -> list[int]:
@@ -62,8 +57,8 @@ def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
     same = "iterates_sha256 iterations rounds messages bytes gradients metrics steps status config W".split()
     assert {name: b[name] for name in same} == {name: c[name] for name in same}
     assert (b["resumed_from"], c["resumed_from"]) == ("a/checkpoints/000000150", None)
-    assert lines("b") == lines("c")
-    assert lines("b", True)[: len(lines("a"))] == lines("a", True)
+    assert comparable("b") == comparable("c")
+    assert Path("b/history.csv").read_text().startswith(Path("a/history.csv").read_text())
     assert Path("b/config.yaml").read_text() == Path("c/config.yaml").read_text()
     assert (names("a"), names("b")) == ([50, 100, 150], [200, 250, 300])
 
@@ -182,7 +177,6 @@ def test_checkpoints_of_a_killed_run_are_not_run_over(capsys: pytest.CaptureFixt
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, None)])
 def test_signals(number: signal.Signals, code: int | None) -> None:
-    """SIGTERM and SIGINT end the run, SIGUSR1 does not; all leave a checkpoint that leads to the bits of an unbroken run."""
     words = [sys.executable, "-m", "decentorth.run", *SMALL, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", "a"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -207,7 +201,6 @@ def test_signals(number: signal.Signals, code: int | None) -> None:
 
 
 def on_terminal(words: str, **environ: str) -> str:
-    """What a command prints on a terminal of 80 columns."""
     pty = pytest.importorskip("pty")
     own, its = pty.openpty()
     with subprocess.Popen(
@@ -365,7 +358,6 @@ def test_errors_name_the_file(tmp_path: Path, name: str, text: str | None, phras
 
 @pytest.mark.slow
 def test_no_command_replaces_a_file_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever names an output, and also where an earlier run may be replaced; its own output each replaces."""
     monkeypatch.chdir(tmp_path)
     small = "run --problem pca --data synthetic --dimension 4 --rank 2 --samples 9 --agents 3 --iterations 3 --quiet"
     assert decentorth(f"{small} --out whole".split()) == 0
@@ -426,16 +418,11 @@ def test_a_folder_that_holds_a_run_is_refused_unless_it_is_to_be_replaced(tmp_pa
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_work(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot write to .*file/run: Not a directory; choose another --out"):
-        RunFolder(tmp_path / "file" / "run", "")
     with pytest.raises(InputError, match=r"run has [\d.]+ .B free, and final.npz needs 900 TB; choose another --out"):
         RunFolder(tmp_path / "run", "", needed=9 * 10**14)
 
 
 def written_on_ranks(folder: RunFolder, bounds: Sequence[int], arrays: Mapping[str, Array]) -> list[str]:
-    """What the ranks say of writing their blocks of the arrays."""
-
     def write(communicator: ThreadCommunicator) -> str:
         own = slice(*bounds[communicator.rank : communicator.rank + 2])
         blocks = {name: array[own] for name, array in arrays.items()}

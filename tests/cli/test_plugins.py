@@ -111,16 +111,6 @@ def test_a_plugin_that_fails_is_refused_with_its_line(code: str, message: str, c
     assert (out, bool(re.fullmatch(rf"decentorth: {message}.*\n", err))) == ("", True), err
 
 
-def test_help_lists_a_plugin_and_its_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    path = written("own_help")
-    capsys.readouterr()
-    assert main(["--plugin", path, "--algorithm", "own_help", "--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "own_help" in said.partition("One of: ")[2]
-    assert "Algorithm: own_help" in said
-    assert "alpha > 0, or auto." in said
-
-
 @pytest.mark.slow
 def test_worker_processes_have_the_plugin_and_a_changed_one_is_run_anew() -> None:
     pytest.importorskip("joblib")

@@ -25,7 +25,6 @@ ORDERS = {"north": (0, 1, 2, 3), "south": (3, 1, 0, 2), "west": (0, 2, 1, 3)}
 GROUPS = ("Ann", "Bo", "Cy")
 FILES = "north.csv,south.csv,west.csv"
 CHOSEN = ("--exclude", "id,name", "--drop-missing")
-Sites = dict[str, Any]
 
 
 def rows(site: str) -> Any:
@@ -197,7 +196,6 @@ def spoil(folder: Path) -> None:
 
 
 def faulty(words: tuple[str, ...]) -> list[str]:
-    """The words of a run of the three sites but for those given; those with an empty value are left out."""
     given = {"--data": FILES, "--exclude": "id,name", "--drop-missing": "true", **dict(zip(words[::2], words[1::2], strict=True))}
     chosen = [word for pair in given.items() if pair[1] for word in pair]
     return ["--problem", "pca", "--rank", "2", "--quiet", *[word for word in chosen if word != "true"]]
@@ -225,7 +223,7 @@ def test_errors_are_one_line_and_the_same_code_on_every_rank(folder: Path) -> No
         assert (message in first, first.count("\n"), others) == (True, 1, ["", ""]), first
 
 
-def frames() -> Sites:
+def frames() -> dict[str, Any]:
     pd = pytest.importorskip("pandas")
     return {site: pd.read_csv(f"{site}.csv") for site in ORDERS}
 

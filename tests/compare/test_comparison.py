@@ -23,7 +23,6 @@ from decentorth.compare import (
     Comparison,
     ComparisonPlan,
     Entry,
-    MedianRange,
     Rules,
     compare,
     load,
@@ -151,12 +150,6 @@ def test_a_method_is_added_without_repeating_the_others(tmp_path: Path) -> None:
         compare(procrustes, ATC, graph, rules, extending=one)
     with pytest.raises(ValueError, match="did not get the same data, start and network for seed"):
         compare(procrustes, ATC, graph(9), extending=one)
-
-
-def test_a_median_counts_failures_as_infinite() -> None:
-    assert MedianRange.of([3.0, math.inf, 1.0]) == (3.0, 1.0, math.inf)
-    assert MedianRange.of([math.inf, math.inf, 1.0]) == (math.inf, 1.0, math.inf)
-    assert MedianRange.of([4.0, 1.0]) == (2.5, 1.0, 4.0)
 
 
 def test_modelled_seconds_have_the_median_of_the_measured_computing(found: Comparison) -> None:
@@ -340,7 +333,6 @@ def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
 
 
 def trace(end: float, reached: dict[float, int], status: str = "iterations") -> Trace:
-    """A run of which the gradient norm falls to each tolerance at an iteration."""
     falls = sorted((k, tolerance) for tolerance, k in reached.items())
     history = {
         "iteration": np.array([0, *[k for k, _ in falls], 1000]),
@@ -386,7 +378,6 @@ def test_a_best_step_at_the_edge_is_told() -> None:
 
 
 def test_the_step_in_words() -> None:
-    """Automatic steps grow where the method can judge them, and stay otherwise."""
     found = small(algorithms="drfgt,drgta:step_size=constant,drfgt:safe=true,drsgd", rules=Rules(trials=2, iterations=9))
     ranges = [
         r"auto, growing \(\S+ to \S+\)",

@@ -28,7 +28,6 @@ LABELS = (CTA, ATC, WILD)
 
 @pytest.fixture(scope="module")
 def found() -> Comparison:
-    """Two methods that converge and one that does not; tuned, on two networks."""
     return small(algorithms=LABELS, rules=Rules(trials=3, iterations=300, tolerances=(3.0, 1.0, 1e-40), tune=True, grid=2))
 
 
@@ -40,7 +39,6 @@ def close(shown: float, true: float, quantity: str) -> bool:
 
 
 def spreads(cell: str) -> tuple[float, float, float]:
-    """Median and range of ``**12** (10 to 15)``, ``\\textbf{12} (10 to $\\infty$)`` and the like."""
     plain = re.sub(r"\*\*|\\textbf|[{}$]", "", cell).replace(r"\infty", "inf")
     median, _, span = plain.partition(" (")
     low, _, high = (span.rstrip(")") or f"{median} to {median}").partition(" to ")

@@ -43,7 +43,6 @@ def program(folder: Path, name: str, lines: str) -> Path:
 
 
 def launcher(folder: Path, version: str, starts: str) -> Path:
-    """A folder with an ``mpirun`` that says it is of ``version`` and, asked to start ranks, does ``starts``."""
     return program(folder, "mpirun", f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n{starts}')
 
 
@@ -94,7 +93,6 @@ def test_a_launcher_that_fails(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_launcher_that_tells_ranks_nothing(tmp_path: Path) -> None:
-    """Each of its processes believes that it is alone; none starts ranks of its own."""
     starts = "shift 2\n" + '"$@" &\n' * 2 + "wait"
     code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", starts))
     assert code == 1
@@ -105,7 +103,6 @@ def test_a_launcher_that_tells_ranks_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.ranks
 def test_no_mpi_library() -> None:
-    """The simulation works, the main job does not; under a launcher it is said too, once."""
     code, _, findings = doctor("--ranks", "0", MPI4PY_LIBMPI="/nonexistent/libmpi.so")
     assert code == 1
     assert findings["one process"]["state"] == "works"

@@ -81,7 +81,6 @@ def test_points_that_stay_at_their_start_are_named(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["dprgt", "rextra", "dprgd"])
 def test_zero_has_no_projection(method: str) -> None:
-    """Any point of the set is as near; steps that grow would come back to zero again and again."""
     with pytest.raises(ValueError, match=r"projects to St\(6, 2\), and x0 = 0 lacks a unique nearest point there: leave it out"):
         solve(PCA, method, RING, x0=np.zeros((6, 2)))
 
@@ -121,7 +120,6 @@ def test_points_that_stop_moving_before_they_are_solved_are_named() -> None:
 
 
 def jump(begun: float, ended: float, slope: float = 1.0) -> FunctionProblem[Euclidean]:
-    """One number, whose objective has these values at 1 and at another place, and at 1 this gradient."""
     return FunctionProblem(
         lambda agent, x: begun if x[0, 0] == 1.0 else ended, lambda agent, x: np.full((1, 1), slope), Euclidean(1, 1), 1
     )

@@ -42,7 +42,6 @@ RING = GRAPHS["ring"](N)
 
 
 def everything(state: Any) -> dict[str, Any]:
-    """A state by its leaves, arrays as bytes."""
     arrays, numbers = taken_apart(state, "state")
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()} | numbers
 
@@ -128,7 +127,6 @@ def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
 
 
 def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None:
-    """Ranks 0 and 1 of three can read though the last rank's rows are damaged."""
     path = tmp_path / "000000005"
     written(path, 3, 9, {"x": np.arange(9.0)})
     spoil(path / "x.npy", -1)
@@ -288,7 +286,6 @@ def test_an_ending_that_comes_too_late_for_the_run_takes_effect_after_it(tmp_pat
 
 
 def test_what_the_process_ignores_stays_ignored(tmp_path: Path) -> None:
-    """As nohup does with SIGHUP."""
     with handled(signal.SIGHUP, signal.SIG_IGN):
         result = run(tmp_path, 60, record_every=1, callback=sends(signal.SIGHUP, 30), checkpoints=Checkpoints(tmp_path))
     assert (result.status, result.state.k) == ("iterations", 60)
@@ -345,13 +342,7 @@ def test_another_run_is_refused_with_the_difference(other: dict[str, Any], diffe
     assert f"{tmp_path / '000000060'} is of another run: {difference}" in str(caught.value)
 
 
-def test_fewer_iterations_than_were_made(tmp_path: Path) -> None:
-    run(tmp_path)
-    with pytest.raises(ValueError, match="is at iteration 60, beyond the 59 iterations that are asked for"):
-        run(iterations=59, resume=tmp_path)
-
-
-def test_other_metrics_are_refused(tmp_path: Path) -> None:
+def test_fewer_iterations_and_other_metrics_are_refused(tmp_path: Path) -> None:
     def twice(problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
         return (2.0 * state.k,)
 
@@ -359,6 +350,8 @@ def test_other_metrics_are_refused(tmp_path: Path) -> None:
     run(tmp_path, 20)
     with pytest.raises(ValueError, match=r"a resumed run keeps its metrics, objective, .*; it was given objective, .*, twice"):
         run(resume=tmp_path, metrics=[twice])
+    with pytest.raises(ValueError, match="is at iteration 20, beyond the 19 iterations that are asked for"):
+        run(iterations=19, resume=tmp_path)
 
 
 def test_numbers_that_are_not_finite_at_the_start_are_compared_as_they_are(tmp_path: Path) -> None:
@@ -515,7 +508,6 @@ def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], name:
 
 
 def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: Path) -> None:
-    """What decides about memory, the number of agents, is not believed before."""
     shutil.copytree(good, tmp_path, dirs_exist_ok=True)
     assert newest_notes(tmp_path) == ({}, N)
     changed(tmp_path / "000000060", HOSTILE["huge agents"])

@@ -41,8 +41,6 @@ class Tracking(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """A state of a method that neither tracks nor lands."""
-
     x: Array
 
 
@@ -79,7 +77,6 @@ def test_metrics_are_the_formulas(name: str, size: float, blocks: int, monkeypat
 
 
 def test_all_vanish_at_a_common_critical_point() -> None:
-    """But the sum of the local gradients, which heterogeneous agents do not agree on."""
     case = pca(rows=UNEVEN)
     case.problem.prepare(collective(N))
     apart = spread(case.problem, 0.1)
@@ -100,7 +97,6 @@ def test_a_set_without_tangents_is_refused() -> None:
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_without_a_projection_or_a_landing_field(n: int) -> None:
-    """On J-orthogonal matrices the mean stands for its projection, and Riemannian gradients for the landing field."""
     rng = np.random.default_rng(5)
     constraint = JOrthogonal(2, 2)
     j = np.diag(constraint.signs)
@@ -214,14 +210,11 @@ def test_columns_are_what_was_recorded() -> None:
         np.testing.assert_array_equal(history[name], expected, strict=True)
     assert history.rows == tuple(row(k) for k in range(5))
     assert ("objective" in history, "gradient_norm" in history) == (True, False)
+    with pytest.raises(KeyError, match=r"no column 'gradient'; there are iteration, rounds, .*, seconds, objective, error"):
+        history["gradient"]
     empty = History()
     assert list(empty) == [*COUNTS, "seconds"]
     np.testing.assert_array_equal(empty["iteration"], np.zeros(0, np.int64), strict=True)
-
-
-def test_an_unknown_column_is_told_with_the_known() -> None:
-    with pytest.raises(KeyError, match=r"no column 'gradient'; there are iteration, rounds, .*, seconds, objective, error"):
-        recorded(1)["gradient"]
 
 
 @pytest.mark.parametrize("limit", [2, 3, 7, 100])
@@ -250,7 +243,6 @@ SMALL = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --ag
 
 
 def solved(recorder: Any = None) -> Any:
-    """A short run; its bits are those without a recorder."""
     problem, W = pca().problem, GRAPHS["ring"](5)
     result = do.solve(problem, do.DRFGT(), W, iterations=30, recorders=[] if recorder is None else [recorder])
     assert recorder is None or result.iterates_sha256 == solved().iterates_sha256

@@ -108,7 +108,6 @@ LEAVABLE = [
 
 @pytest.mark.parametrize("method", LEAVABLE, ids=lambda method: method.name)
 def test_every_method_goes_on_from_unlike_points(method: Method) -> None:
-    """And the mean of the trackers is that of the fields of those that are left, from the first iteration on."""
     problem = method.problem()
     n = problem.n_agents
     for iterations in (8, 9, 20):
@@ -123,7 +122,6 @@ def test_every_method_goes_on_from_unlike_points(method: Method) -> None:
 @pytest.mark.slow_cases("algorithm1")
 @pytest.mark.parametrize("algorithm", [DRFGT(), DPRGT()])
 def test_the_others_find_their_own_answer(algorithm: Any) -> None:
-    """The leading eigenvectors of the mean over those that are left, which are not those of the mean over all."""
     problem = pca(UNEVEN).problem
     state = replayed(set_up(problem, algorithm, GRAPHS["complete"](N)), [Loss(20, (1,), tuple(LOST.tolist()))], 1500)
     matrices = [a.T @ a / len(a) for a in samples(UNEVEN, D, 0)]

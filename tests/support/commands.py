@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from decentorth.commands.run.command import main
+from decentorth.records.saved_runs import read_history, read_summary
 
 OWN_METHOD = """
 import sys
@@ -47,3 +50,10 @@ if __name__ == "__main__":
 def run(*words: str) -> int:
     """A run that prints nothing."""
     return main([*words, "--quiet"])
+
+
+def comparable(folder: str | Path) -> tuple[str, dict[str, bytes]]:
+    """What two runs with the same bits have in common: the hash of their points and the columns of their histories but seconds."""
+    history = read_history(folder)
+    columns = {name: column.tobytes() for name, column in history.items() if name != "seconds"}
+    return read_summary(folder)["iterates_sha256"], columns
