@@ -28,7 +28,6 @@ CHOSEN = ("--exclude", "id,name", "--drop-missing")
 
 
 def rows(site: str) -> Any:
-    """The complete samples of a site, their columns in the order of `NAMES`."""
     number = sorted(ORDERS).index(site)
     X = np.random.default_rng(number).standard_normal((20 + 10 * number, 4)) * (3.0, 2.0, 1.0, 0.5)
     return np.delete(X, 7, axis=0) if site == "west" else X

@@ -16,7 +16,6 @@ RULES = Rules(trials=3, iterations=400, tolerances=(1.0, 1e-2, 1e-4, 1e-40))
 
 
 def procrustes(seed: int) -> Procrustes:
-    """Well conditioned: three columns in five dimensions, eight rows an agent."""
     rng = np.random.default_rng((seed, 7))
     return Procrustes(rng.standard_normal((AGENTS, 8, 5)), rng.standard_normal((AGENTS, 3, 8)))
 

@@ -162,7 +162,6 @@ def test_modelled_seconds_have_the_median_of_the_measured_computing(found: Compa
 
 @pytest.mark.slow
 def test_parallel_processes_take_functions_of_any_kind() -> None:
-    """Those without a name at the top of a module too, and what they hold."""
     data = np.random.default_rng(3).standard_normal((AGENTS, 9, 6))
 
     def counts(workers: int) -> list[Any]:

@@ -172,7 +172,6 @@ def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> None:
-    """The log-spaced rows follow from the number of iterations, which stays the same here."""
     whole = run(tmp_path, 300, checkpoints=Checkpoints(tmp_path, every=80))
     for path in kept(tmp_path):
         assert bits(run(iterations=300, resume=path)) == bits(whole)
@@ -396,10 +395,6 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path.write_text(json.dumps({**whole, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}))
 
 
-def replace(key: str, value: Any) -> Callable[[dict[str, Any]], Any]:
-    return lambda body: body.update({key: value})
-
-
 HUGE = 10**15
 
 
@@ -419,7 +414,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "other shape": array("state.x", "<f8", 5, 3, 12),
     "a path for a name": array("../../etc/passwd", "<f8", 5, 12, 3),
     "rows that overlap": array("state.x", "<f8", 5, 12, 3, rows=[[0, 5, ""], [0, 5, ""]]),
-    "a future history": replace("numbers", {"state.k": 3, "state.gradients": 61}),
+    "a future history": lambda body: body.update(numbers={"state.k": 3, "state.gradients": 61}),
 }
 
 
@@ -518,10 +513,6 @@ def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: P
         newest_notes(tmp_path)
 
 
-def files_of(checkpoint: Path) -> list[str]:
-    return sorted(path.name for path in checkpoint.iterdir())
-
-
 SPOILT: dict[str, Callable[[Path], Any]] = {
     "cut short": lambda path: os.truncate(path, path.stat().st_size - 1),
     "a bit of the header": lambda path: spoil(path, 70),
@@ -536,7 +527,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(
 ) -> None:
     """Each file, in turn; `tests/test_mutants.py` damages them in many more ways."""
     whole = bits(run())
-    for number, name in enumerate(files_of(good / "000000060")):
+    for number, name in enumerate(sorted(path.name for path in (good / "000000060").iterdir())):
         folder = tmp_path / str(number)
         shutil.copytree(good / "000000060", folder / "000000060")
         if name == files.MANIFEST and how in ("last bit", "cut short"):

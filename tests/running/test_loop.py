@@ -223,6 +223,9 @@ def test_divergence_from_a_start_off_the_set_names_the_start() -> None:
     assert "x0 is not on St(4, 2), with feasibility 457: give problem.constraint.project(x0[None])[0]" in result.message
 
 
+NEAR = np.array([[0.8], [0.6], [0.0], [0.0]])
+
+
 def spoilt(name: str) -> FunctionProblem[Stiefel]:
     """f_i(x) = tr(x^T D x) / 2, D diagonal, whose gradient or objective agent 2 loses once the first entry of x is below 0.3."""
     slopes = np.arange(4.0, 0.0, -1.0)[:, None]
@@ -249,8 +252,8 @@ def spoilt(name: str) -> FunctionProblem[Stiefel]:
 )
 def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, channel: str | None) -> None:
     """By its agent and the iteration, whatever was measured when, in one process and on ranks; the counts are those of the run."""
-    W, x0 = GRAPHS["ring"](3), np.array([[0.8], [0.6], [0.0], [0.0]])
-    states = iterate(spoilt(""), method, W, x0=x0, channel=channel)
+    W = GRAPHS["ring"](3)
+    states = iterate(spoilt(""), method, W, x0=NEAR, channel=channel)
     points = [state.x.copy() for state in islice(states, 200)]
     first = next(k for k, x in enumerate(points) if x[2, 0, 0] < 0.3)
     assert 5 < first < 150
@@ -260,7 +263,7 @@ def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, ch
     )
 
     def ended(comm: Any, every: int) -> tuple[str, int, int]:
-        arguments: Any = {"iterations": 200, "record_every": every, "x0": x0, "comm": comm, "channel": channel}
+        arguments: Any = {"iterations": 200, "record_every": every, "x0": NEAR, "comm": comm, "channel": channel}
         result = solve(spoilt("gradient"), method, W, **arguments)
         assert result.status == "diverged"
         assert result.message.endswith(words), result.message
@@ -268,7 +271,7 @@ def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, ch
 
     for every in (1, 200):
         alone = ended("serial", every)
-        again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=x0, channel=channel)
+        again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=NEAR, channel=channel)
         assert alone[2] == again.network.rounds
     assert on_ranks(3, lambda comm: ended(comm, 200)) == [alone] * 3
 
@@ -281,8 +284,7 @@ def test_a_gradient_that_overflows_far_away_may_be_the_fault_of_the_step() -> No
 
 
 def test_an_objective_that_is_not_finite_is_named() -> None:
-    x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
-    result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=x0, iterations=300)
+    result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=NEAR, iterations=300)
     assert result.status == "diverged"
     assert re.search(
         r"; the objective of agent 2 is not finite at its point of iteration \d+, .*correct .* smaller step", result.message
@@ -291,8 +293,7 @@ def test_an_objective_that_is_not_finite_is_named() -> None:
 
 def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     """And the run goes on, as an objective may be undefined; the same on ranks."""
-    x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
-    arguments: Any = {"x0": x0, "iterations": 200, "record_every": 1}
+    arguments: Any = {"x0": NEAR, "iterations": 200, "record_every": 1}
     method, W = DPRGT(step_size=0.04), GRAPHS["ring"](3)
     expected = solve(spoilt(""), method, W, **arguments).iterates_sha256
     assert not caplog.records

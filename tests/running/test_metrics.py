@@ -219,7 +219,6 @@ def test_columns_are_what_was_recorded() -> None:
 
 @pytest.mark.parametrize("limit", [2, 3, 7, 100])
 def test_memory_is_bounded(limit: int) -> None:
-    """First and last stay, the rest is a subsequence that reaches over the whole run."""
     history = History(limit)
     for k in range(500):
         history.record(row(k))
