@@ -374,6 +374,7 @@ def test_settings_hold_python_numbers() -> None:
     halves: list[Any] = [kind(0.5) for kind in (np.float16, np.float32, np.float64)]
     found = [DRFGT(batch_size=np.uint8(3)).batch_size, *[DRFGT(penalty=half).penalty for half in halves]]  # type: ignore[arg-type]
     assert [(type(one), one) for one in found] == [(int, 3), *[(float, 0.5)] * 3]
+    assert DRFGT(penalty=np.longdouble(0.5)).penalty == 0.5  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="step_size must be positive and finite, got inf"):
         DRFGT(step_size=np.float32(np.inf))  # type: ignore[arg-type]
     side: Any = np.uint8(200)
