@@ -254,7 +254,7 @@ def test_a_missing_package_is_named_before_the_first_trial(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
     assert main(["spectral", "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
     out, err = capsys.readouterr()
-    assert (out, f'need {missing}: pip install "decentorth[{extra}]"\n' in err.replace("needs", "need")) == ("", True)
+    assert (out, f'need {missing}: pip install "decentorth[{extra}]"\n' in err) == ("", True)
     assert not list(tmp_path.iterdir())
 
 
