@@ -9,32 +9,32 @@ from __future__ import annotations
 import errno
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from pkgutil import resolve_name
+
+from topologies.words import nearest
 
 from ._version import __version__
 from .process import environment as _mpienv
 from .process.printing import BAD_INPUT, FAULT, complain, discard, say
 
+_AT = "decentorth.commands"
 COMMANDS = {
-    "demo": ("decentorth.commands.demo:main", "Run a small example and open a page that plays it."),
+    "demo": (f"{_AT}.demo:main", "Run a small example and open a page that plays it."),
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
-    "compare": ("decentorth.commands.compare:main", "Compare methods on the same problems, graphs and seeds."),
-    "replay": ("decentorth.commands.run.replay:main", "Repeat an asynchronous run from its log."),
-    "plot": ("decentorth.commands.plot.command:main", "Draw the figures of runs."),
-    "study": ("decentorth.commands.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
-    "theory": ("decentorth.commands.theory.command:main", "Print the constants and guaranteed steps of paper 004."),
+    "compare": (f"{_AT}.compare:main", "Compare methods on the same problems, graphs and seeds."),
+    "replay": (f"{_AT}.run.replay:main", "Repeat an asynchronous run from its log."),
+    "plot": (f"{_AT}.plot.command:main", "Draw the figures of runs."),
+    "study": (f"{_AT}.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
+    "theory": (f"{_AT}.theory.command:main", "Print the constants and guaranteed steps of paper 004."),
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
-    "doctor": ("decentorth.commands.doctor.command:main", "Test this machine, and print remedies."),
-    "new": ("decentorth.commands.new.command:main", "Write a file for your own method or problem, and its test."),
-    "launch": ("decentorth.commands.launch:main", "Print a script for Slurm, for several hosts or for this machine."),
-    "list": ("decentorth.commands.listing:main", "List problems, algorithms, graphs, weights or faults."),
+    "doctor": (f"{_AT}.doctor.command:main", "Test this machine, and print remedies."),
+    "new": (f"{_AT}.new.command:main", "Write a file for your own method or problem, and its test."),
+    "launch": (f"{_AT}.launch:main", "Print a script for Slurm, several hosts or this machine."),
+    "list": (f"{_AT}.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
 """The function of each command, and a sentence about it."""
-_SCRIPTS = {"reproduce": "it is a script of the repository: python examples/reproduce.py"}
-"""Former commands that are scripts."""
-_COMPLETION, _COMPLETE = "--install-completion", "--complete"
+_COMPLETION = "--install-completion"
 _INTERRUPTED, _NO_READER = 130, 141
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """The errors of a file that takes no more."""
@@ -69,45 +69,30 @@ def _command(tokens: Sequence[str] | None) -> int:
         return say(_help(), root)
     if words[0] == "--version":
         return say(f"decentorth {__version__}", root)
-    if words[0] == _COMPLETE:
-        from .commands.completion import answer
-
-        return answer(COMMANDS, _load)
-    if words[0] == _COMPLETION:
-        from .commands.completion import install
-
-        if not root:
-            return 0
-        return install(words[1:])
+    if words[0] == "--complete":
+        answer: Callable[[Iterable[str]], int] = resolve_name(f"{_AT}.completion:answer")
+        return answer(COMMANDS)
     name = words[0]
-    if name not in COMMANDS:
-        from topologies.words import nearest
-
+    if name not in COMMANDS and name != _COMPLETION:
         hint = f"there are {', '.join(COMMANDS)}"
         if near := nearest(name, COMMANDS):
             hint = f"did you mean {near}?"
-        hint = _SCRIPTS.get(name, hint)
         if root:
             complain(f"decentorth: no command is called {name!r:.80}; {hint}")
         return BAD_INPUT
     try:
-        command: Callable[[Sequence[str] | None], int] = _load(COMMANDS[name][0])
-        if tokens is None:
-            if name == "run" and sys.platform != "win32":
-                signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as the command itself does, once it is imported
-            sys.argv = [f"decentorth {name}", *words[1:]]
-            return command(None)
-        return command(words[1:])
+        place, _ = COMMANDS.get(name, (f"{_AT}.completion:install", ""))
+        command: Callable[[Sequence[str] | None], int] = resolve_name(place)
+        if tokens is not None or name == _COMPLETION:
+            return command(words[1:])
+        if name == "run" and sys.platform != "win32":
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as the command does, once it is imported
+        sys.argv = [f"decentorth {name}", *words[1:]]
+        return command(None)
     except KeyboardInterrupt:  # while the command was imported; later ones are its own affair
         if root:
             complain("decentorth: interrupted")
         return _INTERRUPTED
-
-
-def _load(place: str) -> Any:
-    """The object of this package at ``module:name``."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
 
 
 def _help() -> str:

@@ -21,7 +21,9 @@ def exports(name: str) -> dict[str, str]:
     tree = ast.parse(module.__loader__.get_source(name))
     for node in tree.body * (package != name):
         match node:
-            case ast.ClassDef(name=own) | ast.FunctionDef(name=own) | ast.Assign(targets=[ast.Name(id=own)]):
+            case ast.ClassDef(name=own) | ast.FunctionDef(name=own):
+                found[own] = name
+            case ast.Assign(targets=[ast.Name(id=own)]):
                 found[own] = name
     for node in ast.walk(tree):
         match node:
@@ -36,6 +38,7 @@ def exports(name: str) -> dict[str, str]:
 
 def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """``__getattr__``, which gives ``__all__`` too, and ``__dir__`` of a package."""
+    names = vars(sys.modules[package])
 
     def get(name: str) -> object:
         if name == "__all__":
@@ -44,14 +47,14 @@ def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str
             from .settings import missing
 
             missing(package, modules)(name)
-        value = import_module(modules[name])
+        value: object = import_module(modules[name])
         if modules[name] != f"{package}.{name}":
             value = getattr(value, name)
-        setattr(sys.modules[package], name, value)
+        names[name] = value
         return value
 
     def listed() -> list[str]:
-        own = [name for name in vars(sys.modules[package]) if name.startswith("_")]
+        own = [name for name in names if name.startswith("_")]
         return sorted({*own, *exports(package)})
 
     return get, listed

@@ -1,15 +1,11 @@
-"""Short texts, and HTML for notebooks: a title, facts by name, and a small curve as inline SVG."""
+"""Short texts, and HTML for notebooks: a title and facts by name."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from html import escape
 
 from topologies.memory import size as size
-
-WIDTH, HEIGHT = 240, 60
-"""The size of a curve in pixels."""
 
 
 def shape(sides: Iterable[int]) -> str:
@@ -24,34 +20,12 @@ def aligned(facts: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{name:{width}}  {fact}" for name, fact in lines)
 
 
-def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
-    """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale.
-
-    It is empty for fewer than two values.
-    """
-    points = [(float(a), math.log10(b)) for a, b in zip(x, y, strict=True) if 0 < b < math.inf]
-    if len(points) < 2:
-        return ""
-    columns = list(zip(*points, strict=True))
-    (left, low), (right, high) = map(min, columns), map(max, columns)
-    across, up = (WIDTH - 4) / ((right - left) or 1), (HEIGHT - 4) / ((high - low) or 1)
-    places = [(2 + (a - left) * across, HEIGHT - 2 - (b - low) * up) for a, b in points]
-    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
-    box = f'width="{WIDTH}" height="{HEIGHT}" role="img"'
-    caption = f"{name}: 10^{high:.1f} to 10^{low:.1f}, iterations {left:g} to {right:g}"
-    return (
-        f'<figure style="margin:0"><svg {box} aria-label="{escape(caption)}">'
-        f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="1.5"/></svg>'
-        f"<figcaption><small>{escape(caption)}</small></figcaption></figure>"
-    )
-
-
-def table(title: str, facts: Mapping[str, object], picture: str = "") -> str:
-    """A title, a table of facts by name, and a picture, as HTML without scripts or files."""
+def table(title: str, facts: Mapping[str, object]) -> str:
+    """A title and a table of facts by name, as HTML without scripts or files."""
     left = 'style="text-align:left"'
     cells = [(escape(name), escape(str(value))) for name, value in facts.items()]
     rows = "".join(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in cells)
-    return f"<div><strong>{escape(title)}</strong><table>{rows}</table>{picture}</div>"
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"
 
 
 class Shown:
@@ -61,13 +35,9 @@ class Shown:
         """The facts by name."""
         return {}
 
-    def _picture(self) -> str:
-        """A picture as HTML."""
-        return ""
-
     def __repr__(self) -> str:
         facts = [f"{name}={value}" for name, value in self._facts().items()]
         return f"{type(self).__name__}({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
-        return table(type(self).__name__, self._facts(), self._picture())
+        return table(type(self).__name__, self._facts())

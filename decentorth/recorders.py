@@ -14,8 +14,8 @@ import os
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,9 +40,9 @@ def _check_writable(folder: Path) -> None:
         raise ValueError(f"cannot write into {folder}: {error.strerror}") from None
 
 
-def _values(row: Row) -> Iterable[tuple[str, float]]:
+def _values(row: Row) -> list[tuple[str, float]]:
     """The columns of a row after its iteration, by name."""
-    return islice(row.columns().items(), 1, None)
+    return list(row.columns().items())[1:]
 
 
 class FileRecorder(ABC):
@@ -65,10 +65,16 @@ class FileRecorder(ABC):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        if importlib.util.find_spec(self.library) is None:
+        package = self.library.partition(".")[0]
+        if importlib.util.find_spec(package) is None:
             repair = f'pip install "decentorth[{self.extra}]"'
             name = type(self).__name__
-            raise ModuleNotFoundError(f"{name} needs {self.library}: {repair}", name=self.library)
+            raise ModuleNotFoundError(f"{name} needs {package}: {repair}", name=package)
+
+    @cached_property
+    def _library(self) -> Any:
+        """The library, which is imported when it is first used."""
+        return importlib.import_module(self.library)
 
     @abstractmethod
     def check(self) -> None:
@@ -117,9 +123,7 @@ class TensorBoard(FileRecorder):
         _check_folder(Path(self.path))
 
     def record(self, row: Row) -> None:
-        from tensorboardX import SummaryWriter
-
-        self._writer = self._writer or SummaryWriter(self.path)
+        self._writer = self._writer or self._library.SummaryWriter(self.path)
         for name, value in _values(row):
             self._writer.add_scalar(name, value, row.iteration)
         self._writer.flush()
@@ -162,12 +166,10 @@ class MLflow(FileRecorder):
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         # by default it tries a dead server for minutes
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-        from mlflow import MlflowClient
-
         place = self.path
         if "://" not in place:
             place = Path(place).resolve().as_uri()
-        client = MlflowClient(place)
+        client = self._library.MlflowClient(place)
         return client, client.get_experiment_by_name("decentorth")
 
     def check(self) -> None:
@@ -183,12 +185,10 @@ class MLflow(FileRecorder):
         self._run = self._client.create_run(experiment).info.run_id
 
     def record(self, row: Row) -> None:
-        from mlflow.entities import Metric
-
         if self._client is None:
             self._begin()
-        now = int(1000 * time.time())
-        metrics = [Metric(name, value, now, row.iteration) for name, value in _values(row)]
+        now, metric = int(1000 * time.time()), self._library.entities.Metric
+        metrics = [metric(name, value, now, row.iteration) for name, value in _values(row)]
         self._client.log_batch(self._run, metrics)
 
     def close(self) -> None:
@@ -213,21 +213,19 @@ class Parquet(FileRecorder):
     'iterations'
     """
 
-    library, extra = "pyarrow", "tables"
+    library, extra = "pyarrow.parquet", "tables"
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path)
         self._rows: list[Mapping[str, float]] = []
 
     def check(self) -> None:
-        from pyarrow import parquet
-
         path = Path(self.path)
         _check_writable(path.parent)
         if not os.path.lexists(path):
             return
         try:
-            own = path.is_file() and _MARK in (parquet.read_schema(path).metadata or {})
+            own = path.is_file() and _MARK in (self._library.read_schema(path).metadata or {})
         except (OSError, ValueError):
             own = False
         if not own:
@@ -245,14 +243,12 @@ class Parquet(FileRecorder):
 
     def close(self) -> None:
         if self._rows:
-            import pyarrow
-            from pyarrow import parquet
-
             columns = {name: [row[name] for row in self._rows] for name in self._rows[0]}
+            pyarrow: Any = importlib.import_module("pyarrow")
             table = pyarrow.table(columns, metadata={_MARK: b"rows of a run"})
             part = f"{self.path}.{os.getpid()}.part"
             try:
-                parquet.write_table(table, part)
+                self._library.write_table(table, part)
                 os.replace(part, self.path)
             finally:
                 Path(part).unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +32,7 @@ from topologies.words import normal_name, suggestion
 from . import algorithms as _methods
 from . import problems as _problems
 from ._lazy import exports
+from .settings import Values
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -87,7 +89,7 @@ class Registry:
         known = f"{', '.join(self.names())}; and your own, by --plugin FILE.py"
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known} (in Python: register)")
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Values:
         """Every entry that can be had with its default settings, by name."""
         found = {}
         for name in self.names():
@@ -119,7 +121,7 @@ class Registry:
         try:
             entry = point.load()
         except Exception as error:
-            package = getattr(point.dist, "name", point.value)
+            package = point.value if point.dist is None else point.dist.name
             what = f"{self.kind} {key!r} of the installed package {package}"
             raise ValueError(f"{what} cannot be imported: {error}") from error
         if key not in self._entries or self._entries[key]() is not entry:
@@ -137,7 +139,7 @@ def _built_in(package: ModuleType, end: str = "", others: Collection[str] = ()) 
     for one, module in exports(package.__name__).items():
         if one.endswith(end) and one not in others:
             file = module.rpartition(".")[2].removesuffix("_settings")
-            found[file] = partial(getattr, package, one)
+            found[file] = partial(resolve_name, f"{module}:{one}")
     return found
 
 
@@ -210,8 +212,9 @@ def plugins_digest() -> bytes:
 
 def _line(error: BaseException, place: Path) -> str:
     """The last line of the file that was reached, in words; none if it is not known."""
-    number = getattr(error, "lineno", None)  # of a SyntaxError
-    trace = error.__traceback__
+    number, trace = None, error.__traceback__
+    if isinstance(error, SyntaxError):
+        number = error.lineno
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(place):
             number = trace.tb_lineno

@@ -14,7 +14,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Annotated, Any, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, read, settings
 from topologies.words import suggestion
@@ -23,6 +23,8 @@ from .display import table
 
 __all__ = ["Form", "Range", "Seconds", "Setting", "check", "settings"]
 
+Values = dict[str, Any]
+"""Settings by name."""
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -80,7 +82,7 @@ def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]
 
         described: Any = called
         returned = inspect.signature(function).return_annotation
-        described.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=returned)
+        described.__signature__ = signature.replace(return_annotation=returned)
         described.__doc__ = _with_parameters(function.__doc__ or "", cast(type[Any], spec))
         return called
 
@@ -89,7 +91,8 @@ def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]
 
 def _with_parameters(docstring: str, spec: type[Any]) -> str:
     """The docstring with the descriptions of the spec's fields, which its docstring and those of its bases have."""
-    texts = [inspect.cleandoc(base.__doc__ or "").partition("----------\n")[2] for base in reversed(spec.__mro__)]
+    written = [inspect.cleandoc(base.__doc__ or "") for base in reversed(spec.__mro__)]
+    texts = [text.partition("----------\n")[2] for text in written]
     described = "\n".join(["Parameters", "----------", *filter(None, texts)])
     words, raises, rest = inspect.cleandoc(docstring).partition("Raises\n")
     return "\n\n".join(filter(None, [words.strip(), described, raises + rest]))
@@ -115,16 +118,18 @@ class Settings:
     """A dataclass whose fields are checked against their annotations when it is made."""
 
     __signature__ = _Signature()
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __new__(cls, *args: object, **given: object) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
-        known = getattr(cls, "__dataclass_fields__", given)
+        known = getattr(cls, "__dataclass_fields__", given)  # an incomplete class has none
         if not given.keys() <= known.keys():
             _check_names(cls.__name__, given, known)
         return super().__new__(cls)
 
     def _repr_html_(self) -> str:
-        return table(type(self).__name__, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})  # type: ignore[arg-type]  # a dataclass
+        shown = {name: vars(self)[name] for name in declared(type(self))}
+        return table(type(self).__name__, shown)
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -147,7 +152,7 @@ class Settings:
             if form is not None:
                 object.__setattr__(self, name, form(given[name]))
         for name, why in self.idle().items():
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]  # a dataclass
+            if given[name] != type(self).__dataclass_fields__[name].default:
                 raise ValueError(without_effect(name, why))
 
     def idle(self) -> dict[str, str]:
@@ -160,13 +165,11 @@ def without_effect(name: str, why: str) -> str:
     return f"{name} has no effect here, leave it out: {why}"
 
 
-def values(entry: object) -> dict[str, Any]:
+def values(entry: object) -> Values:
     """The settings in a dataclass as YAML can hold them."""
-    found: dict[str, object] = {}
-    for name in settings(type(entry)):
-        value = getattr(entry, name)
-        found[name] = value
-        if isinstance(value, tuple):
+    found = {name: vars(entry)[name] for name in settings(type(entry))}
+    for name, value in found.items():
+        if type(value) is tuple:
             found[name] = list(value)
         elif dataclasses.is_dataclass(value):  # a schedule of steps
             found[name] = str(value)

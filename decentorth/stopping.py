@@ -12,27 +12,15 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar, overload
 
 import numpy as np
 
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 from .settings import Count, Finite, Natural, Positive, Range, Seconds, Settings, check, missing
 
-__all__ = [
-    "Consensus",
-    "Error",
-    "Feasibility",
-    "GradientNorm",
-    "Iterations",
-    "LocalMaximum",
-    "ObjectiveBelow",
-    "Rule",
-    "Stationarity",
-    "Time",
-    "as_rule",
-    "rules_of",
-]
+__all__ = "Consensus Error Feasibility GradientNorm Iterations LocalMaximum ObjectiveBelow".split()
+__all__ += "Rule Stationarity Time as_rule rules_of".split()
 R = TypeVar("R", bound="Rule")
 
 
@@ -61,7 +49,8 @@ class Rule(Settings):
 
     def __bool__(self) -> bool:
         """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the other."""
-        raise TypeError("a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in one & two | three")
+        repair = "write & for 'and' and | for 'or', as in one & two | three"
+        raise TypeError(f"a stopping rule is neither true nor false: {repair}")
 
     def missed(self, row: Row) -> list[str]:
         """The tolerances that the row does not meet, each with its value there."""
@@ -88,7 +77,7 @@ class Rule(Settings):
 class _Function(Rule):
     """A user's function of a row, or of a row and the collective. The answer of rank 0 counts for all ranks."""
 
-    function: Any
+    function: Callable[..., object]
 
     def __post_init__(self) -> None:
         pass
@@ -99,26 +88,30 @@ class _Function(Rule):
             found = self.function(*arguments)
         except StopIteration:
             found = True
-        if isinstance(found, bool | np.bool_):
-            ended = Stop("stopped", False, f"the stopping rule ended the run at iteration {row.iteration}")
-            found = ended if found else None
-        if not isinstance(found, Stop | None):
-            results = "True or False, decentorth.protocols.Stop(status, converged, message) or None"
-            raise TypeError(f"a stopping rule must return {results}, got {found!r}")
+        match found:
+            case bool() | np.bool_():
+                message = f"the stopping rule ended the run at iteration {row.iteration}"
+                found = Stop("stopped", False, message) if found else None
+            case Stop() | None:
+                pass
+            case _:
+                stop = "decentorth.protocols.Stop(status, converged, message)"
+                results = f"True or False, {stop} or None"
+                raise TypeError(f"a stopping rule must return {results}, got {found!r}")
         if collective.size == 1:
             return found
         of_root = json.loads(collective.everyone(json.dumps(found).encode())[0])
         return None if of_root is None else Stop(*of_root)
 
 
-def _takes_two(function: Any) -> bool:
-    """True if a function can be called with two arguments."""
+def _takes_two(function: Callable[..., object]) -> bool:
+    """True if a function can be called with two arguments; a builtin without a signature can."""
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
         return False
-    except ValueError:  # a builtin without a signature
-        return True
+    except ValueError:
+        pass
     return True
 
 
@@ -126,8 +119,7 @@ def _rule(other: object) -> Rule:
     """The rule that stands beside ``&`` or ``|``; a TypeError for what is none."""
     if isinstance(other, type) or not callable(other):
         raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {other!r}")
-    rule: Rule = as_rule(other)
-    return rule
+    return as_rule(other)
 
 
 @dataclass(frozen=True)
@@ -175,11 +167,11 @@ class _All(_Pair):
         return self.first.met_at_start(feasibility) and self.second.met_at_start(feasibility)
 
 
-def _over(words: str, value: float, tolerance: float) -> list[str]:
+def _over(what: str, value: float, tolerance: float) -> list[str]:
     """How many times the tolerance a value is, if it is above it."""
     if value <= tolerance:
         return []
-    return [f"{words} {value:.3g} is {value / tolerance:.3g} times its tolerance of {tolerance:.3g}"]
+    return [f"{what} {value:.3g} is {value / tolerance:.3g} times its tolerance of {tolerance:.3g}"]
 
 
 @dataclass(frozen=True)
@@ -226,8 +218,8 @@ class GradientNorm(_Below):
     relative: bool = False
     _metric, _name = "gradient_norm", "gradient norm"
     unmet = (
-        "a gradient tolerance needs a differentiable problem, as a subgradient's norm need not vanish: give a tolerance of error "
-        "or objective, or leave it out"
+        "a gradient tolerance needs a differentiable problem, as a subgradient's norm need not "
+        "vanish: give a tolerance of error or objective, or leave it out"
     )
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
@@ -279,8 +271,8 @@ class Stationarity(_Below):
 
     _metric = _name = "stationarity"
     unmet = (
-        "a tolerance of stationarity needs a smooth objective plus a term with a proximal map, as sparse_pca "
-        "has: give a gradient tolerance"
+        "a tolerance of stationarity needs a smooth objective plus a term with a proximal map, "
+        "as sparse_pca has: give a gradient tolerance"
     )
 
 
@@ -407,13 +399,12 @@ class LocalMaximum(Rule):
         return bool(self.quantities) and {*self.quantities} <= near
 
     def missed(self, row: Row) -> list[str]:
-        agreed, when = row.agreed, ""
+        agreed = row.agreed
         if agreed is None:
             return []
-        if agreed.iteration != row.iteration:
-            when = f" at iteration {agreed.iteration}"
-        found = (_over(f"local {name}", value, self.tolerance) for name, value in self._judged(agreed).items())
-        return [words + when for one in found for words in one]
+        when = f" at iteration {agreed.iteration}" * (agreed.iteration != row.iteration)
+        judged, most = self._judged(agreed).items(), self.tolerance
+        return [words + when for name, one in judged for words in _over(f"local {name}", one, most)]
 
     def _judged(self, agreed: Agreed) -> dict[str, float]:
         return {name: agreed.maxima[name] for name in self.quantities or agreed.usual}
@@ -436,14 +427,17 @@ def as_rule(stopping: object) -> Rule | None:
     TypeError, ValueError
         It is neither, or the number is not positive.
     """
-    if stopping is None or isinstance(stopping, Rule):
-        return stopping
-    if not isinstance(stopping, bool) and isinstance(stopping, Real):
-        return GradientNorm(float(stopping))
-    if isinstance(stopping, type) or not callable(stopping):
-        example = "a rule such as do.stopping.GradientNorm(1e-6), or a tolerance of the gradient norm such as 1e-6"
-        raise TypeError(f"stopping must be {example}, got {stopping!r}")
-    return _Function(stopping)
+    match stopping:
+        case Rule() | None:
+            return stopping
+        case bool():
+            pass
+        case Real():
+            return GradientNorm(float(stopping))
+        case _ if callable(stopping) and not isinstance(stopping, type):
+            return _Function(stopping)
+    rule, number = "do.stopping.GradientNorm(1e-6)", "a tolerance of the gradient norm such as 1e-6"
+    raise TypeError(f"stopping must be a rule such as {rule}, or {number}, got {stopping!r}")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ ROWS = ["-m", "benchmarks", "--quick", "--peers", "none", "--rows", "floors", "-
 
 
 def given(*numbers: float) -> Any:
-    """A work with these numbers, one a block."""
     left: Iterator[float] = iter(numbers)
     return lambda: next(left)
 
@@ -37,13 +36,11 @@ def fails() -> float:
 
 
 def folder(out: Path) -> Path:
-    """Where the report is."""
     (found,) = (path for path in out.iterdir() if path.name != "environments")
     return found
 
 
 def stored(out: Path) -> dict[str, Any]:
-    """The numbers of the only run."""
     (path,) = folder(out).glob("*.json")
     kept: dict[str, Any] = json.loads(path.read_text())
     return kept
@@ -55,12 +52,6 @@ def tables(report: str) -> list[dict[str, str]]:
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in report.splitlines() if line.startswith("| ")]
     assert all(len(cells) == len(names) for cells in lines), report
     return [dict(zip(names, cells, strict=True)) for cells in lines if cells[0] != "case"]
-
-
-def check(row: dict[str, Any]) -> None:
-    """The ratio of the medians lies where the ratios of the blocks lie, and so does their median."""
-    assert row["least"] <= row["ratio"] <= row["largest"]
-    assert row["least"] * (1 - 1e-12) <= row["value"] / row["other_value"] <= row["largest"] * (1 + 1e-12)
 
 
 def test_a_row_has_the_medians_and_the_ratios_of_its_blocks() -> None:
@@ -105,18 +96,10 @@ def test_all_problems_and_all_cells_have_rows() -> None:
     assert len(PROBLEMS) == 3
 
 
-@pytest.mark.slow_cases("words1---peers none stands alone", "words2-name another folder", "words3---fast")
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--rows", "flors"], "'flors'"),
-        (["--out", __file__], "name another folder"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [(["--rows", "flors"], "'flors'"), (["--out", __file__], "name another folder")])
 def test_bad_flags_are_one_line_and_exit_code_2(words: list[str], said: str) -> None:
     done = run_ranks(0, ["-m", "benchmarks", *words])
-    assert (done.returncode, done.stdout) == (2, ""), done.report()
-    assert len(done.stderr.splitlines()) == 1
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.report()
     assert said in done.stderr
 
 
@@ -131,10 +114,10 @@ def test_the_report_is_complete(tmp_path: Path) -> None:
     assert (folder(tmp_path) / "report.png").stat().st_size > 0
     assert not kept["failures"], kept["failures"]
     assert len(kept["rows"]) == len({key(row) for row in kept["rows"]}) == 5 + len(KERNELS)
-    for row in kept["rows"]:
-        check(row)
     shown = tables(report)
     for row, cells in zip(kept["rows"], shown, strict=True):
+        assert row["least"] <= row["ratio"] <= row["largest"]
+        assert row["least"] * (1 - 1e-12) <= row["value"] / row["other_value"] <= row["largest"] * (1 + 1e-12)
         assert (cells["case"], cells["ours"], cells["against"]) == (row["case"], row["ours"], row["other"])
         value, other = (float(cells[name].removesuffix(" ms")) for name in ("value", "other"))
         assert value == pytest.approx(1e3 * row["value"], rel=1e-3)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib
 import io
 import json
 import struct
@@ -36,13 +37,10 @@ from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_
 from decentorth.problems.common.division import Divided, Division
 from decentorth.records.saved_runs import read_history, read_start, read_summary
 from decentorth.running.checkpoint import newest_notes
-from tests.support.mutants import Counts, Reader, Seed, compressed, edited, header, lines, tried, zipped
+from tests.support.mutants import Counts, Edit, Reader, Seed, compressed, edited, header, lines, tried, zipped
 from tests.support.problems import GRAPHS, pca
 
-MUTANTS = 150
-"""Of every reader, beside those that are written by hand."""
-OF_A_CHILD = 25
-"""Of a reader that starts a process for each file."""
+MUTANTS, OF_A_CHILD = 100, 20  # of every reader beside those written by hand; of one that starts a process for each file
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST = "000000004/manifest.json"
 M, D, N = 9, 4, 6
@@ -52,24 +50,20 @@ WEIGHTS = GRAPHS["ring"](N)
 
 
 def stored(save: Callable[..., Any], *values: Any, **named: Any) -> bytes:
-    """What ``save`` writes into a file."""
     file = io.BytesIO()
     save(file, *values, **named)
     return file.getvalue()
 
 
 def market(matrix: Any) -> bytes:
-    """A matrix in Matrix Market format."""
     return stored(scipy.io.mmwrite, matrix)
 
 
 def idx(values: np.ndarray[Any, Any]) -> bytes:
-    """Bytes in idx format."""
     return struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape) + values.astype(np.uint8).tobytes()
 
 
 def npy_header(shape: str, descr: str = "'<f8'") -> bytes:
-    """A file in .npy format that ends after its header."""
     text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text + b"\n"
 
@@ -86,25 +80,22 @@ SVMLIGHT = "".join(
     f"{label} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row)) + "\n"
     for label, row in zip(LABELS.tolist(), VALUES.tolist(), strict=True)
 ).encode()
-NPY_HEADERS = tuple(
-    npy_header(*parts)
-    for parts in (
-        ("(0, 10000000000000000000000000000000)",),
-        ("(1000000000000, 3)", "'|V0'"),
-        ("(1000000000000, 1000000)",),
-        ("(-1, -8)",),
-        ("(" * 300,),
-        ("(3,", "'<f8"),
-        ("(9, 4)", "'|O'"),
-    )
+NPY_HEADERS = (
+    npy_header("(0, 10000000000000000000000000000000)"),
+    npy_header("(1000000000000, 3)", "'|V0'"),
+    npy_header("(1000000000000, 1000000)"),
+    npy_header("(-1, -8)"),
+    npy_header("(" * 300),
+    npy_header("(3,", "'<f8"),
+    npy_header("(9, 4)", "'|O'"),
 )
+COORDINATE = b"%%MatrixMarket matrix coordinate real general\n"
 MARKETS = (
     b"%%MatrixMarket matrix array real general\n0 0\n",
-    b"%%MatrixMarket matrix coordinate real general\n2000000000 2000000000 1\n1 1 1.0\n",
-    b"%%MatrixMarket matrix coordinate real general\n99999999999999999999 99999999999999999999 1\n1 1 1.0\n",
-    b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 0x10\n",
-    b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1.5abc\n",
-    b"%%MatrixMarket matrix coordinate real general\n100000000000 100000000000 1\n1 1 1.0\n",
+    COORDINATE + b"2000000000 2000000000 1\n1 1 1.0\n",
+    COORDINATE + b"99999999999999999999 99999999999999999999 1\n1 1 1.0\n",
+    COORDINATE + b"2 2 1\n1 1 0x10\n",
+    COORDINATE + b"2 2 1\n1 1 1.5abc\n",
 )
 MATS = {
     "": stored(scipy.io.savemat, {"A": VALUES}),
@@ -140,31 +131,25 @@ def read_named(path: Path) -> None:
 
 
 def read_triplets(path: Path) -> None:
-    """As matrix completion reads triplets."""
     MatrixFile(str(path), triplets=True).observed([0])
 
 
-def parquet() -> dict[str, Reader]:
-    """The reader of Parquet."""
-    import pandas as pd
-
+def parquet() -> bytes:
     file = io.BytesIO()
-    pd.DataFrame({"a": [1.0, 3.0, None, 6.0], "b": list("xyxy"), "c": [2.0, 4.0, 5.0, 7.5]}).to_parquet(file)
-    return {"table .parquet": Reader(read_named, (Seed("t.parquet", file.getvalue(), edited),))}
+    table = {"a": [1.0, 3.0, None, 6.0], "b": list("xyxy"), "c": [2.0, 4.0, 5.0, 7.5]}
+    importlib.import_module("pandas").DataFrame(table).to_parquet(file)
+    return file.getvalue()
 
 
 def read_weights(path: Path) -> None:
-    """As --weights-file reads them."""
     wiring.make(CaseSettings(weights_file=str(path), agents=N))
 
 
 def read_graph(path: Path) -> None:
-    """As --topology file:PATH reads them."""
     topologies.graph_from_name(f"file:{path}")
 
 
 def read_config(path: Path) -> None:
-    """As --config reads them."""
     Command([], str(path), config_bytes(str(path))).resolve()
 
 
@@ -181,12 +166,10 @@ def read_table(path: Path) -> None:
 
 @cache
 def going_on() -> Run:
-    """The run whose checkpoints are read."""
     return set_up(pca().problem, DRFGT(), GRAPHS["ring"](5), channel="delay:rounds=1")
 
 
 def read_checkpoint(path: Path) -> None:
-    """As --resume reads them."""
     newest_notes(path.parents[1])
     try:
         going_on().resume(path.parents[1])
@@ -205,41 +188,24 @@ def checkpoint() -> dict[str, bytes]:
 
 
 VALUES_OF_JSON: tuple[Any, ...] = (
-    10**30,
-    2**63,
-    10**12,
-    10**9,
-    -1,
-    0,
-    1.5,
-    1e308,
-    float("inf"),
-    float("nan"),
-    None,
-    True,
-    "text",
-    "",
-    [],
-    {},
-    [[]],
+    *(10**30, 2**63, 10**12, 10**9, -1, 0, 1.5, 1e308, float("inf"), float("nan")),
+    *(None, True, "text", "", [], {}, [[]]),
 )
 
 
 def sealed(data: bytes, rng: np.random.Generator) -> bytes:
     """A manifest with one entry changed and the checksum that it then must have."""
     whole = json.loads(data)
-    place: Any = whole["checkpoint"]
-    while True:
+    place: Any = whole
+    key: Any = "checkpoint"
+    while isinstance(place[key], dict | list) and len(place[key]) and (place is whole or rng.random() < 0.8):
+        place = place[key]
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         key = keys[int(rng.integers(0, len(keys)))]
-        if isinstance(place[key], dict | list) and len(place[key]) and rng.random() < 0.8:
-            place = place[key]
-            continue
-        if rng.random() < 0.2:
-            del place[key]
-        else:
-            place[key] = VALUES_OF_JSON[int(rng.integers(0, len(VALUES_OF_JSON)))]
-        break
+    if rng.random() < 0.2:
+        del place[key]
+    else:
+        place[key] = VALUES_OF_JSON[int(rng.integers(0, len(VALUES_OF_JSON)))]
     canonical = json.dumps(whole["checkpoint"], sort_keys=True, separators=(",", ":"))
     return json.dumps({**whole, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}).encode()
 
@@ -247,33 +213,22 @@ def sealed(data: bytes, rng: np.random.Generator) -> bytes:
 BOMB = "agents: [" + ", ".join(f"&l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]" for k in range(9)) + "]"
 YAML = """# Run
 problem: procrustes
-algorithm: drfgt
-iterations: 100
 agents: 10
-topology: ring
 self_weight: 0.8
 weights_file: null
 channel: [loss:p=0.1, 'topk:share=0.1']
 repair: true
 gradient_tolerance: 1.0e-08
 step_size: diminishing:power=1.0
-penalty: 10.0
-order: combine-then-adapt
-dimension: 12
-rank: 3
 out: runs/a
 """
 TOML = """problem = "pca"
 algorithm = 'drfgt'
-iterations = 100
 agents = 10
 self_weight = 0.8
 channel = ["loss:p=0.1", "topk:share=0.1"]
 repair = true
 gradient_tolerance = 1e-08
-step_size = "auto"
-data = "digits"
-rank = 3
 """
 SWEEP = b"--algorithm drgta --problem pca --rank=3 --step-size 1e-2 --topology torus:4x3 --agents 12 --plot --out a\n"
 HISTORY = "iteration,rounds,messages,bytes,gradients,seconds,objective\n0,0,0,0,1,0.0,1.5\n1,1,20,320,2,0.1,1.25\n"
@@ -283,184 +238,112 @@ EDGES = "".join(f"{i} {(i + 1) % N}\n" for i in range(N)).encode()
 TRIPLES = "".join(f"e{i}\tr{i % 2}\te{(i + 1) % N}\n" for i in range(N)).encode()
 
 
-def named(name: str, *contents: bytes) -> tuple[tuple[str, bytes], ...]:
-    """Files of one name."""
-    return tuple((name, content) for content in contents)
+HOSTILE_YAML = (
+    BOMB,
+    "agents: " + "[" * 30000,
+    "agents: " + "{a: " * 16000,
+    "a: 1\n" * 12000,
+    "- " * 30000,
+    *("agents: !!int ''", "step_size: !!float ''", "quiet: !!bool maybe", "data: !!timestamp xyz"),
+    *("agents: 99999999999999999999", "agents: 1000000000000", "agents: 190:20:30"),
+    *(f"agents: {'9' * 5000}", f"step_size: {'9' * 5000}", f"{'a' * 5000}: 1"),
+    'out: "\\U99999999"',
+    "%YAML 1.99999999999999999999\n---\nagents: 1",
+    "a: 1\n---\nb: 2",
+    "x" * 10**7,
+)
+HOSTILE_TOML = (
+    ".".join("a" * 100_000) + " = 1",
+    "agents = " + "[" * 30000,
+    "agents = " + "{a = " * 10000,
+    f"agents = 0x{'f' * 5000}",
+    f"agents = {'9' * 5000}",
+    "agents = 2026-01-01",
+    "a = [" + "[]," * 20000 + "]",
+)
+
+
+def npy(values: Any) -> bytes:
+    return stored(np.save, values)
+
+
+def packed(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+def one(read: Callable[[Path], object], name: str, data: bytes, edit: Edit, *hostile: bytes) -> Reader:
+    return Reader(read, (Seed(name, data, edit),), hostile)
 
 
 def readers() -> dict[str, Reader]:
-    """Every reader of files, and files as they should be."""
-    final = stored(np.savez, x=np.zeros((N, D, 2)))
-    study = STUDIES["spectral"]
-    table = ",".join(study.columns) + "\n" + "".join(",".join(map(str, range(len(study.columns)))) + "\n" for _ in range(1))
-    files = checkpoint()
+    study = ",".join(STUDIES["spectral"].columns) + "\n" + ",".join(map(str, range(len(STUDIES["spectral"].columns)))) + "\n"
+    files, cycle, images = checkpoint(), nx.cycle_graph(N), np.arange(36)
+    bomb = packed(idx(images.reshape(9, 4))) + 25 * gzip.compress(bytes(1 << 26))
+    dense, sparse = market(VALUES), market(scipy.sparse.coo_array(VALUES))
+    archived = stored(scipy.sparse.save_npz, scipy.sparse.csr_array(VALUES))
+    labels = (
+        Seed("a.npy", npy(LABELS), header),
+        Seed("a.npz", stored(np.savez, LABELS), zipped(header)),
+        Seed("a.txt", b"\n".join(b"%d" % label for label in LABELS), lines),
+        Seed("a.csv", b"label\ncat\ndog\ncat\n", lines),
+        Seed("a.svm", SVMLIGHT, lines),
+        Seed("a.idx", idx(LABELS), header),
+        Seed("a.idx.gz", packed(idx(LABELS)), compressed(header)),
+    )
+    weights = (
+        Seed("W.npz", stored(scipy.sparse.save_npz, WEIGHTS), zipped(header)),
+        Seed("W.npz", stored(np.savez, WEIGHTS.toarray()), zipped(header)),
+    )
+    triples = (
+        Seed("graph.txt", TRIPLES, lines),
+        Seed("graph/train.txt", TRIPLES, lines),
+        Seed("numbered/train2id.txt", b"3\n0 1 0\n1 2 1\n2 0 0\n", lines),
+    )
+    edges = (Seed("g.edgelist", EDGES, lines), Seed("g.txt", EDGES, lines), Seed("g.csv", EDGES.replace(b" ", b","), lines))
+    spoilt = (GRAPHML.replace(b"utf-8", b"nonsense"), GRAPHML.replace(b"<node", b'<node id="1"><node', 3))
+    saved = [stored(np.savez, x=np.zeros(shape)) for shape in ((N, D, 2), (), (0, 3))]
+    kept = tuple(Seed(name, data, edited) for name, data in files.items())
+    forged = (b"[" * 10**6, b"[" + b"[]," * 5_000_000)
+    summary = b'{"status": "converged", "iterations": 3, "metrics": {"objective": 1.5}}'
     return {
-        "config .yaml": Reader(
-            read_config,
-            (Seed("run.yaml", YAML.encode(), lines),),
-            named(
-                "run.yaml",
-                *map(
-                    str.encode,
-                    [
-                        BOMB,
-                        "agents: " + "[" * 30000,
-                        "agents: " + "{a: " * 16000,
-                        "a: 1\n" * 12000,
-                        "- " * 30000,
-                        "agents: !!int ''",
-                        "step_size: !!float ''",
-                        "quiet: !!bool maybe",
-                        "data: !!timestamp xyz",
-                        "agents: 99999999999999999999",
-                        "agents: 1000000000000",
-                        "agents: 190:20:30",
-                        f"agents: {'9' * 5000}",
-                        f"step_size: {'9' * 5000}",
-                        f"{'a' * 5000}: 1",
-                        'out: "\\U99999999"',
-                        "%YAML 1.99999999999999999999\n---\nagents: 1",
-                        "a: 1\n---\nb: 2",
-                        "x" * 10**7,
-                    ],
-                ),
-            ),
-        ),
-        "config .toml": Reader(
-            read_config,
-            (Seed("run.toml", TOML.encode(), lines),),
-            named(
-                "run.toml",
-                *map(
-                    str.encode,
-                    [
-                        ".".join("a" * 100_000) + " = 1",
-                        ".".join("a" * 30_000) + " = 1",
-                        "agents = " + "[" * 30000,
-                        "agents = " + "{a = " * 10000,
-                        f"agents = 0x{'f' * 5000}",
-                        f"agents = {'9' * 5000}",
-                        "agents = 2026-01-01",
-                        "a = [" + "[]," * 20000 + "]",
-                    ],
-                ),
-            ),
-        ),
-        "sweep lines": Reader(read_flags, (Seed("sweep.txt", SWEEP, lines),)),
-        "study .csv": Reader(read_table, (Seed("spectral.csv", table.encode(), lines),)),
-        "data .npy": Reader(read_data, (Seed("a.npy", stored(np.save, VALUES), header),), named("a.npy", *NPY_HEADERS)),
-        "data .npz": Reader(read_data, (Seed("a.npz", stored(np.savez, VALUES), zipped(header)),)),
-        "data .csv": Reader(read_data, (Seed("a.csv", b"a,b,c,d\n" + TEXT.replace(b" ", b","), lines),)),
-        **{f"data {name}.mat": Reader(load_matrix, (Seed("a.mat", data, header),)) for name, data in MATS.items()},
-        "table .csv": Reader(read_named, (Seed("t.csv", TABLE, lines),)),
-        "triplets .csv": Reader(read_triplets, (Seed("t.csv", b"u,v,w\n1,1,2.5\n1,2,3\n2,1,4\n3,3,1\n", lines),)),
-        **parquet(),
-        "data .txt": Reader(read_data, (Seed("a.txt", TEXT, lines),)),
-        "data .svm": Reader(read_data, (Seed("a.svm", SVMLIGHT, lines),)),
-        "data .mtx": Reader(
-            read_data,
-            (Seed("a.mtx", market(VALUES), lines), Seed("a.mtx", market(scipy.sparse.coo_array(VALUES)), lines)),
-            named("a.mtx", *MARKETS),
-        ),
-        "data .mtx.gz": Reader(read_data, (Seed("a.mtx.gz", gzip.compress(market(VALUES), mtime=0), compressed(lines)),)),
-        "data sparse .npz": Reader(
-            read_data,
-            (Seed("a.npz", stored(scipy.sparse.save_npz, scipy.sparse.csr_array(VALUES)), zipped(header)),),
-            named("a.npz", *SPARSE),
-        ),
-        "data idx": Reader(read_data, (Seed("a.idx", idx(np.arange(36).reshape(9, 2, 2)), header),)),
-        "data idx.gz": Reader(
-            read_data,
-            (Seed("a-ubyte.gz", gzip.compress(idx(np.arange(36).reshape(9, 4)), mtime=0), compressed(header)),),
-            named("a-ubyte.gz", gzip.compress(idx(np.arange(36).reshape(9, 4))) + 25 * gzip.compress(bytes(1 << 26))),
-        ),
-        "labels": Reader(
-            load_labels,
-            (
-                Seed("a.npy", stored(np.save, LABELS), header),
-                Seed("a.npz", stored(np.savez, LABELS), zipped(header)),
-                Seed("a.txt", b"\n".join(b"%d" % label for label in LABELS), lines),
-                Seed("a.csv", b"label\ncat\ndog\ncat\n", lines),
-                Seed("a.svm", SVMLIGHT, lines),
-                Seed("a.idx", idx(LABELS), header),
-                Seed("a.idx.gz", gzip.compress(idx(LABELS), mtime=0), compressed(header)),
-            ),
-            named("a.npy", *NPY_HEADERS),
-        ),
-        "weights .npy": Reader(
-            read_weights, (Seed("W.npy", stored(np.save, WEIGHTS.toarray()), header),), named("W.npy", *NPY_HEADERS)
-        ),
-        "weights .npz": Reader(
-            read_weights,
-            (
-                Seed("W.npz", stored(np.savez, WEIGHTS.toarray()), zipped(header)),
-                Seed("W.npz", stored(scipy.sparse.save_npz, WEIGHTS), zipped(header)),
-            ),
-            named("W.npz", *SPARSE),
-        ),
-        "weights .mtx": Reader(
-            read_weights,
-            (Seed("W.mtx", market(WEIGHTS), lines), Seed("W.mtx", market(WEIGHTS.toarray()), lines)),
-            named("W.mtx", *MARKETS),
-        ),
-        "graph .graphml": Reader(
-            read_graph,
-            (Seed("g.graphml", GRAPHML, lines),),
-            named("g.graphml", GRAPHML.replace(b"utf-8", b"nonsense"), GRAPHML.replace(b"<node", b'<node id="1"><node', 3)),
-        ),
-        "graph .gml": Reader(
-            read_graph,
-            (Seed("g.gml", GML, lines),),
-            named("g.gml", b"graph 5", b"graph [ node 5 ]", b"graph [ edge 5 ]", b"graph " + b"[ a " * 5000),
-        ),
-        "graph .edgelist": Reader(
-            read_graph,
-            (Seed("g.edgelist", EDGES, lines), Seed("g.txt", EDGES, lines), Seed("g.csv", EDGES.replace(b" ", b","), lines)),
-        ),
-        "graph .npy": Reader(
-            read_graph,
-            (Seed("g.npy", stored(np.save, nx.to_numpy_array(nx.cycle_graph(N))), header),),
-            named("g.npy", *NPY_HEADERS, stored(np.savez, VALUES)),
-        ),
-        "graph .mtx": Reader(
-            read_graph, (Seed("g.mtx", market(nx.to_scipy_sparse_array(nx.cycle_graph(N))), lines),), named("g.mtx", *MARKETS)
-        ),
-        "start": Reader(
-            lambda path: read_start(path if path.suffix == ".npy" else path.parent),
-            (Seed("start.npy", stored(np.save, VALUES), header), Seed("final.npz", final, zipped(header))),
-            (
-                *named("start.npy", *NPY_HEADERS, final),
-                *named(
-                    "final.npz", stored(np.save, VALUES), stored(np.savez, x=np.zeros(())), stored(np.savez, x=np.zeros((0, 3)))
-                ),
-            ),
-        ),
-        "checkpoint": Reader(read_checkpoint, tuple(Seed(name, data, edited) for name, data in files.items()), beside=files),
-        "checkpoint, forged": Reader(
-            read_checkpoint,
-            (Seed(MANIFEST, files[MANIFEST], sealed),),
-            named(MANIFEST, b"[" * 10**6, b"[" + b"[]," * 5_000_000),
-            beside=files,
-        ),
-        "triples": Reader(
-            lambda path: load_triples(path if path.name == "graph.txt" else path.parent),
-            (
-                Seed("graph.txt", TRIPLES, lines),
-                Seed("graph/train.txt", TRIPLES, lines),
-                Seed("numbered/train2id.txt", b"3\n0 1 0\n1 2 1\n2 0 0\n", lines),
-            ),
-        ),
-        "history": Reader(lambda path: read_history(path.parent), (Seed("history.csv", HISTORY.encode(), lines),)),
-        "summary": Reader(
-            lambda path: read_summary(path.parent),
-            (Seed("summary.json", b'{"status": "converged", "iterations": 3, "metrics": {"objective": 1.5}}', edited),),
-            named("summary.json", b"[" * 10**6),
-        ),
+        "config .yaml": one(read_config, "run.yaml", YAML.encode(), lines, *map(str.encode, HOSTILE_YAML)),
+        "config .toml": one(read_config, "run.toml", TOML.encode(), lines, *map(str.encode, HOSTILE_TOML)),
+        "sweep lines": one(read_flags, "sweep.txt", SWEEP, lines),
+        "study .csv": one(read_table, "spectral.csv", study.encode(), lines),
+        "data .npy": one(read_data, "a.npy", npy(VALUES), header, *NPY_HEADERS),
+        "data .npz": one(read_data, "a.npz", stored(np.savez, VALUES), zipped(header)),
+        "data .csv": one(read_data, "a.csv", b"a,b,c,d\n" + TEXT.replace(b" ", b","), lines),
+        **{f"data {name}.mat": one(load_matrix, "a.mat", data, header) for name, data in MATS.items()},
+        "table .csv": one(read_named, "t.csv", TABLE, lines),
+        "triplets .csv": one(read_triplets, "t.csv", b"u,v,w\n1,1,2.5\n1,2,3\n2,1,4\n3,3,1\n", lines),
+        "table .parquet": one(read_named, "t.parquet", parquet(), edited),
+        "data .txt": one(read_data, "a.txt", TEXT, lines),
+        "data .svm": one(read_data, "a.svm", SVMLIGHT, lines),
+        "data .mtx": Reader(read_data, (Seed("a.mtx", dense, lines), Seed("a.mtx", sparse, lines)), MARKETS),
+        "data .mtx.gz": one(read_data, "a.mtx.gz", packed(dense), compressed(lines)),
+        "data sparse .npz": one(read_data, "a.npz", archived, zipped(header), *SPARSE),
+        "data idx": one(read_data, "a.idx", idx(images.reshape(9, 2, 2)), header),
+        "data idx.gz": one(read_data, "a-ubyte.gz", packed(idx(images.reshape(9, 4))), compressed(header), bomb),
+        "labels": Reader(load_labels, labels, NPY_HEADERS),
+        "weights .npy": one(read_weights, "W.npy", npy(WEIGHTS.toarray()), header, *NPY_HEADERS),
+        "weights .npz": Reader(read_weights, weights, SPARSE),
+        "weights .mtx": one(read_weights, "W.mtx", market(WEIGHTS), lines, *MARKETS),
+        "graph .graphml": one(read_graph, "g.graphml", GRAPHML, lines, *spoilt),
+        "graph .gml": one(read_graph, "g.gml", GML, lines, b"graph 5", b"graph [ node 5 ]", b"graph " + b"[ a " * 5000),
+        "graph .edgelist": Reader(read_graph, edges),
+        "graph .npy": one(read_graph, "g.npy", npy(nx.to_numpy_array(cycle)), header, *NPY_HEADERS, saved[0]),
+        "graph .mtx": one(read_graph, "g.mtx", market(nx.to_scipy_sparse_array(cycle)), lines, *MARKETS),
+        "start .npy": one(read_start, "start.npy", npy(VALUES), header, *NPY_HEADERS, saved[0]),
+        "checkpoint": Reader(read_checkpoint, kept, beside=files),
+        "checkpoint, forged": Reader(read_checkpoint, (Seed(MANIFEST, files[MANIFEST], sealed),), forged, files),
+        "triples": Reader(lambda path: load_triples(path if path.name == "graph.txt" else path.parent), triples),
+        "history": one(lambda path: read_history(path.parent), "history.csv", HISTORY.encode(), lines),
+        "summary": one(lambda path: read_summary(path.parent), "summary.json", summary, edited, b"[" * 10**6),
+        "start .npz": one(lambda path: read_start(path.parent), "final.npz", saved[0], zipped(header), npy(VALUES), *saved[1:]),
     }
 
 
 def all_counts() -> dict[str, Counts]:
-    """What becomes of the mutants of every reader."""
     found = {}
     for number, (name, reader) in enumerate(readers().items()):
         with tempfile.TemporaryDirectory() as folder:

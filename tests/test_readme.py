@@ -75,7 +75,6 @@ def marked(words: str = "") -> list[Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the commands run in."""
     return tmp_path_factory.mktemp("readme")
 
 
@@ -95,14 +94,7 @@ def outputs(lines: Sequence[str], folder: Path) -> Callable[[str], str]:
 
 @pytest.fixture(scope="module")
 def say(folder: Path) -> Callable[[str], str]:
-    """The output of a command of the page."""
     return outputs(commands(), folder)
-
-
-@pytest.fixture(scope="module")
-def every(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The output of one of the commands of `EVERY`."""
-    return outputs(EVERY, tmp_path_factory.mktemp("every"))
 
 
 def without_place(said: str) -> list[str]:
@@ -129,20 +121,11 @@ def test_ranks_say_what_one_process_says(say: Callable[[str], str]) -> None:
     assert "the published experiment" in one
 
 
-@pytest.mark.parametrize("command", marked("--local-tolerance"))
-def test_agents_agree_when_to_stop(command: str, say: Callable[[str], str]) -> None:
-    assert say(command).splitlines()[-1].startswith("Converged")
-    assert "max-consensus" in say(command).splitlines()[-1]
-
-
-@pytest.mark.parametrize("command", [*marked("--topology star"), *marked("--chebyshev")])
-def test_automatic_steps_converge_on_a_star_and_in_several_rounds(command: str, say: Callable[[str], str]) -> None:
-    assert say(command).splitlines()[-1].startswith("Converged")
-
-
-@pytest.mark.parametrize("command", marked("decentorth doctor"))
-def test_the_doctor_finds_that_the_main_job_works(command: str, say: Callable[[str], str]) -> None:
-    assert say(command).splitlines()[-1].startswith("The main job works")
+@pytest.mark.parametrize("command", [*marked("--local-tolerance"), *marked("--topology star"), *marked("--chebyshev")])
+def test_agents_agree_when_to_stop_and_automatic_steps_converge(command: str, say: Callable[[str], str]) -> None:
+    verdict = say(command).splitlines()[-1]
+    assert verdict.startswith("Converged")
+    assert ("max-consensus" in verdict) is ("--local-tolerance" in command)
 
 
 @pytest.mark.parametrize("command", marked("decentorth plot"))
@@ -155,8 +138,7 @@ def test_commands_of_every_kind_are_found() -> None:
     """Guards the tests above against an empty list, and the marks against commands that are no longer there."""
     assert {*QUICK} <= {*commands()}
     assert len(marked("--problem cca")) == 3
-    for words in ("--topology star", "--local-tolerance", "decentorth doctor", "decentorth plot"):
-        assert len(marked(words)) == 1
+    assert all(len(marked(words)) == 1 for words in ("--topology star", "--local-tolerance", "decentorth plot"))
 
 
 EVERY = [*commands(README), *commands(USING, 0)]
@@ -176,20 +158,15 @@ PRINTED = {
 """What each command of the README and of docs/using.md prints."""
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(
-            line,
-            marks=[
-                *([pytest.mark.slow] if name in ("compare", "study", "doctor") else []),
-                *([pytest.mark.ranks] if name == "doctor" else []),
-            ],
-        )
-        for line in EVERY
-        for name in line.split()[1:2]
-    ],
-)
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    return outputs(EVERY, tmp_path_factory.mktemp("every"))
+
+
+NEEDS = {"compare": [pytest.mark.slow], "study": [pytest.mark.slow], "doctor": [pytest.mark.slow, pytest.mark.ranks]}
+
+
+@pytest.mark.parametrize("command", [pytest.param(line, marks=NEEDS.get(line.split()[1], [])) for line in EVERY])
 def test_commands_print_what_they_are_for(command: str, every: Callable[[str], str]) -> None:
     assert PRINTED[command.split()[1]] in every(command)
 
@@ -208,10 +185,7 @@ def test_the_readme_is_short_and_soon_shows_python() -> None:
 def test_the_python_of_the_readme_prints_what_it_says(ranks: int, tmp_path: Path) -> None:
     """All but seconds, whose digits of rounding may differ on another machine."""
     (code,), (output,) = blocks("python"), blocks("text")
-    words = [sys.executable, "-c", code]
-    if ranks > 1:
-        words = ["mpirun", "-n", str(ranks), *words]
-    said = run(words, tmp_path)
+    said = run([*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), sys.executable, "-c", code], tmp_path)
     for line in ("  status ", "  agents ", "  objective "):
         (promised,) = (one for one in output.splitlines() if one.startswith(line))
         assert promised in said
@@ -231,8 +205,5 @@ def test_set_up_is_two_lines_that_stand_alone() -> None:
     setup = [block for block in blocks("bash") if "venv" in block]
     assert [block.count("\n") for block in setup] == [1, 1]
     assert setup[0].rstrip().endswith("mpirun -n 10 python -m decentorth.run")
-    assert (
-        setup[1]
-        .rstrip()
-        .endswith('&& pytest -q -n auto --dist loadfile -m "not slow and not ranks" && pytest -q -m "ranks and not slow"')
-    )
+    tests = 'pytest -q -n auto --dist loadfile -m "not slow and not ranks" && pytest -q -m "ranks and not slow"'
+    assert setup[1].rstrip().endswith(f"&& {tests}")

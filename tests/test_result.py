@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import re
 import sys
 import tracemalloc
@@ -30,8 +29,6 @@ RESULT = do.solve(PROBLEM, do.DRFGT(), GRAPH, iterations=30)
 
 
 class Page(HTMLParser):
-    """The tags of a page with their attributes, and its text."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
@@ -53,17 +50,11 @@ def test_a_result_prints_in_a_few_lines() -> None:
         assert words in repr(RESULT)
 
 
-def test_a_notebook_shows_facts_and_a_curve_and_nothing_from_elsewhere() -> None:
+def test_a_notebook_shows_facts_and_nothing_from_elsewhere() -> None:
     page = Page(RESULT._repr_html_())
     assert RESULT.message in page.text
-    assert {tag for tag, _ in page.tags} <= set("div strong table tr th td figure svg polyline figcaption small".split())
+    assert {tag for tag, _ in page.tags} <= set("div strong table tr th td".split())
     assert not any("src" in attributes or "href" in attributes for _, attributes in page.tags)
-    (points,) = (str(attributes["points"]).split() for tag, attributes in page.tags if tag == "polyline")
-    norms = RESULT.history["gradient_norm"]
-    assert len(points) == len(norms)
-    heights = np.array([float(point.split(",")[1]) for point in points])
-    expected = np.log10(norms.max() / norms) / np.log10(norms.max() / norms.min())
-    np.testing.assert_allclose((heights - heights.min()) / np.ptp(heights), expected, atol=2e-3)
 
 
 def test_names_that_are_html_are_shown_as_text() -> None:
@@ -123,12 +114,9 @@ def test_a_run_of_the_command_line_is_loaded(tmp_path: Path) -> None:
     assert run(["--agents", "4", "--iterations", "5", "--out", str(tmp_path / "a"), "--quiet"]) == 0
     found = do.load(tmp_path / "a")
     assert (found.status, found.row.iteration, found.n_agents, found.labels) == ("iterations", 5, 4, None)
-    assert found.history["iteration"][-1] == 5
 
 
 class Trap:
-    """An object whose unpickling makes a file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -138,25 +126,27 @@ class Trap:
 
 @pytest.mark.parametrize(
     ("file", "words"),
-    [("summary.json", "not the summary of a run, as it lacks status"), ("history.csv", "no rows"), ("final.npz", "cannot read")],
+    [("history.csv", "no rows"), ("final.npz", "cannot read"), ("complex", "is complex")],
 )
 def test_a_damaged_folder_is_refused_and_nothing_in_it_runs(tmp_path: Path, file: str, words: str) -> None:
     RESULT.save(tmp_path / "a")
-    trap, path = Trap(tmp_path / "sprung"), tmp_path / "a" / file
-    if file == "summary.json":
-        path.write_text(json.dumps({"message": "x"}))
-    elif file == "history.csv":
+    trap = Trap(tmp_path / "sprung")
+    if file == "history.csv":
+        path = tmp_path / "a" / file
         path.write_text(path.read_text().partition("\n")[0] + "\n")
     else:
-        np.savez(path, x=np.array([trap], dtype=object))
-        assert pickle.dumps(trap) in path.read_bytes() or b"touch" in path.read_bytes()
+        np.savez(tmp_path / "a" / "final.npz", x=RESULT.x + 1j if file == "complex" else np.array([trap], dtype=object))
     with pytest.raises(ValueError, match=words):
         do.load(tmp_path / "a")
     assert not trap.path.exists()
 
 
-@pytest.mark.parametrize("file", ["history.csv", "summary.json", "config.yaml"])
-@pytest.mark.parametrize("kind", ["pipe", "device", "zeros", "tail of zeros"])
+KINDS = ("pipe", "device", "zeros", "tail of zeros")
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"), [*(("history.csv", kind) for kind in KINDS), ("summary.json", "zeros"), ("config.yaml", "pipe")]
+)
 def test_a_file_without_an_end_is_refused(kind: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With one line, and without reading its 4 GiB."""
     RESULT.save(tmp_path)
@@ -202,17 +192,15 @@ def test_odd_fields_of_a_summary_are_refused(tmp_path: Path, facts: dict[str, An
         do.load(tmp_path)
 
 
-def test_complex_points_are_refused(tmp_path: Path) -> None:
-    RESULT.save(tmp_path)
-    np.savez(tmp_path / "final.npz", x=RESULT.x + 1j)
-    with pytest.raises(ValueError, match="is complex"):
-        do.load(tmp_path)
-
-
-def test_frames_have_what_the_history_has() -> None:
+def test_frames_and_figures_have_what_the_history_has() -> None:
     frame = RESULT.to_pandas()
     assert list(frame) == list(RESULT.history)
     np.testing.assert_array_equal(frame["gradient_norm"], RESULT.history["gradient_norm"])
+    figure = RESULT.plot(metrics=["objective"], y="linear")
+    (line,) = (line for line in figure.axes[0].lines if line.get_gid() == "objective")
+    np.testing.assert_array_equal(line.get_ydata(), RESULT.history["objective"])
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows
+    assert tp.draw_graph(GRAPH)._repr_png_().startswith(b"\x89PNG")
 
 
 def test_data_sets_have_iterations_and_agents() -> None:
@@ -241,11 +229,3 @@ def test_rows_are_called_back_and_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert 10 <= len(lines) <= 12
     assert lines[-1].startswith("30/30  objective ")
     assert result.iterates_sha256 == RESULT.iterates_sha256
-
-
-def test_the_figure_shows_the_history() -> None:
-    figure = RESULT.plot(metrics=["objective"], y="linear")
-    (line,) = (line for line in figure.axes[0].lines if line.get_gid() == "objective")
-    np.testing.assert_array_equal(line.get_ydata(), RESULT.history["objective"])
-    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows
-    assert tp.draw_graph(GRAPH)._repr_png_().startswith(b"\x89PNG")

@@ -41,7 +41,7 @@ _PUBLIC = {
     "directed.weights": "DirectedWeights check_column_stochastic check_digraph check_row_stochastic column_stochastic "
     "directed_weights perron_vector row_stochastic",
     "weights.checks": "adjacency check_graph check_weights",
-    "drawing": "agent_positions draw_graph draw_spectrum edge_segments",
+    "drawing": "agent_positions draw_graph draw_spectrum",
     "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
     "sequences.flooding": "flooding_rounds",
     "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis "

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+Agents: TypeAlias = NDArray[np.integer]
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+Entries: TypeAlias = "sparse.coo_array[np.float64, tuple[int, int]]"
 Adjacency: TypeAlias = "NDArray[Any] | sparse.sparray | sparse.spmatrix"
 WeightsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix"
 
@@ -29,8 +31,13 @@ def canonical_weights(W: WeightsLike) -> Weights:
     matrix = finite_square(W)
     transposed = matrix.T.tocsr()
     difference = (matrix - transposed).tocoo()
+    bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
+    if bad.size:
+        i, j, entry = entry_at(difference, bad)
+        wrong = f"W[{i}, {j}] - W[{j}, {i}] = {entry:.3g} ({bad.size} entries differ)"
+        repair = "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
+        raise ValueError(f"W must be symmetric, but {wrong}; {repair}")
     if difference.nnz:
-        _raise_asymmetry(difference)
         matrix = (matrix + transposed) * 0.5
     excess = row_sums(matrix) - 1
     bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
@@ -38,11 +45,10 @@ def canonical_weights(W: WeightsLike) -> Weights:
         i = bad[0]
         repair = f"subtract the excess from the diagonal, here from W[{i}, {i}]"
         if not matrix.diagonal().any():
-            repair = "an adjacency matrix A? metropolis_weights(A) makes W of its non-zeros, and file:PATH reads it as a graph"
-        raise ValueError(
-            f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
-            f"{len(excess)} rows are off); {repair}"
-        )
+            repair = "an adjacency matrix A? metropolis_weights(A) makes W of its non-zeros, "
+            repair += "and file:PATH reads it as a graph"
+        wrong = f"row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of {len(excess)} rows are off)"
+        raise ValueError(f"every row of W must sum to 1, but {wrong}; {repair}")
     return with_diagonal(matrix, matrix.diagonal())
 
 
@@ -66,23 +72,24 @@ def with_diagonal(matrix: Weights, diagonal: NDArray[np.float64]) -> Weights:
     return result
 
 
-def on_edges(n: int, tails: NDArray[np.integer], heads: NDArray[np.integer], weights: NDArray[np.float64]) -> Weights:
+def on_edges(n: int, tails: Agents, heads: Agents, weights: NDArray[np.float64]) -> Weights:
     """The symmetric matrix, shape (n, n), with ``weights`` on the edges and the rest of each row on the diagonal."""
     places = np.concatenate([tails, heads]), np.concatenate([heads, tails])
-    off_diagonal: Weights = sparse.csr_array((np.concatenate([weights, weights]), places), shape=(n, n))
+    off_diagonal: Weights = sparse.csr_array((np.tile(weights, 2), places), shape=(n, n))
     return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
 
 
-def upper(matrix: Weights) -> sparse.coo_array[np.float64, tuple[int, int]]:
+def upper(matrix: Weights) -> Entries:
     """The entries above the diagonal: each edge once."""
     coo = matrix.tocoo()
     once = coo.row < coo.col
     return sparse.coo_array((coo.data[once], (coo.row[once], coo.col[once])), shape=matrix.shape)
 
 
-def distances(matrix: Weights, sources: int | NDArray[np.integer]) -> NDArray[np.float64]:
+def distances(matrix: Weights, sources: int | Agents) -> NDArray[np.float64]:
     """The distances in edges from each of ``sources`` to each agent, inf if there is no path."""
-    return np.asarray(csgraph.shortest_path(abs(matrix), method="D", directed=False, unweighted=True, indices=sources))
+    found = csgraph.shortest_path(abs(matrix), "D", directed=False, unweighted=True, indices=sources)
+    return np.asarray(found)
 
 
 def finite_square(W: WeightsLike, what: str = "W") -> Weights:
@@ -91,23 +98,16 @@ def finite_square(W: WeightsLike, what: str = "W") -> Weights:
     if source.dtype.kind not in "biuf":
         raise TypeError(f"{what} must hold real numbers, got dtype {source.dtype}")
     if source.ndim != 2 or source.shape[0] != source.shape[1] or source.shape[0] == 0:
-        raise ValueError(f"{what} must be square, one row and one column per agent, got shape {source.shape}")
+        raise ValueError(f"{what} must be square, a row and a column per agent, got shape {source.shape}")
     matrix: Weights = sparse.csr_array(source, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if bad.size:
-        coo = matrix.tocoo()
-        i, j = coo.row[bad[0]], coo.col[bad[0]]
-        raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {coo.data[bad[0]]}")
+        i, j, entry = entry_at(matrix.tocoo(), bad)
+        raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {entry}")
     return matrix
 
 
-def _raise_asymmetry(difference: sparse.coo_array[np.float64, tuple[int, int]]) -> None:
-    """Raise for the first entry of ``W - W.T`` that is more than rounding."""
-    bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
-    if bad.size:
-        i, j, excess = difference.row[bad[0]], difference.col[bad[0]], difference.data[bad[0]]
-        raise ValueError(
-            f"W must be symmetric, but W[{i}, {j}] - W[{j}, {i}] = {excess:.3g} ({bad.size} entries differ); use (W + W.T) / 2 "
-            f"if the columns sum to 1 too, else build symmetric weights from the graph with metropolis_weights"
-        )
+def entry_at(coo: Entries, places: NDArray[np.int64]) -> tuple[int, int, float]:
+    """The row, the column and the value of the first of some entries."""
+    return coo.row[places[0]], coo.col[places[0]], coo.data[places[0]]

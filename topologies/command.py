@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 
-_SUMMARY = "Measure a communication graph and its mixing matrix, for consensus and for gradient tracking."
+_SUMMARY = "Measure a graph and its mixing matrix, for consensus and for gradient tracking."
 
 
 def main(
@@ -66,40 +66,44 @@ def main(
     from topologies.sequences.names import is_sequence_name
 
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
+
     try:
         _require_matplotlib(plot)
         if names.is_digraph_name(graph):
             _refuse({**scored, "weights": weights, "compare": compare or None}, "a directed graph")
-            lines = [*reports.directed_table(graph, agents, seed)]
-            if plot is not None:
-                lines += [reports.draw(names.digraph_from_name(graph, agents, seed), None, Path(plot))]
+            digraph = names.digraph_from_name(graph, agents, seed)
+            lines = [*reports.directed_table(graph, digraph)]
+            lines += reports.draw(lambda: digraph, None, plot)
         elif is_sequence_name(graph):
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
             lines = [*reports.sequence_table(graph, agents, seed, weights)]
         elif compare:
             _refuse({"weights": weights, "plot": plot}, "compare, which is about every rule")
             edges = names.adjacency_from_name(graph, agents, seed)
-            lines = [*reports.comparison(_case(edges, self_weight, curvatures, order))]
+            lines = [*reports.comparison(_case(edges, scored))]
         else:
-            edges = names.adjacency_from_name(graph, agents, seed)
-            case = _case(edges, self_weight, curvatures, order)
-            rule, W = case.weights(weights or "auto")
+            one = _case(names.adjacency_from_name(graph, agents, seed), scored)
+            rule, W = one.weights(weights or "auto")
             if not rule.endswith("uniform"):
                 _refuse({"self-weight": self_weight}, f"{rule} weights")
-            lines = [*reports.measures(case, rule, W)]
-            if plot is not None:
-                lines += [reports.draw(names.graph_from_name(graph, agents, seed), W, Path(plot))]
-        _say([*lines, *_unread(names.unread_in_file(graph))])
+            lines = [*reports.measures(one, rule, W)]
+            lines += reports.draw(lambda: names.graph_from_name(graph, agents, seed), W, plot)
+        for name in names.unread_in_file(graph):
+            lines.append(f"edge attribute {name} is not read: all edges count the same")
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
-        if isinstance(error, OSError) and error.filename is None:  # of the output, not of a file
-            raise
         return _refused(error)
+    _say(lines)
     return 0
 
 
-def _unread(attributes: Iterable[str]) -> list[str]:
-    """A line for each attribute of a file's edges that is not read."""
-    return [f"edge attribute {name} is not read: all edges count the same" for name in attributes]
+def _case(edges: Weights, scored: Mapping[str, Any]) -> reports.Case:
+    """A graph, and the settings of its weights and its score."""
+    from topologies import reports
+
+    self_weight, curvatures, order = scored.values()
+    if edges.shape[0] > reports.SCORED:
+        _refuse({"curvatures": curvatures, "order": order}, reports.UNSCORED)
+    return reports.Case(edges, self_weight, curvatures, order or "combine-then-adapt")
 
 
 def command(tokens: Sequence[str] | None = None) -> int:
@@ -136,18 +140,8 @@ def _say(lines: Iterable[str]) -> None:
 
 def _require_matplotlib(plot: object) -> None:
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
-        raise ImportError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
-
-
-def _case(edges: Weights, self_weight: float | None, curvatures: Any, order: Order | None) -> reports.Case:
-    """A graph, and the settings of its weights and its score."""
-    from topologies import reports
-
-    if edges.shape[0] > reports.SCORED:
-        _refuse({"curvatures": curvatures, "order": order}, f"more than {reports.SCORED} agents, which are not scored")
-    if self_weight is None:
-        self_weight = 0.8
-    return reports.Case(edges, self_weight, curvatures, order or "combine-then-adapt")
+        repair = 'pip install "decentorth[plot]", or leave --plot out'
+        raise ImportError(f"figures need matplotlib: {repair}")
 
 
 def _refused(error: Exception) -> int:

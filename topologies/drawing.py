@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
+from topologies.canonical import Entries, Weights, WeightsLike, canonical_weights, upper
 from topologies.directed.weights import check_digraph
 from topologies.graphs.families import Labelled, grid, named_graph, torus
+from topologies.later import collections, nx, patches, patheffects
 from topologies.memory import dense
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
-    import networkx as nx
-else:
-    from topologies.later import nx
+    from matplotlib.axes import Axes
 
 Points: TypeAlias = NDArray[np.float64]
 
@@ -43,35 +42,30 @@ def draw_graph(
     W: WeightsLike | None = None,
     quantity: ArrayLike | None = None,
     label: str = "",
-    positions: ArrayLike | None = None,
-    axes: Any = None,
+    axes: Axes | None = None,
     labels: Sequence[str] | None = None,
     logarithmic: bool = False,
-) -> Any:
+) -> Axes:
     """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
     Edges of a directed graph are arrows from the agent that is heard; its ``W`` has the weight that i gives to j at [i, j].
 
     ``quantity``, shape (n,), colours the agents, for example by each one's consensus error, on a ``logarithmic`` scale where it is
     positive; ``label`` names it at the colour bar, or beside its value where that is the same for all. ``labels`` are the agents'
-    names, by default those of the graph's nodes, agents in the order of `numbered`. ``positions``, shape (n, 2), are by default
-    those of `agent_positions`, with edges around a torus cut at its border; ``axes`` are matplotlib's, by default new ones.
+    names, by default those of the graph's nodes, agents in the order of `numbered`. Their positions are those of `agent_positions`,
+    and edges around a torus are cut at its border. ``axes`` are matplotlib's, by default new ones.
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
-    from matplotlib.patheffects import withStroke
-
     graph, own = named_graph(graph)
     names = labels or own or [str(agent) for agent in graph]
     directed = graph.is_directed()
     edges = check_digraph(graph) if directed else adjacency(graph)
     n = edges.shape[0]
-    places = (
-        agent_positions(graph.to_undirected() if directed else graph)
-        if positions is None
-        else _shaped("positions", positions, (n, 2))
-    )
-    colours = None if quantity is None else _shaped("quantity", quantity, (n,))
+    places = agent_positions(graph.to_undirected())
+    colours = None if quantity is None else np.asarray(quantity, dtype=np.float64)
+    if colours is not None and colours.shape != (n,):
+        raise ValueError(f"quantity must have shape {(n,)}, one row per agent, got {colours.shape}")
     matrix: Any = edges
     if W is not None:
         matrix = csr_array(dense(W).T) if directed else canonical_weights(W)
@@ -83,38 +77,31 @@ def draw_graph(
     if directed:
         _draw_arrows(axes, edges, matrix.toarray(), places, _THICKEST * share**0.5)
     else:
-        segments = _segments(graph, edges, places) if positions is None else _Segments(_straight(edges, places))
+        segments = _segments(edges, places, not _own_positions(graph))
         _draw_edges(axes, segments, upper(edges), matrix, _THICKEST * share**0.5)
-    _draw_agents(axes, places, colours, label, _AGENTS * share, logarithmic)
+    _draw_agents(axes, places, colours, label, logarithmic)
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
             text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
-            text.set_path_effects([withStroke(linewidth=2, foreground="white")])
+            text.set_path_effects([patheffects.withStroke(linewidth=2, foreground="white")])
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.margins(0.12)
     return axes
 
 
-def _draw_edges(axes: Any, segments: _Segments, edges: Any, matrix: Any, thickest: float) -> None:
+def _draw_edges(axes: Axes, segments: _Segments, edges: Entries, matrix: Weights, thickest: float) -> None:
     """Draw lines as wide as the weights of their edges in ``matrix``."""
-    from matplotlib.collections import LineCollection
-
     weights = np.array([matrix[i, j] for i, j in zip(edges.row, edges.col, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
-    if segments.edge is not None:
-        weights = weights[segments.edge]
-    lines = LineCollection(
-        list(segments.ends),
-        linewidths=_THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest,
-        linestyles=np.where(weights >= 0, "solid", "dashed").tolist(),
-        colors="0.55",
-        zorder=1,
-    )
-    axes.add_collection(lines)
+    weights = weights[segments.edge]
+    widths = _THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest
+    styles = np.where(weights >= 0, "solid", "dashed").tolist()
+    look: dict[str, Any] = {"linewidths": widths, "linestyles": styles, "colors": "0.55", "zorder": 1}
+    axes.add_collection(collections.LineCollection(list(segments.ends), **look))
 
 
-def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest: float) -> None:
+def _draw_arrows(axes: Axes, edges: Weights, matrix: Points, places: Points, thickest: float) -> None:
     """Draw an arrow for each edge, as wide as its weight, bent where there is one of the other direction."""
     largest = np.abs(matrix).max(initial=np.finfo(float).tiny)
     for i, j in zip(*edges.nonzero(), strict=True):
@@ -125,47 +112,50 @@ def _draw_arrows(axes: Any, edges: Any, matrix: Points, places: Points, thickest
         axes.annotate("", places[j], places[i], arrowprops=form, zorder=1)
 
 
-def _draw_agents(axes: Any, places: Points, colours: Points | None, label: str, area: float, logarithmic: bool) -> None:
+def _draw_agents(axes: Axes, places: Points, colours: Points | None, label: str, logarithmic: bool) -> None:
     """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
-    constant = colours is None or np.ptp(colours) <= _EQUAL * np.abs(colours).max(initial=0.0)
-    shown: dict[str, object] = {"color": "0.85"}
-    if colours is not None and not constant:
-        shown = {"c": colours, "cmap": "viridis", "norm": "log" if logarithmic and colours.min() > 0.0 else None}
-    agents = axes.scatter(places[:, 0], places[:, 1], s=area, edgecolors="black", linewidths=0.6, zorder=2, **shown)
-    if not constant:
+    shown: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.6, "zorder": 2, "color": "0.85"}
+    shown["s"] = _AGENTS * min(1.0, 60 / len(places))
+    bar = colours is not None and np.ptp(colours) > _EQUAL * np.abs(colours).max(initial=0.0)
+    if colours is not None and bar:
+        del shown["color"]
+        norm = "log" if logarithmic and colours.min() > 0.0 else None
+        shown |= {"c": colours, "cmap": "viridis", "norm": norm}
+    agents = axes.scatter(*places.T, **shown)
+    if bar:
         axes.figure.colorbar(agents, ax=axes, label=label, shrink=0.8)
     elif colours is not None:
         axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
 
 
-def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
+def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes | None = None) -> Axes:
     """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and -sigma; complex ones in
     the closed unit disc, with the circle of radius sigma.
 
     Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
-    from matplotlib.patches import Circle
-
     values = np.asarray(eigenvalues, dtype=np.complex128)
     if values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError(f"eigenvalues must be a finite array with one axis, got shape {values.shape}")
+        raise ValueError(f"eigenvalues must be finite, with one axis, got shape {values.shape}")
     axes = _axes(axes)
     if sigma is not None:
         axes.set_title(rf"$\sigma$ = {sigma:.6g}", color="tab:red", fontsize=9)
-    marks = {"s": 22 * min(1.0, 60 / max(len(values), 1)), "facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
+    marks: dict[str, Any] = {"facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
+    marks["s"] = 22 * min(1.0, 60 / max(len(values), 1))
+    line: dict[str, Any] = {"color": "tab:red", "linewidth": 1, "linestyle": "dashed"}
     reach = 1.08 * max(1.0, float(np.abs(values).max(initial=0.0)))
     if not values.imag.any():
         for level in () if sigma is None else (sigma, -sigma):
-            axes.axhline(level, color="tab:red", linewidth=1, linestyle="dashed")
+            axes.axhline(level, **line)
         axes.scatter(np.arange(1, len(values) + 1), np.sort(values.real)[::-1], **marks)
         axes.set_xlabel("rank")
         axes.set_ylabel("eigenvalue")
         low, high = float(values.real.min(initial=0.9)), float(values.real.max(initial=1.0))
         axes.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
         return axes
-    axes.add_patch(Circle((0, 0), 1, fill=False, color="black", linewidth=1))
+    axes.add_patch(patches.Circle((0, 0), 1, fill=False, color="black", linewidth=1))
     if sigma is not None:
-        axes.add_patch(Circle((0, 0), sigma, fill=False, color="tab:red", linewidth=1, linestyle="dashed"))
+        axes.add_patch(patches.Circle((0, 0), sigma, fill=False, **line))
     axes.axhline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.axvline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.scatter(values.real, values.imag, **marks)
@@ -182,19 +172,23 @@ def agent_positions(graph: nx.Graph[int]) -> Points:
     500 agents. Errors as `check_graph`."""
     edges = adjacency(graph)
     n = edges.shape[0]
-    given = nx.get_node_attributes(graph, "pos")
-    if len(given) == n:
-        return np.array([given[i] for i in range(n)], dtype=np.float64)
+    if _own_positions(graph):
+        return np.array([graph.nodes[i]["pos"] for i in range(n)], dtype=np.float64)
     lattice = _lattice(edges)
     if lattice is not None:
-        agents = np.arange(n)
-        return np.stack([agents % lattice.columns, -(agents // lattice.columns)], axis=1).astype(np.float64)
+        rows, columns = np.divmod(np.arange(n), lattice.columns)
+        return np.stack([columns, -rows], axis=1).astype(np.float64)
     degrees = np.diff(edges.indptr)
     if n < 3 or bool(np.all(degrees == 2)) or edges.nnz == n * (n - 1):
         angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    layout = nx.kamada_kawai_layout(graph, weight=None) if n <= _LAID_OUT else nx.spectral_layout(graph, weight="")
+    lay_out = nx.kamada_kawai_layout if n <= _LAID_OUT else nx.spectral_layout
+    layout = lay_out(graph, weight=None)
     return np.array([layout[i] for i in range(n)])
+
+
+def _own_positions(graph: nx.Graph[int]) -> bool:
+    return len(nx.get_node_attributes(graph, "pos")) == len(graph)
 
 
 class _Lattice(NamedTuple):
@@ -205,10 +199,10 @@ class _Lattice(NamedTuple):
 
 
 class _Segments(NamedTuple):
-    """The straight lines of a drawing's edges, ``(k, 2, 2)``, and the edge that each belongs to, None where they are the edges."""
+    """The straight lines of a drawing's edges, ``(k, 2, 2)``, and the edge that each belongs to."""
 
     ends: Points
-    edge: NDArray[np.int64] | None = None
+    edge: NDArray[np.int64]
 
 
 def _lattice(edges: Weights) -> _Lattice | None:
@@ -223,28 +217,14 @@ def _lattice(edges: Weights) -> _Lattice | None:
     return None
 
 
-def edge_segments(graph: nx.Graph[int], positions: ArrayLike) -> Points:
-    """The lines ``(k, 2, 2)`` of the edges of agents at ``positions``, (n, 2), from `agent_positions` or scaled from there.
-
-    An edge around a torus is cut: a short line leaves the lattice at either end. Errors as `check_graph`.
-    """
-    return _segments(graph, adjacency(graph), np.asarray(positions, dtype=np.float64)).ends
-
-
-def _straight(edges: Weights, places: Points) -> Points:
-    """The straight lines of all edges, ``(k, 2, 2)``."""
-    once = upper(edges)
-    return np.stack([places[once.row], places[once.col]], axis=1)
-
-
-def _segments(graph: nx.Graph[int], edges: Weights, places: Points) -> _Segments:
-    """The lines of all edges; an edge around a torus is cut."""
+def _segments(edges: Weights, places: Points, torus: bool) -> _Segments:
+    """The lines of all edges; an edge around a torus is cut, and a short line leaves the lattice at either end."""
     once = upper(edges)
     tails, heads = once.row.astype(np.int64), once.col.astype(np.int64)
-    ends = _straight(edges, places)
-    lattice = None if len(nx.get_node_attributes(graph, "pos")) == len(places) else _lattice(edges)
+    ends = np.stack([places[tails], places[heads]], axis=1)
+    lattice = _lattice(edges) if torus else None
     if lattice is None or not lattice.periodic:
-        return _Segments(ends)
+        return _Segments(ends, np.arange(len(ends)))
     rows = heads // lattice.columns - tails // lattice.columns
     apart = np.where(rows == 0, heads - tails, rows)
     around = np.flatnonzero(apart > 1)
@@ -252,17 +232,11 @@ def _segments(graph: nx.Graph[int], edges: Weights, places: Points) -> _Segments
     before = np.stack([ends[around, 0], ends[around, 0] - stub], axis=1)
     after = np.stack([ends[around, 1], ends[around, 1] + stub], axis=1)
     straight = np.flatnonzero(apart == 1)
-    return _Segments(np.concatenate([ends[straight], before, after]), np.concatenate([straight, around, around]))
+    edge = np.concatenate([straight, around, around])
+    return _Segments(np.concatenate([ends[straight], before, after]), edge)
 
 
-def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, one row per agent, got {array.shape}")
-    return array
-
-
-def _axes(axes: object) -> object:
+def _axes(axes: Axes | None) -> Axes:
     """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from shutil import get_terminal_size
 from textwrap import wrap as wrapped
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from topologies.typed import Hint, Setting, check, hint, parameters, settings
 from topologies.words import either, nearest
@@ -18,6 +18,8 @@ from topologies.words import either, nearest
 T = TypeVar("T")
 Groups = Mapping[str, Mapping[str, Setting]]
 """Settings by the heading of their group."""
+Names: TypeAlias = Collection[str]
+Owner: TypeAlias = Callable[[str], str]
 HELP = frozenset({"--help", "-h"})
 _COLUMN = 25
 """The column in which the descriptions of a help begin."""
@@ -42,9 +44,11 @@ def spelled(name: str) -> str:
     return name.replace("_", "-")
 
 
-def unknown(what: str, key: str, known: Collection[str], owner: str, dashes: str = "") -> InputError:
+def unknown(what: str, key: str, known: Names, owner: str, dashes: str = "") -> InputError:
     """The error for an unknown name: its owner, the known names of which a word begins with it, or the nearest one."""
-    names = [name for name in known if len(key) > 2 and any(word.startswith(key) for word in name.split("_"))]
+    names = []
+    if len(key) > 2:
+        names = [name for name in known if f"_{key}" in f"_{name}"]
     if not names and not owner and (near := nearest(key, known)) is not None:
         names = [near]
     if not names:
@@ -63,7 +67,7 @@ class Once(argparse.Action):
             raise InputError(f"{flag} specified multiple times: give it once")
         if self.nargs == 0 or values is None:
             values = not str(flag).startswith("--no-") or spelled(self.dest).startswith("no-")
-        setattr(namespace, self.dest, values)
+        vars(namespace)[self.dest] = values
 
 
 class Parser(argparse.ArgumentParser):
@@ -79,8 +83,9 @@ class Parser(argparse.ArgumentParser):
         Whether a list takes several words, ``--labels a b``.
     """
 
-    def __init__(self, groups: Groups, prog: str = "", summary: str = "", several: bool = False) -> None:
-        super().__init__(prog, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    def __init__(self, groups: Groups, prog: str = "", summary: str = "", several: bool = False):
+        absent = argparse.SUPPRESS
+        super().__init__(prog, add_help=False, allow_abbrev=False, argument_default=absent)
         self._negative_number_matcher = re.compile(r"-([0-9.]|inf|nan)")
         self.groups, self.summary = groups, summary
         self.listed: dict[str, Any] = {"action": "append"}
@@ -126,7 +131,8 @@ class Parser(argparse.ArgumentParser):
         if not equals or flag not in self.switches:
             return word
         if text.lower() not in ("true", "false"):
-            raise InputError(f"{flag}: {flag[2:].replace('-', '_')} must be true or false, got {text!r}")
+            name = flag[2:].replace("-", "_")
+            raise InputError(f"{flag}: {name} must be true or false, got {text!r}")
         if text.lower() == "false":
             return f"--no-{flag[2:]}"
         return flag
@@ -156,8 +162,9 @@ class Parser(argparse.ArgumentParser):
                 if len(flags) > _COLUMN - 2:
                     lines.append(flags)
                     flags = ""
-                text, indent = " ".join(facts(setting)), " " * _COLUMN
-                lines += wrap(text, initial_indent=flags.ljust(_COLUMN), subsequent_indent=indent) or [flags]
+                begin, indent = flags.ljust(_COLUMN), " " * _COLUMN
+                text = " ".join(facts(setting))
+                lines += wrap(text, initial_indent=begin, subsequent_indent=indent) or [flags]
         return "\n".join(lines).replace("\xa0", " ") + "\n"
 
 
@@ -167,9 +174,7 @@ def facts(setting: Setting) -> Iterator[str]:
     if setting.help:
         yield setting.help
     if one.choices:
-        words = "One of"
-        if len(one.choices) == 1:
-            words = "Or"
+        words = "Or" if len(one.choices) == 1 else "One of"
         yield f"{words}: {', '.join(map(str, one.choices))}."
     if one.ranges:
         yield f"Must be {either([str(bounds) for bounds in one.ranges])}."
@@ -181,14 +186,15 @@ def facts(setting: Setting) -> Iterator[str]:
 
 def _listed(value: object) -> str:
     """A default as it is given."""
-    if isinstance(value, tuple | list):
-        return ",".join(map(_listed, value))
-    if isinstance(value, float):
-        return f"{value:g}"
+    match value:
+        case tuple() | list():
+            return ",".join(map(_listed, value))
+        case float():
+            return f"{value:g}"
     return str(value)
 
 
-def refuse(words: Sequence[str], known: Collection[str], owner: Callable[[str], str] = lambda key: "") -> None:
+def refuse(words: Sequence[str], known: Names, owner: Owner = lambda key: "") -> None:
     """Raise an InputError for the first word, which is no flag of the ``known`` settings.
 
     ``owner`` says where an unknown name belongs.
@@ -196,8 +202,8 @@ def refuse(words: Sequence[str], known: Collection[str], owner: Callable[[str], 
     for word in words[:1]:
         flag = word.split("=")[0]
         if not flag.startswith("-"):
-            usage = f"settings are flags, as --{spelled(next(iter(known)))} VALUE"
-            raise InputError(f"unexpected {word!r}; {usage}, and several values are joined by commas")
+            usage = f"settings are flags, as --{spelled(next(iter(known)))} VALUE, and several values "
+            raise InputError(f"unexpected {word!r}; {usage}are joined by commas")
         key = flag.lstrip("-").replace("-", "_")
         raise unknown(f"unknown flag {flag}", key, known, owner(key), "--")
 
@@ -246,5 +252,5 @@ def function_help(function: Callable[..., Any], usage: str, summary: str) -> str
     """The help of a function as a command: its arguments and its flags."""
     texts = parameters(function.__doc__ or "")
     own = function_settings(function)
-    arguments = "\n".join(f"{name.upper()}: {text}" for name, text in texts.items() if name not in own)
-    return Parser({"Flags": own}, usage, f"{summary}\n{arguments}").format_help()
+    others = [f"{name.upper()}: {text}" for name, text in texts.items() if name not in own]
+    return Parser({"Flags": own}, usage, "\n".join([summary, *others])).format_help()

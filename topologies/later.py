@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+__all__ = [
+    *("collections", "cp", "nx", "optimize", "pandas", "patches", "patheffects"),
+    *("pyamg", "sparse", "spatial", "yaml"),
+]
 
 
 class _Later:
@@ -12,8 +17,21 @@ class _Later:
     def __init__(self, package: str) -> None:
         self._package = package
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(import_module(self._package), name)
 
 
-nx, sparse = _Later("networkx"), _Later("scipy.sparse")
+if TYPE_CHECKING:
+    import cvxpy as cp
+    import networkx as nx
+    import pandas
+    import pyamg
+    import yaml
+    from matplotlib import collections, patches, patheffects
+    from scipy import optimize, sparse, spatial
+else:
+    cp, nx, pyamg = map(_Later, ("cvxpy", "networkx", "pyamg"))
+    pandas, yaml = map(_Later, ("pandas", "yaml"))
+    sparse, optimize, spatial = map(_Later, ("scipy.sparse", "scipy.optimize", "scipy.spatial"))
+    drawing = ("matplotlib.collections", "matplotlib.patches", "matplotlib.patheffects")
+    collections, patches, patheffects = map(_Later, drawing)

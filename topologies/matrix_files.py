@@ -18,18 +18,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from topologies.later import sparse
 from topologies.memory import require
-
-if TYPE_CHECKING:
-    from scipy import sparse
-else:
-    from topologies.later import sparse
+from topologies.words import suggestion
 
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
@@ -44,12 +41,11 @@ EMPTY_ROWS = 10**7
 
 _ENDS = 2**16
 _MARKET_HEADER = 2**20
-_LARGEST_SIDE = 2**53
 _PARTS = "save its real and imaginary parts as separate columns"
+_OBJECTS = "it holds Python objects"
 _PLAIN = {
-    "allow_pickle": "it holds Python objects, and nothing is unpickled here: save it as numbers",
-    "Python objects in dtype": "it holds Python objects, and nothing is unpickled here: save it as numbers",
-    "Cannot allocate memory": "the address space is too small to map it: raise its limit (ulimit -v)",
+    **dict.fromkeys(("allow_pickle", _OBJECTS), f"{_OBJECTS}, and nothing is unpickled here: save it as numbers"),
+    "Cannot allocate memory": "the address space is too small to map it: raise ulimit -v",
     "not a zip file": "it is not a .npz archive, or not a whole one: save it with numpy.savez",
 }
 """Plain words for some messages of libraries, by a part of each."""
@@ -62,12 +58,25 @@ def plain_words(error: object) -> str:
     return known[0] if known else text or type(error).__name__
 
 
+def require_existing(path: Path, kind: str = "file") -> None:
+    """Raise FileNotFoundError, with the nearest name in its folder, for a path that does not exist."""
+    folder, wrong = path.parent, f"no such {kind}: {path}"
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{wrong}, there is no folder {folder} seen from {Path.cwd()}")
+    if not path.exists():
+        near = suggestion(path.name, (other.name for other in folder.iterdir()))
+        raise FileNotFoundError(f"{wrong}, in the folder {folder.resolve()}{near}")
+
+
 def regular_size(path: Path) -> int:
-    """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end."""
+    """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end.
+
+    FileNotFoundError, with the nearest name in the folder, if there is no such file.
+    """
+    require_existing(path)
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        repair = "write its content into a file first"
-        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: {repair}")
+        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
     return status.st_size
 
 
@@ -104,10 +113,8 @@ def refuse_other(path: Path, mark: bytes, what: str) -> None:
 def require_unpacked(unpacked: int, packed: int) -> None:
     """Raise an error unless ``unpacked`` bytes fit into memory and are in proportion to the ``packed`` bytes that hold them."""
     if unpacked > max(UNPACKED_LIMIT, EXPANSION * packed):
-        raise ValueError(
-            f"it would unpack from {packed} bytes to {unpacked / 2**30:.3g} GiB, more than {EXPANSION} times its size: "
-            "save it uncompressed (numpy.save, numpy.savez, gunzip)"
-        )
+        sizes = f"from {packed} bytes to {unpacked / 2**30:.3g} GiB, more than {EXPANSION} times its size"
+        raise ValueError(f"it would unpack {sizes}: save it uncompressed (numpy.save, numpy.savez, gunzip)")
     require(float(unpacked), "its content")
 
 
@@ -116,14 +123,15 @@ def require_real(dtype: np.dtype[Any], what: str) -> None:
     if dtype.kind == "c":
         raise TypeError(f"{what} is complex ({dtype}), but must be real: {_PARTS}")
     if dtype.kind not in "biuf":
-        raise TypeError(f"{what} is not numeric (dtype {dtype}): save it as floating-point numbers or integers")
+        raise TypeError(f"{what} is not numeric (dtype {dtype}): save it as numbers")
 
 
 def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
     """The shape ``(m, d)``; ValueError unless it is two-dimensional and not empty."""
     if len(shape) != 2:
-        repair = "; reshape(-1, 1) makes it one column" if len(shape) == 1 else ""
-        raise ValueError(f"{what} must have 2 dimensions (rows, columns), but has {len(shape)}: shape {shape}{repair}")
+        repair = "; reshape(-1, 1) makes it one column" * (len(shape) == 1)
+        found = f"{len(shape)}: shape {shape}{repair}"
+        raise ValueError(f"{what} must have 2 dimensions (rows, columns), but has {found}")
     if 0 in shape:
         raise ValueError(f"{what} is empty: shape {shape}")
     return shape[0], shape[1]
@@ -136,7 +144,8 @@ def checked(found: Any, what: str) -> Stored:
     if isinstance(found, np.ndarray):
         return found
     if rows > EMPTY_ROWS + 16 * found.nnz:
-        raise ValueError(f"{what} has {rows} rows but stores only {found.nnz} entries: leave the rows out that hold nothing")
+        wrong = f"{rows} rows but stores only {found.nnz} entries"
+        raise ValueError(f"{what} has {wrong}: leave the rows out that hold nothing")
     matrix: Stored = sparse.coo_array(found).astype(np.float64)
     return matrix
 
@@ -162,11 +171,12 @@ def npy_shape(path: Path) -> tuple[int, ...]:
     with reading(path), path.open("rb") as file:
         shape, dtype, promised = _header(file)
         if dtype.hasobject:
-            raise ValueError("Python objects in dtype")
+            raise ValueError(_OBJECTS)
         held = path.stat().st_size - file.tell()
         if promised != held or not dtype.itemsize:
             wrong = "it is truncated: " * (promised > held)
-            raise ValueError(f"{wrong}its header promises {promised} bytes of data (shape {shape}), there are {held}")
+            wrong += f"its header promises {promised} bytes of data (shape {shape}), there are {held}"
+            raise ValueError(wrong)
     if not promised:
         raise ValueError(f"{path} is empty: shape {shape}")
     return shape
@@ -188,7 +198,8 @@ def npz_array(path: Path, key: str) -> NDArray[Any]:
         with archive.open(info) as file:
             array = npy.read_array(file, allow_pickle=False)
             if file.read(1) or not array.dtype.itemsize:
-                raise ValueError(f"{key} does not hold what its header promises, shape {array.shape} of {array.dtype}")
+                promised = f"shape {array.shape} of {array.dtype}"
+                raise ValueError(f"{key} does not hold what its header promises, {promised}")
     return array
 
 
@@ -202,7 +213,7 @@ def load_sparse(path: Path) -> Any:
     found: Any = sparse.load_npz(path)
     if found.format in ("csr", "csc", "bsr"):
         found.check_format(full_check=True)
-        if (np.diff(found.indptr) < 0).any():  # SciPy does not look where nothing is stored, and writes there
+        if (np.diff(found.indptr) < 0).any():  # SciPy overlooks it, and writes there
             raise ValueError("its indptr must not fall")
     return found
 
@@ -238,9 +249,10 @@ class Market(NamedTuple):
         return below.get(self.symmetry, n * (n + 1) // 2), 1
 
 
+_NUMBERS = "real|double|integer|unsigned-integer"
 _BANNER = re.compile(
-    r"%%matrixmarket matrix (?:(coordinate) (?:real|double|integer|unsigned-integer|(pattern))"
-    r"|array (?:real|double|integer|unsigned-integer)) (general|symmetric|skew-symmetric|hermitian)\b"
+    rf"%%matrixmarket matrix (?:(coordinate) (?:{_NUMBERS}|(pattern))|array (?:{_NUMBERS})) "
+    r"(general|symmetric|skew-symmetric|hermitian)\b"
 )
 
 
@@ -262,13 +274,15 @@ def _market_header(start: bytes, size: int) -> Market:
         raise ValueError(f"it is complex, but must be real: {_PARTS}")
     known = _BANNER.match(banner)
     if known is None:
-        raise ValueError("its first line, the banner, must be like '%%MatrixMarket matrix coordinate real general'")
+        banner = "%%MatrixMarket matrix coordinate real general"
+        raise ValueError(f"its first line, the banner, must be like '{banner}'")
     coordinate, pattern, symmetry = known.groups()
-    at = next((at for at, line in enumerate(lines[1:], 1) if line.strip() and not line.startswith("%")), 0)
-    sizes = [int(size) for size in lines[at].split() if re.fullmatch("[0-9]{1,16}", size)]
+    filled = (at for at, line in enumerate(lines) if line.strip() and not line.startswith("%"))
+    at = next(filled, 0)
     words = ["rows", "columns"] + ["entries"] * bool(coordinate)
-    if len(sizes) != len(words) or len(lines[at].split()) != len(words) or max(sizes) > _LARGEST_SIDE:
-        raise ValueError(f"line {at + 1} must hold the numbers of {', '.join(words)}, each at most 2^53")
+    if not re.fullmatch(r"\s*[0-9]{1,16}" + r"\s+[0-9]{1,16}" * (len(words) - 1) + r"\s*", lines[at]):
+        raise ValueError(f"line {at + 1} must hold the numbers of {', '.join(words)}, each below 10^16")
+    sizes = [int(size) for size in lines[at].split()]
     m, d = require_matrix((sizes[0], sizes[1]), "its matrix")
     if symmetry != "general" and m != d:
         raise ValueError(f"a {symmetry} matrix must be square, but it has {m} rows and {d} columns")
@@ -276,8 +290,8 @@ def _market_header(start: bytes, size: int) -> Market:
     header = Market((m, d), entries, bool(pattern), symmetry, at + 1)
     promised = math.prod(header.stored)
     if 2 * promised - 1 > size:
-        why = f"line {at + 1} promises {promised} numbers, too many for its size"
-        raise ValueError(f"it is truncated: {why}")
+        wrong = f"line {at + 1} promises {promised} numbers, too many for its size"
+        raise ValueError(f"it is truncated: {wrong}")
     return header
 
 
@@ -307,27 +321,26 @@ def _market_start(path: Path) -> Market:
 
 def _market_numbers(source: Any, header: Market) -> NDArray[np.float64]:
     """The numbers in the lines below the header, as many as it promises; ``source`` is a path or a file in memory."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-        table: NDArray[np.float64] = np.loadtxt(
-            source, comments=None, skiprows=header.lines, ndmin=2, encoding="latin-1"
-        )  # in C, and exactly rounded
+    form: Any = {"comments": None, "skiprows": header.lines, "encoding": "latin-1"}
+    with warnings.catch_warnings(action="ignore"):  # where there are no numbers
+        table: NDArray[np.float64] = np.loadtxt(source, ndmin=2, **form)  # in C, and exactly rounded
     lines, numbers = header.stored
     if len(table) < lines:
         raise ValueError(f"it is truncated: it promises {lines} lines, and has {len(table)}")
     if table.size != lines * numbers:
-        raise ValueError(f"it promises {lines} lines of {numbers} numbers, and has {len(table)} of {table.shape[1]}")
+        found = f"{len(table)} of {table.shape[1]}"
+        raise ValueError(f"it promises {lines} lines of {numbers} numbers, and has {found}")
     return table.reshape(lines, numbers)
 
 
-def _coordinates(header: Market, table: NDArray[np.float64]) -> sparse.coo_array[Any, tuple[int, int]]:
+def _coordinates(header: Market, table: NDArray[np.float64]) -> Stored:
     """A sparse matrix from its lines of row, column and value."""
     places = table[:, :2]
     wrong = ~((places >= 1) & (places <= header.shape) & (places == np.floor(places))).all(axis=1)
     if wrong.any():
         entry = int(wrong.argmax())
-        row, column = places[entry]
-        raise ValueError(f"entry {entry + 1} is in row {row:.17g}, column {column:.17g} of a matrix of shape {header.shape}")
+        where = "row {:.17g}, column {:.17g}".format(*places[entry])
+        raise ValueError(f"entry {entry + 1} is in {where} of a matrix of shape {header.shape}")
     i, j = places.astype(np.int64).T - 1
     data = np.ones(len(table)) if header.pattern else table[:, 2].copy()
     if header.symmetry != "general":
@@ -394,7 +407,8 @@ def read_square(path: str | os.PathLike[str]) -> Stored:
     matrix = read_matrix(path)
     n, columns = matrix.shape
     if n != columns:
-        raise ValueError(f"{path} must be square, one row and one column for each agent, but has shape {matrix.shape}")
+        wrong = f"one row and one column for each agent, but has shape {matrix.shape}"
+        raise ValueError(f"{path} must be square, {wrong}")
     if not isinstance(matrix, np.ndarray) and matrix.nnz < n - 1:
         raise ValueError(f"{path} must connect its {n} agents, but stores only {matrix.nnz} entries")
     return matrix

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import WeightsLike, distances
+from topologies.canonical import Adjacency, WeightsLike, distances
+from topologies.later import nx
 from topologies.memory import dense
 from topologies.spectra.eigenvalues import eigenvalues, laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 Matrix: TypeAlias = NDArray[np.float64]
 
@@ -54,15 +50,9 @@ def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
     """
     edges = adjacency(graph)
     degrees = np.diff(edges.indptr)
-    return GraphMeasures(
-        n=edges.shape[0],
-        edges=edges.nnz // 2,
-        smallest_degree=int(degrees.min()),
-        mean_degree=float(degrees.mean()),
-        largest_degree=int(degrees.max()),
-        diameter=diameter(edges),
-        algebraic_connectivity=laplacian_extremes(edges)[0],
-    )
+    smallest, largest = int(degrees.min()), int(degrees.max())
+    sizes = edges.shape[0], edges.nnz // 2, smallest, float(degrees.mean()), largest
+    return GraphMeasures(*sizes, diameter(edges), laplacian_extremes(edges)[0])
 
 
 def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:
@@ -100,7 +90,7 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
         raise ValueError(f"distance must be in (0, 1), for example 1/4, got {distance}")
     matrix = check_weights(W)
     if matrix.data.min() < 0:
-        raise ValueError("the mixing time is that of a random walk, so W must not have negative entries; use rounds_for")
+        raise ValueError("a random walk's W must not have negative entries; use rounds_for")
     powers = [dense(matrix)]
     if _farthest(np.eye(len(powers[0]))) <= distance:
         return 0

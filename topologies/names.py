@@ -9,43 +9,45 @@ have names too, ``directed_ring:chords=3``, and are read by ``digraph:PATH``.
 from __future__ import annotations
 
 import inspect
-import itertools
 import math
 import operator
+from collections.abc import Callable
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
+from topologies.canonical import Weights
 from topologies.directed import graphs as directed_graphs
 from topologies.graphs import families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
+from topologies.later import nx
 from topologies.text import divided, values
 from topologies.typed import Shape
 from topologies.weights.checks import adjacency
 from topologies.words import normal_name
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Weights
-
-_FAMILIES = {
-    graphs: "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis path ring star "
-    "torus",
-    networks: "davis_women florentine_families karate_club les_miserables",
-    random_graphs: "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
-}
-GRAPHS = {name: getattr(module, name) for module, names in _FAMILIES.items() for name in names.split()}
+_FAMILIES: tuple[Callable[..., Any], ...] = (
+    *(graphs.barbell, graphs.binary_tree, graphs.chordal_cycle, graphs.circulant, graphs.complete),
+    *(graphs.exponential, graphs.grid, graphs.hypercube, graphs.lollipop, graphs.margulis),
+    *(graphs.path, graphs.ring, graphs.star, graphs.torus),
+    *(networks.davis_women, networks.florentine_families, networks.karate_club),
+    *(networks.les_miserables, random_graphs.barabasi_albert, random_graphs.erdos_renyi),
+    *(random_graphs.random_geometric, random_graphs.random_regular, random_graphs.watts_strogatz),
+)
+GRAPHS = {build.__name__: build for build in _FAMILIES}
 """The functions that names stand for."""
-DIGRAPHS = {name: getattr(directed_graphs, name) for name in ("directed_exponential", "directed_ring", "random_k_out")}
+_DIRECTED = (directed_graphs.directed_exponential, directed_graphs.directed_ring, directed_graphs.random_k_out)
+DIGRAPHS: dict[str, Callable[..., Any]] = {build.__name__: build for build in _DIRECTED}
 """The functions that names of directed graphs stand for."""
+_Graph: TypeAlias = "nx.Graph[int]"
+_Digraph: TypeAlias = "nx.DiGraph[int]"
 _FILE, _DIGRAPH = "file", "digraph"
 _SMALLEST_SIDE = {"grid": 2, "torus": 3}
-_SIDES = Shape(lambda written: tuple(int(side) for side in written.lower().split("x")), "integers joined by x (4x5)")
-_OFFSETS = Shape(lambda written: tuple(int(item) for item in written.split("+")), "integers joined by + (1+2+5)")
-_HINTS = {"int": int, "int | None": int, "float": float, "float | None": float, "tuple[int, ...]": _OFFSETS}
+_SIDES = Shape(lambda text: tuple(map(int, text.lower().split("x"))), "integers joined by x (4x5)")
+_OFFSETS = Shape(lambda text: tuple(map(int, text.split("+"))), "integers joined by + (1+2+5)")
+_HINTS = {"int": int, "float": float, "tuple[int, ...]": _OFFSETS}
 
 
 def available() -> tuple[str, ...]:
@@ -58,7 +60,7 @@ def is_digraph_name(specification: str) -> bool:
     return normal_name(specification.partition(":")[0]) in (*DIGRAPHS, _DIGRAPH)
 
 
-def digraph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.DiGraph[int]:
+def digraph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> _Digraph:
     """The directed graph that ``specification`` describes: ``"directed_ring:chords=3"``, ``"random_k_out:20,k=3"``,
     ``"directed_exponential:16"``, ``"digraph:my/edges.txt"``.
 
@@ -67,12 +69,12 @@ def digraph_from_name(specification: str, n_agents: int | None = None, seed: int
     if not is_digraph_name(specification):
         repair = f"take {', '.join(sorted(DIGRAPHS))} or {_DIGRAPH}:PATH"
         raise ValueError(f"{specification!r} is no directed graph: {repair}")
-    graph: nx.DiGraph[int] = _call(specification, n_agents, seed)()
-    _check_size(specification, graph.number_of_nodes(), n_agents)
+    graph: _Digraph = _call(specification, n_agents, seed)()
+    check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
 
 
-def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.Graph[int]:
+def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> _Graph:
     """The graph that ``specification`` describes.
 
     Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is
@@ -89,8 +91,8 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
         For random graphs whose specification gives no seed.
     """
     _check_undirected(specification)
-    graph: nx.Graph[int] = _call(specification, n_agents, seed)()
-    _check_size(specification, graph.number_of_nodes(), n_agents)
+    graph: _Graph = _call(specification, n_agents, seed)()
+    check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
 
 
@@ -103,9 +105,9 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
     """
     _check_undirected(specification)
     call = _call(specification, n_agents, seed)
-    built: Edges | nx.Graph[int] = inspect.unwrap(call.func)(*call.args, **call.keywords)
+    built: Edges | _Graph = inspect.unwrap(call.func)(*call.args, **call.keywords)
     matrix = built.adjacency() if isinstance(built, Edges) else adjacency(built)
-    _check_size(specification, matrix.shape[0], n_agents)
+    check_size(specification, matrix.shape[0], n_agents)
     return matrix
 
 
@@ -134,7 +136,8 @@ def unread_in_file(specification: str) -> list[str]:
 def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
     """The function that ``specification`` names, with its arguments: the leading ones, and those by name."""
     if _is_file(specification):
-        path, option, kept = specification.partition(":")[2].strip().partition(",largest_component=")
+        path = specification.partition(":")[2].strip()
+        path, option, kept = path.partition(",largest_component=")
         if option and kept not in ("true", "false"):
             raise ValueError(f"largest_component must be true or false, got {kept!r}")
         if not path:
@@ -143,7 +146,7 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
             raise ValueError(f"{specification!r} names no file: {repair}")
         if is_digraph_name(specification):
             if option:
-                raise ValueError(f"largest_component is for undirected graphs, not for {_DIGRAPH}:PATH: leave it out")
+                raise ValueError("largest_component is for undirected graphs: leave it out")
             return partial(directed_graphs.digraph_from_file, path)
         return partial(networks.graph_from_file, path, kept == "true")
     name, factory, first, values = _read(specification)
@@ -160,7 +163,7 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
         values[first] = _most_square(name, operator.index(n_agents)) if sides else n_agents
     leading = values.pop(first)
     sizes = leading if sides else (leading,)
-    _check_size(specification, math.prod(sizes), n_agents)  # before anything is built
+    check_size(specification, math.prod(sizes), n_agents)  # before anything is built
     return partial(factory, *sizes, **values)
 
 
@@ -168,17 +171,21 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
     """The name in a specification, its function, the function's first parameter if it has any, and the parameters written."""
     functions = {**GRAPHS, **DIGRAPHS}
     if PurePath(specification).suffix.lower() in networks.READERS:
-        raise ValueError(
-            f"{specification!r} is no graph's name; for a file write {_FILE}:{specification}, or {_DIGRAPH}:{specification} if the "
-            "graph is directed"
-        )
-    name, written = divided("graph", specification, sorted(functions), f"{_FILE}:PATH", f"{_DIGRAPH}:PATH")
+        repair = f"{_FILE}:{specification}, or {_DIGRAPH}:{specification} if the graph is directed"
+        raise ValueError(f"{specification!r} is no graph's name; for a file write {repair}")
+    files = f"{_FILE}:PATH", f"{_DIGRAPH}:PATH"
+    name, written = divided("graph", specification, sorted(functions), *files)
     known = inspect.signature(functions[name]).parameters
-    hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
-    return name, functions[name], next(iter(known), None), values(repr(specification), name, hints, written)
+    hints: dict[str, object] = {}
+    for key, one in known.items():
+        hints[key] = _HINTS[one.annotation.removesuffix(" | None")]
+        if one.kind is one.VAR_POSITIONAL:
+            hints[key] = _SIDES
+    found = values(repr(specification), name, hints, written)
+    return name, functions[name], next(iter(known), None), found
 
 
-def _check_size(specification: str, n: int, n_agents: int | None) -> None:
+def check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
         repair = "leave one of the two out"
         raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; {repair}")
@@ -190,10 +197,9 @@ def _is_file(specification: str) -> bool:
 
 def _check_undirected(specification: str) -> None:
     if is_digraph_name(specification):
-        raise ValueError(
-            f"{specification!r} is a directed graph, for which no rule gives doubly stochastic weights: take an undirected graph "
-            "such as ring, or the method push_pull, which needs none"
-        )
+        wrong = "is a directed graph, for which no rule gives doubly stochastic weights"
+        repair = "take an undirected graph such as ring, or the method push_pull, which needs none"
+        raise ValueError(f"{specification!r} {wrong}: {repair}")
 
 
 def _most_square(name: str, n: int) -> tuple[int, int]:
@@ -201,12 +207,9 @@ def _most_square(name: str, n: int) -> tuple[int, int]:
     least, n = _SMALLEST_SIDE[name], graphs.count(name, n)
     best = _factors(n, least)
     if best is None:
-        below = next((m for m in range(n - 1, 0, -1) if _factors(m, least)), None)
-        above = next(m for m in itertools.count(n + 1) if _factors(m, least))
-        nearest = " and ".join(str(m) for m in (below, above) if m is not None)
-        raise ValueError(
-            f"no two-dimensional {name} has {n} agents with sides of at least {least}; the nearest numbers that work: {nearest}"
-        )
+        near = graphs.nearest(n, lambda m: _factors(m, least))
+        wrong = f"no two-dimensional {name} has {n} agents with sides of at least {least}"
+        raise ValueError(f"{wrong}; the nearest numbers that work: {near}")
     return best
 
 

@@ -7,11 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self, TextIO
 
 LOG = logging.getLogger("topologies")
 """Long computations name themselves here, at level INFO."""
+Loggers = Sequence[logging.Logger]
 PATIENCE, EVERY, TICK = 2.0, 5.0, 0.1
 """CPU seconds before the first line, CPU seconds between lines, and seconds between readings of the clock."""
 
@@ -33,7 +33,7 @@ class Telling(logging.Handler):
         The stream; by default standard output.
     """
 
-    def __init__(self, title: str, doing: str, loggers: Sequence[logging.Logger], tell: bool, stream: TextIO | None = None) -> None:
+    def __init__(self, title: str, doing: str, loggers: Loggers, tell: bool, stream: TextIO | None = None) -> None:
         super().__init__()
         self._title, self._doing, self._loggers, self._stream = title, doing, loggers, stream
         self._ended = threading.Event()
@@ -47,7 +47,7 @@ class Telling(logging.Handler):
             self._teller.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         """Print nothing more."""
         self._ended.set()
         if self._teller is not None:

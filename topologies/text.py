@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
-from topologies.typed import check, declared
+from topologies.typed import check, declared, settings
 from topologies.words import normal_name, suggestion
 
 T = TypeVar("T")
@@ -33,7 +33,8 @@ def divided(what: str, specification: str, known: Collection[str], *others: str)
     name = _known(word, known)
     if name is None:
         hint = suggestion(word, known) or ";"
-        raise ValueError(f"unknown {what} {word.strip()!r}{hint} known {what}s: {', '.join((*known, *others))}")
+        listed = ", ".join((*known, *others))
+        raise ValueError(f"unknown {what} {word.strip()!r}{hint} known {what}s: {listed}")
     return name, text
 
 
@@ -52,13 +53,15 @@ def parameters(where: str, name: str, known: Collection[str], text: str) -> dict
         if not equals and key is not None:
             raise ValueError(f"{where}: {key} needs a value; write {key}=...")
         if not equals and given:
-            sides = f", or {last}={given[last]}x{word}" if last == "sides" else ""
-            raise ValueError(f"{where}: only the first value may lack its name; write key={word}{sides}")
+            repair = f"write key={word}"
+            if last == "sides":
+                repair += f", or {last}={given[last]}x{word}"
+            raise ValueError(f"{where}: only the first value may lack its name; {repair}")
         if not equals:
             key, value = next(iter(known)), word
         if key is None:
-            hint = suggestion(word, known) or ";"
-            raise ValueError(f"{where}: {name} has no parameter {word!r}{hint} its parameters: {', '.join(known)}")
+            hint, listed = suggestion(word, known) or ";", ", ".join(known)
+            raise ValueError(f"{where}: {name} has no parameter {word!r}{hint} its parameters: {listed}")
         if key in given:
             raise ValueError(f"{where}: {key} is given twice; leave one")
         given[key], last = value, key
@@ -78,9 +81,9 @@ def values(where: str, name: str, hints: Hints, text: str) -> dict[str, Any]:
 
 def built(where: str, name: str, entry: type[T], given: Mapping[str, object]) -> T:
     """A dataclass of what is given."""
-    for field in fields(entry):  # type: ignore[arg-type]  # a dataclass
-        if field.name not in given and field.init and field.default is MISSING and field.default_factory is MISSING:
-            raise ValueError(f"{where}: {field.name} must be given, as {name}:{field.name}=...")
+    for key, setting in settings(entry).items():
+        if setting.required and key not in given:
+            raise ValueError(f"{where}: {key} must be given, as {name}:{key}=...")
     try:
         return entry(**given)
     except (ValueError, TypeError) as error:
@@ -99,7 +102,7 @@ def shown(name: str, item: Any, defaults: bool = False) -> str:
     """
     given = []
     for field in fields(item):
-        one = getattr(item, field.name)
+        one = vars(item)[field.name]
         if defaults or one != field.default:
             text = field.metadata.get("text", _written)
             given.append(f"{field.name}={text(one)}")
@@ -108,9 +111,8 @@ def shown(name: str, item: Any, defaults: bool = False) -> str:
 
 def _written(value: object) -> str:
     """A value as it is written."""
-    if isinstance(value, bool | None):
-        return str(value).lower()
-    return str(value)
+    text = str(value)
+    return text.lower() if value in (None, True, False) else text
 
 
 def specifications(words: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from functools import cache
@@ -37,9 +37,10 @@ _PYTHON = (int, float, str, bool, type(None))
 
 def plain(value: object) -> Any:
     """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
-    if hasattr(value, "item") and not hasattr(value, "__len__"):
-        return value.item()
-    return value
+    given: Any = value
+    if type(value).__module__ == "numpy" and not isinstance(value, Sized):
+        return given.item()
+    return given
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class Range:
             most = sys.float_info.max
         if least is None:
             least = -most
-        return bool(
-            least <= value <= most and (self.above is None or value > self.above) and (self.below is None or value < self.below)
-        )
+        if not least <= value <= most or (self.above is not None and value <= self.above):
+            return False
+        return self.below is None or bool(value < self.below)
 
     def __str__(self) -> str:
         """The bounds in words, after "must be"."""
@@ -72,10 +73,10 @@ class Range:
             return "positive and finite"
         if self.above == 0 and self.below is None and self.most == math.inf:
             return "positive"
-        if isinstance(self.least, float) and self.least == 0.0 and self.below is None:
+        if str(self.least) == "0.0" and self.below is None:
             return "finite and not negative"
-        given = {"above": self.above, "at least": self.least, "below": self.below, "at most": self.most}
-        bounds = [f"{words} {bound}" for words, bound in given.items() if bound not in (None, math.inf)]
+        words = zip(("above", "at least", "below", "at most"), vars(self).values(), strict=True)
+        bounds = [f"{word} {bound}" for word, bound in words if bound not in (None, math.inf)]
         return " and ".join(bounds) or "finite"
 
 
@@ -105,6 +106,12 @@ class Kind(NamedTuple):
     """The classes of its values."""
     words: str
     ranges: tuple[Range, ...] = ()
+
+    def holds(self, value: Any) -> bool:
+        """True for a value of this kind; True and False are of one kind alone."""
+        if self.values is object:
+            return True
+        return isinstance(value, self.values) and (type(value) is bool) == (self.type is bool)
 
 
 _KINDS: dict[Any, Kind] = {
@@ -151,44 +158,46 @@ def hint(annotation: object) -> Hint:
         found = Hint(choices=inner)
     elif origin in (list, tuple):
         found = Hint(sequence=annotation)
-    elif isinstance(annotation, Shape):
-        found = Hint((Kind(annotation, object, annotation.words),))
     else:
-        words = getattr(annotation, "__name__", str(annotation))
-        found = Hint((_KINDS.get(annotation) or Kind(annotation, object, words),))
+        found = Hint((_KINDS.get(annotation) or Kind(annotation, object, _name_of(annotation)),))
     return found._replace(
         types=tuple(map(attrgetter("type"), found.kinds)),
         ranges=tuple(chain.from_iterable(map(attrgetter("ranges"), found.kinds))),
     )
 
 
+def _name_of(annotation: Any) -> str:
+    match annotation:
+        case Shape(words=words):
+            return words
+        case type():
+            return annotation.__name__
+    return str(annotation)
+
+
 def _joined(parts: list[Hint]) -> Hint:
     """The parts of a union."""
     found = parts[0]
     for part in parts[1:]:
-        found = Hint(
-            found.kinds + part.kinds,
-            found.choices + part.choices,
-            found.sequence or part.sequence,
-            found.form or part.form,
-            found.time or part.time,
-            found.help + part.help,
-        )
+        alternatives = found.kinds + part.kinds, found.choices + part.choices
+        sequence, form = found.sequence or part.sequence, found.form or part.form
+        found = Hint(*alternatives, sequence, form, found.time or part.time, found.help + part.help)
     return found
 
 
 def _annotated(found: Hint, extra: tuple[Any, ...]) -> Hint:
     """The parts of an annotation with more facts about it."""
     for one in extra:
-        if isinstance(one, Range):
-            kinds = tuple(kind._replace(ranges=(*kind.ranges, one)) for kind in found.kinds)
-            found = found._replace(kinds=kinds)
-        elif isinstance(one, Form):
-            found = found._replace(form=one.of)
-        elif isinstance(one, str):
-            found = found._replace(help=one)
-        elif one is _TIME:
-            found = found._replace(time=True)
+        match one:
+            case Range():
+                kinds = [kind._replace(ranges=(*kind.ranges, one)) for kind in found.kinds]
+                found = found._replace(kinds=tuple(kinds))
+            case Form(of=form):
+                found = found._replace(form=form)
+            case str():
+                found = found._replace(help=one)
+            case _ if one is _TIME:
+                found = found._replace(time=True)
     return found
 
 
@@ -197,7 +206,7 @@ def _known(one: Hint) -> tuple[Kind, ...]:
     return tuple(kind for kind in one.kinds if kind.values is not object) or one.kinds
 
 
-def read(annotation: object, value: object, written: bool = False) -> Any:
+def read(annotation: object, value: Any, written: bool = False) -> Any:
     """The value, of the annotated type; a `Form` is for the field that the value is given to.
 
     Raises
@@ -220,16 +229,10 @@ def read(annotation: object, value: object, written: bool = False) -> Any:
     if written and isinstance(value, str):
         known = _known(one)
     for kind in known:
-        if kind.values is not object and isinstance(value, bool) != (kind.type is bool):
-            continue
-        if isinstance(value, kind.values):
-            for bounds in kind.ranges:
-                if value not in bounds:
-                    break
-            else:
-                if kind.type is int:
-                    return int(value)  # NumPy's too, which JSON does not have
-                return value
+        if kind.holds(value):
+            bounds = next((limit for limit in kind.ranges if value not in limit), None)
+            if bounds is None:
+                return int(value) if kind.type is int else value  # JSON lacks NumPy's numbers
     if isinstance(value, str | int) and value in one.choices:
         return value
     if one.sequence is not None and not written:
@@ -254,10 +257,8 @@ def _refusal(one: Hint, value: object) -> ValueError | TypeError:
     words = either([*others, *map(repr, choices)])
     if not others:
         words = f"one of {either(choices)}"
-    message = f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}"
-    if choices and isinstance(value, str):
-        return ValueError(message)
-    return TypeError(message)
+    kind = ValueError if choices and isinstance(value, str) else TypeError
+    return kind(f"must be {words}, got {value!r:.80}{suggestion(str(value), choices)}")
 
 
 def _in_words(kind: Kind) -> str:
@@ -268,16 +269,21 @@ def _in_words(kind: Kind) -> str:
 
 def _made(one: Hint, value: object) -> object:
     """The number, word or list that is written; the value itself where it is none."""
-    if isinstance(value, Mapping):
-        raise ValueError("must be one value, got a mapping; settings are flat keys at the top of the file")
-    if isinstance(value, list | tuple) and one.sequence is not None:
-        return _items(one.sequence, value)
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return value
-    if isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(f"must be at most {LARGEST}, got a whole number of {value.bit_length()} bits")
+    match value:
+        case Mapping():
+            raise ValueError("must be one value, got a mapping; settings are flat keys at the top of the file")
+        case list() | tuple() if one.sequence is not None:
+            return _items(one.sequence, value)
+        case int() if abs(value) > LARGEST:
+            found = f"got a whole number of {value.bit_length()} bits"
+            raise ValueError(f"must be at most {LARGEST}, {found}")
+        case int() | float() | str() if type(value) is not bool:
+            pass
+        case _:
+            return value
     types, text = one.types, str(value)
-    for words in ({str(word): word for word in one.choices}, *(_NAMED.get(kind, {}) for kind in types)):
+    choices = {str(word): word for word in one.choices}
+    for words in (choices, *(_NAMED.get(kind, {}) for kind in types)):
         if text in words or text.lower() in words:
             return words.get(text, words.get(text.lower()))
     for kind in types:
@@ -303,12 +309,9 @@ def _count(value: int | float | str, powers: bool) -> int | None:
     """The whole number in a value, with ``powers`` also as 1e4 (which TOML reads as 10000.0), or None."""
     if powers and isinstance(value, float) and value.is_integer():
         return int(value)
-    text = str(value)
-    count = None
+    text, count = str(value), None
     if re.fullmatch(r"[+-]?[0-9]+", text):
-        count = LARGEST + 1
-        if len(text) <= _DIGITS:
-            count = int(text)
+        count = int(text) if len(text) <= _DIGITS else LARGEST + 1
     elif powers:
         with suppress(ValueError):
             count = whole(text)
@@ -330,16 +333,14 @@ def _items(sequence: Any, given: Any) -> object:
     """A list or tuple of values; text is cut at its commas."""
     items: list[object] = []
     for value in given:
-        if isinstance(value, str):
-            items += value.split(",")
-        else:
-            items.append(value)
+        items += value.split(",") if isinstance(value, str) else [value]
     annotations = list(get_args(sequence))
     if annotations[1:] in ([], [...]):
         annotations = annotations[:1] * len(items)
     if len(items) != len(annotations):
         raise ValueError(f"must be {len(annotations)} values, got {len(items)}")
-    return get_origin(sequence)(read(one, item, written=True) for one, item in zip(annotations, items, strict=True))
+    every = zip(annotations, items, strict=True)
+    return get_origin(sequence)(read(one, item, written=True) for one, item in every)
 
 
 class Setting(NamedTuple):
@@ -371,12 +372,10 @@ def _settings(entry: type[Any]) -> Mapping[str, Setting]:
     found = {}
     for name, annotation in declared(entry).items():
         field = entry.__dataclass_fields__[name]
-        default = field.default
+        required = field.default is MISSING and field.default_factory is MISSING
+        default = None if required else field.default
         if field.default_factory is not MISSING:
             default = field.default_factory()
-        required = default is MISSING
-        if required:
-            default = None
         text = texts.get(name, hint(annotation).help)
         found[name] = Setting(annotation, default, required, text)
     return found

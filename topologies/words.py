@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from difflib import get_close_matches
 
@@ -26,10 +27,11 @@ def whole(text: str) -> int:
 def seconds(text: str) -> float:
     """The seconds in ``text``, as ``90``, ``30s``, ``10m`` or ``2h``."""
     match = re.fullmatch(r"([+-]?[0-9.]+(?:e[+-]?[0-9]+)?)([smh]?)", text.strip(), re.IGNORECASE)
-    try:
-        return float(match[1]) * _SECONDS[match[2].lower()]  # type: ignore[index]  # TypeError for None
-    except (TypeError, ValueError):
-        raise ValueError(f"must be a number of seconds, or a time such as 30s, 10m or 2h, got {text!r:.80}") from None
+    if match is not None:
+        with suppress(ValueError):
+            return float(match[1]) * _SECONDS[match[2].lower()]
+    times = "a number of seconds, or a time such as 30s, 10m or 2h"
+    raise ValueError(f"must be {times}, got {text!r:.80}")
 
 
 def normal_name(word: str) -> str:
@@ -53,8 +55,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     names = {form: name for name in known for form in (normal_name(name), name)}
     asked = normal_name(word)
     near = get_close_matches(asked, names, n=len(names) or 1)
-    same = sorted(asked)
-    return max(map(names.__getitem__, near), key=lambda name: sorted(normal_name(name)) == same, default=None)
+    same = [form for form in near if sorted(normal_name(form)) == sorted(asked)]
+    return next((names[form] for form in (*same, *near)), None)
 
 
 def either(words: Sequence[str]) -> str:
@@ -76,3 +78,12 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(" to ".join(map(str, run)) for run in runs)
+
+
+def is_number(text: str) -> bool:
+    """True if ``text`` is a decimal number (NaN and infinity included), without underscores or other scripts' digits."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text

@@ -17,7 +17,8 @@ from .kinds import run_of
 from .kinds.plain import Run
 from .result import Result
 
-__all__ = ["Arguments", "Options", "Result", "Run", "Setup", "connect", "iterate", "set_up", "solve"]
+__all__ = ["Arguments", "Options", "Result", "Run", "Setup"]
+__all__ += ["connect", "iterate", "set_up", "solve"]
 
 
 @taking(Arguments)

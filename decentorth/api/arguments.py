@@ -9,8 +9,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, cast
 
 from ..problems import Deferred, Spread
+from ..problems.base import Outline
 from ..protocols import Algorithm, Array, P, Row
 from ..running.options import Options, Place
+from ..running.parts import Method
 from ..settings import Form
 from . import forms
 
@@ -65,9 +67,9 @@ class Setup(Place, Generic[P]):
         return forms.network(self.W, self.problem.n_agents, self.seed)
 
     @property
-    def method(self) -> Algorithm[Any, Any]:
+    def method(self) -> Method:
         """The method, an object."""
-        return cast("Algorithm[Any, Any]", self.algorithm)
+        return cast("Method", self.algorithm)
 
     @property
     def faults(self) -> Channel | None:
@@ -75,17 +77,25 @@ class Setup(Place, Generic[P]):
         return cast("Channel | None", self.channel)
 
     @property
+    def blocks(self) -> int | None:
+        """The number of blocks of the samples of a single agent, where they are spread over the ranks."""
+        return self.problem.n_blocks if isinstance(self.problem, Spread) else None
+
+    @property
+    def sizes(self) -> Outline | None:
+        """The sizes of the data for which a few random samples stand, where they do."""
+        return self.problem.sizes if isinstance(self.problem, Deferred | Spread) else None
+
+    @property
     def same(self) -> tuple[object, ...]:
         """The facts that are the same on every rank, beside W and x0."""
-        problem: Any = self.problem
-        return (
-            type(problem),
-            getattr(problem, "n_blocks", problem.n_agents),
-            self.algorithm,
-            self.seed,
-            self.channel,
-            self.on_rank_loss,
-        )
+        parts = self.blocks or self.problem.n_agents
+        method = self.algorithm, self.seed, self.channel, self.on_rank_loss
+        return (type(self.problem), parts, *method)
+
+
+AnySetup = Setup[Any]
+"""The arguments for a problem of any kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +108,7 @@ class Arguments(Options, Setup[P]):
         A function that rank 0 calls with each recorded row: ``row.iteration``, ``row["gradient_norm"]``. The run ends where it
         returns True or raises StopIteration.
     progress
-        Rank 0 shows how far the run is: in a notebook, on a terminal, or otherwise in about ten lines.
+        Rank 0 shows how far the run is: by a bar on a terminal, otherwise in about ten lines.
     check
         Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the agent whose gradient is wrong.
     """

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from .. import protocols
-from ..protocols import Algorithm, Array, Declared, Landing, Problem, Projection, SplitFeatures
+from ..network import Network
+from ..protocols import Array, ConstraintSet, Declared, Landing, Problem, Projection, SplitFeatures
 from ..registry import algorithms
-from ..running.metrics import composite, nonsmooth
+from ..running.metrics import composite, nonsmooth, projects, splits_features
+from ..running.parts import Method
 from ..stopping import GradientNorm, Rule, Stationarity, rules_of
 
+AnyProblem = Problem[ConstraintSet]
 NAMED = 6
 """The most methods that a refusal names."""
 FAR_OFF = 1e-2
@@ -27,7 +30,7 @@ LANDS = {Landing, protocols.ProductLanding}
 """The capabilities of sets that points approach."""
 
 
-def lacking(problem: Problem[object], declared: Declared) -> tuple[object, type] | None:
+def lacking(problem: AnyProblem, declared: Declared) -> tuple[object, type] | None:
     """The problem or its set with the first capability that it lacks; None if it has all that the method declares."""
     for thing, needs in ((problem, declared.requires), (problem.constraint, declared.requires_set)):
         for need in needs:
@@ -36,7 +39,7 @@ def lacking(problem: Problem[object], declared: Declared) -> tuple[object, type]
     return None
 
 
-def check_capabilities(problem: Problem[object], algorithm: Algorithm[Any, Any]) -> None:
+def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
     """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
     method with several agents."""
     name, declared = type(algorithm).__name__, Declared.of(algorithm)
@@ -44,17 +47,16 @@ def check_capabilities(problem: Problem[object], algorithm: Algorithm[Any, Any])
         thing, need = type(found[0]).__name__, found[1].__name__
         meaning = (found[1].__doc__ or "").partition("\n")[0]
         raise TypeError(f"{name} needs {need} of its problem; {thing} has none. {need}: {meaning}")
-    if isinstance(problem, SplitFeatures) and SplitFeatures not in declared.requires:
+    if splits_features(problem) and SplitFeatures not in declared.requires:
         held = f"those of {type(problem).__name__} hold features, rows of one point"
         raise ValueError(f"{name} is for agents that each hold a whole point, but {held}")
     if algorithm.network == "single-agent" and problem.n_agents > 1:
-        raise ValueError(
-            f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            "use a decentralized method, or one agent (n_agents 1, problem.pooled())"
-        )
+        several = f"a centralized method for one agent, but the problem has {problem.n_agents}"
+        repair = "use a decentralized method, or one agent (n_agents 1, problem.pooled())"
+        raise ValueError(f"{name} is {several}: {repair}")
 
 
-def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
+def check_fits(problem: AnyProblem, algorithm: Method, network: Network) -> None:
     """As `check_capabilities`, with the names of methods that fit, if there are any, in the message."""
     try:
         check_capabilities(problem, algorithm)
@@ -67,7 +69,7 @@ def check_fits(problem: Problem[Any], algorithm: Any, network: Any) -> None:
         raise type(error)(words) from None
 
 
-def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[str, Any]) -> list[str]:
+def fitting(problem: AnyProblem, network: Network, algorithm: Method, known: Mapping[str, Method]) -> list[str]:
     """The names of the ``known`` methods that fit the problem and the network, those nearest to ``algorithm`` first.
 
     Before them come, for a single agent, its own methods, and methods that need what few problems have. Controls without a
@@ -80,12 +82,13 @@ def fitting(problem: Problem[Any], network: Any, algorithm: Any, known: Mapping[
         needs = declared.requires or declared.requires_set
         if needs and declared.nonsmooth == nonsmooth(problem) and _fits(problem, method, network):
             other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
-            common, other_counts = len(bases & {*type(method).__mro__}), declared.counts != given.counts
-            found.append((other_kind, other_counts, -len(declared.requires), -common, name))
+            other_counts = declared.counts != given.counts
+            common, needed = len(bases & {*type(method).__mro__}), len(declared.requires)
+            found.append((other_kind, other_counts, -needed, -common, name))
     return [name for *_, name in sorted(found)]
 
 
-def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
+def _fits(problem: AnyProblem, method: Method, network: Network) -> bool:
     try:
         check_capabilities(problem, method)
         check_network(method, network)
@@ -94,7 +97,7 @@ def _fits(problem: Problem[Any], method: Any, network: Any) -> bool:
     return True
 
 
-def check_stopping(problem: Problem[object], stopping: Rule | None) -> None:
+def check_stopping(problem: AnyProblem, stopping: Rule | None) -> None:
     """Raise ValueError for tolerances of the gradient norm, or of stationarity, that the problem does not have."""
     unmet: list[GradientNorm | Stationarity] = []
     if nonsmooth(problem):
@@ -105,30 +108,29 @@ def check_stopping(problem: Problem[object], stopping: Rule | None) -> None:
         raise ValueError(unmet[0].unmet)
 
 
-def _off(problem: Any, x0: Array) -> float:
+def _off(problem: AnyProblem, x0: Array) -> float:
     """The feasibility of a start that all agents have."""
-    if isinstance(problem, SplitFeatures):
+    if splits_features(problem):
         return 0.0
     return float(problem.constraint.feasibility(x0[None])[0])
 
 
-def check_met(problem: Problem[object], stopping: Rule | None, start: Array) -> None:
+def check_met(problem: AnyProblem, stopping: Rule | None, start: Array) -> None:
     """Raise ValueError for tolerances that the common start meets, whatever the objective."""
-    if isinstance(stopping, Rule) and stopping.met_at_start(_off(problem, start)):
+    if stopping is not None and stopping.met_at_start(_off(problem, start)):
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
-        raise ValueError(
-            "all agents start at one point, so a tolerance of consensus or feasibility alone is met before the first iteration: "
-            f"give {beside} beside it, or leave it out"
-        )
+        met = "a tolerance of consensus or feasibility alone is met before the first iteration"
+        repair = f"give {beside} beside it, or leave it out"
+        raise ValueError(f"all agents start at one point, so {met}: {repair}")
 
 
-def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Array) -> None:
+def check_start(problem: AnyProblem, algorithm: Method, x0: Array) -> None:
     """Raise ValueError for a start from which the method would not come to the set, or not move."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
     constraint: object = problem.constraint
     needs, off = {*declared.requires_set}, _off(problem, x0)
     leave_out = "leave x0 out"
-    if isinstance(constraint, Projection):
+    if projects(problem):
         leave_out = "give problem.constraint.project(x0[None])[0], or leave x0 out"
     if needs & ALONG and declared.penalty is None and not off <= FAR_OFF:
         must = f"{name} moves along {constraint!r}, so it must start there, with feasibility 0"
@@ -137,16 +139,15 @@ def check_start(problem: Problem[object], algorithm: Algorithm[Any, Any], x0: Ar
         nearest = "x0 = 0 lacks a unique nearest point there: leave it out"
         raise ValueError(f"{name} projects to {constraint!r}, and {nearest}")
     if needs & LANDS and _flat(constraint, x0):
-        raise ValueError(
-            f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = 0, or equal columns), and the "
-            "landing field keeps them so: give an x0 of full rank, or leave it out"
-        )
+        why = "its columns are linearly dependent (x0 = 0, or equal columns)"
+        kept = "the landing field keeps them so: give an x0 of full rank, or leave it out"
+        raise ValueError(f"{name} never brings x0 to {constraint!r}: {why}, and {kept}")
     wrapped = declared.running() is not algorithm
     if declared.safe and wrapped and not off <= declared.eps:
-        raise ValueError(
-            f"safe steps keep every agent within eps = {declared.eps:g} of the manifold, so it must start there: "
-            f"||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps (below 3/4)"
-        )
+        near = f"within eps = {declared.eps:g} of the manifold, so it must start there"
+        repair = "project x0 first, or enlarge eps (below 3/4)"
+        far = f"||x0^T x0 - I||_F is {off:.3g}"
+        raise ValueError(f"safe steps keep every agent {near}: {far}; {repair}")
     if declared.safe and Landing in needs and _trapped(constraint, x0, declared.eps):
         stays = f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}"
         raise ValueError(f"{stays}: {leave_out.replace('leave x0', 'leave safe or x0')}")
@@ -173,28 +174,28 @@ def _trapped(constraint: Any, x0: Array, eps: float) -> bool:
     return bool(constraint.safe_step(x, direction, one, eps)[0] <= 0.0)
 
 
-def check_agents(network: Any, n_agents: int) -> None:
+def check_agents(network: Network, n_agents: int) -> None:
     """Raise ValueError unless the network has as many agents as the problem."""
     if network.n_agents != n_agents:
         raise ValueError(f"W is for {network.n_agents} agents, but the problem has {n_agents}")
 
 
-def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
+def check_network(algorithm: Method, network: Network) -> None:
     """Raise ValueError unless the method is for this network, which is directed or changes over time."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
     if network.sequence is not None and declared.first_step == "auto":
         _ = network.spectrum  # raises where there is none
     if not network.directed:
         return
+    split = f"{name}, as features split over agents, needs an undirected graph"
     weights = f"{name} needs doubly stochastic weights, and this graph is directed"
-    features = f"{name}, as features split over agents, needs an undirected graph"
+    others = "take push_pull, or drgta, which retracts; or an undirected graph"
     eigenvalues = "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed"
-    growing = "growing steps are for undirected graphs: take step size auto"
     refusals = (
-        (SplitFeatures in declared.requires, f"{features}: take ring, or another"),
-        (not declared.directed, f"{weights}: take push_pull, or drgta, which retracts; or an undirected graph"),
+        (SplitFeatures in declared.requires, f"{split}: take ring, or another"),
+        (not declared.directed, f"{weights}: {others}"),
         (declared.chebyshev, f"{eigenvalues}: leave it out"),
-        (declared.running() is not algorithm, growing),
+        (declared.running() is not algorithm, "growing steps are for undirected graphs: take auto"),
     )
     for refused, words in refusals:
         if refused:

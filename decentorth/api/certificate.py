@@ -51,15 +51,14 @@ class Certificate(NamedTuple):
     missed: float
     """The most by which the probe could raise a value; far above 0 where an eigenvector is missing from x."""
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """The entries as a file holds them."""
         return {**self._asdict(), "values": self.values.tolist()}
 
     def __str__(self) -> str:
-        return (
-            f"|x^T B x - I| {self.orthonormality:.1e}, residual {self.residual:.1e}, smallest value {self.values[-1]:.6g}, next "
-            f"{self.next_value:.6g}, values missed by at most {self.missed:.1e}"
-        )
+        quality = f"|x^T B x - I| {self.orthonormality:.1e}, residual {self.residual:.1e}"
+        last = f"smallest value {self.values[-1]:.6g}, next {self.next_value:.6g}"
+        return f"{quality}, {last}, values missed by at most {self.missed:.1e}"
 
 
 class _Sums(Protocol):
@@ -125,7 +124,8 @@ def certify(result: Result) -> tuple[Result, Certificate]:
     """
     problem: object = result.problem
     if not isinstance(problem, SplitFeatures):
-        raise TypeError(f"certify is for agents that hold features, and those of {type(problem).__name__} hold points")
+        held = f"those of {type(problem).__name__} hold points"
+        raise TypeError(f"certify is for agents that hold features, and {held}")
     network: Network = result.network
     adding: _Sums = network if network.sums_exactly else _Flooding(network)
     with one_thread(), np.errstate(all="ignore"):
@@ -168,7 +168,8 @@ def _eigenvectors(problem: Any, adding: _Sums, x: Array, begun: tuple[Array, Arr
     answer = _summed(problem, adding, x @ (turn @ vectors[:, :, ::-1]))
     largest = np.take_along_axis(answer.image, np.abs(answer.image).argmax(axis=1)[:, None], axis=1)
     sign = np.where(largest < 0.0, -1.0, 1.0)
-    return _Answer(answer.x * sign, answer.image * sign, answer.ridge * sign * sign.transpose(0, 2, 1))
+    ridge = answer.ridge * sign * sign.transpose(0, 2, 1)
+    return _Answer(answer.x * sign, answer.image * sign, ridge)
 
 
 def _measured(problem: Any, adding: _Sums, answer: _Answer) -> tuple[Array, float, float]:

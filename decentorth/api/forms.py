@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import topologies as tp
 
+from .. import network as networks
 from ..numerics.ordered_sums import Csr
-from ..protocols import Array, Problem, SplitFeatures
+from ..protocols import Array, Problem
 from ..registry import algorithms
-from ..running.metrics import RUNAWAY
-
-if TYPE_CHECKING:
-    from ..network import Channel
+from ..running.metrics import RUNAWAY, splits_features
 
 Labels = tuple[str, ...] | None
 """The names of all agents, None where they have none."""
@@ -37,71 +35,74 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     ValueError, TypeError
         There is no such network; the message says what to give.
     """
-    if W is None:
-        if n_agents != 1:
-            raise ValueError(
-                f"the problem has {n_agents} agents, so W is needed: a name such as 'ring', a networkx graph, or a matrix such as "
-                "topologies.metropolis_weights(graph)"
-            )
-        return np.ones((1, 1)), None
-    if isinstance(W, Csr):
-        return W, None
-    if isinstance(W, str):
-        fixed = tp.agents_from_name(W, seed)
-        if fixed not in (None, n_agents):
-            raise ValueError(f"{W!r} has {fixed} agents, but the problem has {n_agents}")
-        if tp.is_sequence_name(W):
-            return tp.sequence_from_name(W, n_agents, seed), None
-        if tp.is_digraph_name(W):
-            return tp.directed_weights(tp.digraph_from_name(W, n_agents, seed)), None
-        return tp.weights_from_name(tp.adjacency_from_name(W, n_agents, seed)), None
-    if hasattr(W, "adjacency") and hasattr(W, "nodes"):
-        graph, labels = tp.named_graph(W)
-        weights = {True: tp.directed_weights, False: tp.metropolis_weights}[graph.is_directed()]
-        return weights(graph), labels
-    several = isinstance(W, list | tuple) and any(np.ndim(one) == 2 or hasattr(one, "tocsr") for one in W)
-    if several or callable(W) or np.ndim(W) == 3:
-        raise TypeError(
-            "W must be one matrix, a graph or a name; for a network that changes over time give a sequence, such as "
-            "topologies.PeriodicSequence([W0, W1]) or 'link_failures:p=0.2@ring'"
-        )
+    given: Any = W
+    match given:
+        case None if n_agents == 1:
+            return np.ones((1, 1)), None
+        case None:
+            forms = "a name such as 'ring', a networkx graph, or a matrix"
+            such = "such as topologies.metropolis_weights(graph)"
+            raise ValueError(f"the problem has {n_agents} agents, so W is needed: {forms} {such}")
+        case str():
+            return _named(W, n_agents, seed), None
+        case object(adjacency=_, nodes=_):
+            graph, labels = tp.named_graph(W)
+            weights = {True: tp.directed_weights, False: tp.metropolis_weights}
+            return weights[graph.is_directed()](graph), labels
+        case list() | tuple() if any(np.ndim(one) == 2 for one in W):
+            raise TypeError(_SEVERAL)
+    if callable(W) or (not isinstance(W, Csr) and np.ndim(W) == 3):
+        raise TypeError(_SEVERAL)
     return W, None
 
 
-def problem(problem: object) -> Any:
+_SEVERAL = (
+    "W must be one matrix, a graph or a name; for a network that changes over time give a "
+    "sequence, such as topologies.PeriodicSequence([W0, W1]) or 'link_failures:p=0.2@ring'"
+)
+
+
+def _named(name: str, n_agents: int, seed: int) -> Any:
+    """The mixing matrix, both of a directed graph, or the sequence of a name."""
+    fixed = tp.agents_from_name(name, seed)
+    if fixed not in (None, n_agents):
+        raise ValueError(f"{name!r} has {fixed} agents, but the problem has {n_agents}")
+    if tp.is_sequence_name(name):
+        return tp.sequence_from_name(name, n_agents, seed)
+    if tp.is_digraph_name(name):
+        return tp.directed_weights(tp.digraph_from_name(name, n_agents, seed))
+    return tp.weights_from_name(tp.adjacency_from_name(name, n_agents, seed))
+
+
+def problem(problem: object) -> object:
     """The problem; a TypeError for what is none, such as the name of one or its settings."""
     if not hasattr(problem, "n_agents"):
-        raise TypeError(
-            "the problem must be an object such as do.problems.Procrustes(A, B), or of settings "
-            f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {' '.join(repr(problem).split()):.200}"
-        )
+        such = "an object such as do.problems.Procrustes(A, B), or of settings"
+        of = "do.problems.PCASettings(rank=5).problem(n_agents, seed)"
+        got = " ".join(repr(problem).split())
+        raise TypeError(f"the problem must be {such} {of}, got {got:.200}")
     return problem
 
 
-def callback(function: object) -> Any:
+def callback(function: object) -> object:
     """The function of a row, or None; a TypeError for anything else."""
     if function is not None and not callable(function):
         raise TypeError(f"callback must be a function of a row, such as print, got {function!r}")
     return function
 
 
-def channel(faults: Channel | str | None) -> Channel | None:
+def channel(faults: networks.Channel | str | None) -> networks.Channel | None:
     """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for an unknown fault."""
-    if not isinstance(faults, str):
-        return faults
-    from ..network import Channel
-
-    return Channel(faults)
+    return networks.Channel(faults) if isinstance(faults, str) else faults
 
 
-def method(algorithm: object) -> Any:
+def method(algorithm: Any) -> object:
     """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``."""
     if isinstance(algorithm, str):
         return algorithms.read(algorithm)
     if not hasattr(algorithm, "step"):
-        raise TypeError(
-            f"the algorithm must be a method such as do.DRFGT(), or a name such as 'drfgt' or 'drfgt:penalty=10', got {algorithm!r}"
-        )
+        forms = "a method such as do.DRFGT(), or a name such as 'drfgt' or 'drfgt:penalty=10'"
+        raise TypeError(f"the algorithm must be {forms}, got {algorithm!r}")
     if not isinstance(algorithm, type):
         return algorithm
     try:
@@ -116,7 +117,7 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
     if x0 is None:
         drawn: Array = problem.start(seed)
         return drawn
-    if isinstance(problem, SplitFeatures):
+    if splits_features(problem):
         rows = "here each holds rows of one: leave x0 out"
         raise ValueError(f"x0 is a point that every agent has, and {rows}")
     given, shape = np.asarray(x0), tuple(problem.shape)

@@ -23,7 +23,8 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         """In words."""
-        return f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration {self.iteration}"
+        who = f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}"
+        return f"{who}, after iteration {self.iteration}"
 
 
 class LostError(RuntimeError):

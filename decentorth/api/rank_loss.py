@@ -21,9 +21,10 @@ import numpy as np
 
 from ..network import Shrinking, surviving
 from ..numerics.threads import one_thread
-from ..protocols import Array, Declared, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
+from ..protocols import Array, Declared, LocalProducts, Rewound
 from ..running.checkpoint import Resumed, kept
 from ..running.history import History
+from ..running.metrics import splits_features
 from ..running.options import Options
 from ..running.rank_loss_rewind import Held, Rewind
 from .kinds.plain import Run
@@ -31,14 +32,14 @@ from .losses import Loss, LostError
 from .result import Result
 
 
-def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
-    """The state of a method that begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``.
+def restarted(run: Run, x: Array, k: int, gradients: int) -> Any:
+    """The state of a run's method that begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``.
 
     Each agent has computed ``gradients`` gradients before.
     """
-    state = algorithm.init(problem, network, streams, x)
-    scale = Declared.of(algorithm).scale
-    if scale is not None and "base" in state._fields:  # the method begins with the step of iteration 0
+    state = run.method.init(run.problem, run.network, run.streams, x)
+    scale = Declared.of(run.method).scale
+    if scale is not None and "base" in state._fields:  # it begins with the step of iteration 0
         state = state._replace(step_size=state.base * scale(k))
     return state._replace(k=k, gradients=state.gradients + gradients)
 
@@ -70,8 +71,9 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
     """Raise TypeError for a problem that agents cannot leave, which ``what`` asks for."""
     name = type(problem).__name__
     if not hasattr(problem, "without"):
-        raise TypeError(f"{what} needs a problem that agents can leave, but {name} lacks the method without(lost)")
-    if isinstance(problem, SplitFeatures):
+        lacks = f"{name} lacks the method without(lost)"
+        raise TypeError(f"{what} needs a problem that agents can leave, but {lacks}")
+    if splits_features(problem):
         why = "features that are lost leave another problem behind"
         raise TypeError(f"{what} is not for {name}: {why}")
     if isinstance(problem, LocalProducts):
@@ -79,6 +81,10 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
             f"{what} is not for {name}: its constraint set is the mean of what all agents know, "
             "and would be another without some of them"
         )
+
+
+Rebuilt = tuple[Run, Resumed, Rewind | None, str]
+"""The run that continues after a loss, its state and copies, and the loss in words."""
 
 
 def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
@@ -92,7 +98,7 @@ def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
     if resumed is not None:
         rewind = _from(resumed, size)
 
-    def rebuilt(run: Run, communicator: Shrinking, rewind: Rewind) -> tuple[Run, Resumed, Rewind, str]:
+    def rebuilt(run: Run, communicator: Shrinking, rewind: Any) -> Rebuilt:
         left, back = _left(first, communicator, rewind, run.losses, options.folder)
         return left, back, _from(back, rewind.every), str(left.losses[-1])
 
@@ -106,25 +112,33 @@ def divided_anew(run: Run, options: Options, resumed: Resumed | None) -> Result:
     checkpoint in the folder.
     """
 
-    def rebuilt(run: Run, communicator: Shrinking, rewind: None) -> tuple[Run, Resumed, None, str]:
+    def rebuilt(run: Run, communicator: Shrinking, rewind: object) -> Rebuilt:
         before = cast(Shrinking, run.network.communicator)
         gone = sorted({*before.alive} - {*communicator.alive})
         run = run.again(comm=communicator)
         again = "whose agents begin again from their checkpoints on the other ranks"
-        lost = f"rank {', '.join(map(str, gone))}, {again}"
-        return run, run.resume(options.folder), None, lost
+        words = f"rank {', '.join(map(str, gone))}, {again}"
+        return run, run.resume(options.folder), None, words
 
     return _outlived(run, options, resumed, None, rebuilt)
 
 
-def _outlived(run: Run, options: Options, resumed: Resumed | None, rewind: Rewind | None, rebuilt: Callable[..., Any]) -> Result:
+def _outlived(
+    run: Run,
+    options: Options,
+    resumed: Resumed | None,
+    rewind: Rewind | None,
+    rebuilt: Callable[[Run, Shrinking, Rewind | None], Rebuilt],
+) -> Result:
     """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks that are left after a loss."""
     communicator = cast(Shrinking, run.network.communicator)
+    if communicator.size == 1:  # a single process cannot be lost alone
+        return run.result(run.iterate(options, resumed))
     while True:
         try:
             if communicator is not run.network.communicator:
                 run, resumed, rewind, lost = rebuilt(run, communicator, rewind)
-                _tell(communicator, options.recorders, resumed, lost)
+                _tell(communicator, options, resumed, lost)
             outcome = run.iterate(options, resumed, rewind)
             communicator.agree()
             return run.result(outcome)
@@ -134,10 +148,10 @@ def _outlived(run: Run, options: Options, resumed: Resumed | None, rewind: Rewin
                 raise error
 
 
-def _tell(communicator: Shrinking, recorders: Sequence[Recorder], resumed: Resumed | None, lost: str) -> None:
+def _tell(communicator: Shrinking, options: Options, resumed: Resumed, lost: str) -> None:
     """Report the remaining rows to the recorders on rank 0."""
-    for recorder in recorders:
-        if communicator.rank == 0 and isinstance(recorder, Rewound) and resumed is not None:
+    for recorder in options.recorders:
+        if communicator.rank == 0 and isinstance(recorder, Rewound):
             recorder.rewound(resumed.history.rows, lost)
 
 
@@ -171,6 +185,6 @@ def _left(first: Run, communicator: Shrinking, rewind: Rewind, losses: Sequence[
     run.losses = (*first.losses, *earlier, loss)
     run.network.restore(rounds, messages, sent, {})
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-        state = restarted(run.method, run.problem, run.network, run.streams, held.x, back, gradients)
+        state = restarted(run, held.x, back, gradients)
     history, counts = rewind.history.before(back), (rounds, messages, sent)
     return run, Resumed(None, state, counts, {}, history, rewind.seconds(), {})

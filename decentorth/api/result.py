@@ -6,15 +6,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from topologies import text
 
-from ..display import Shown, curve, shape, size
+from ..display import Shown, shape, size
 from ..network import Network
 from ..network.collective import AgentCollective
+from ..problems import AgentProblem
 from ..problems.common.pooled import Units
 from ..protocols import Array, Declared, Row
 from ..records.figures import plot_histories
@@ -22,15 +23,20 @@ from ..records.files import save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
+from ..running.loop import Outcome
 from .losses import Loss
 from .sent import Sent, sent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MAIN = ("gradient_norm", "subgradient_norm", "objective")
-"""The metrics of which the first one in a history is drawn in a notebook."""
-_METRICS = ("objective", *_MAIN[:2], "consensus_rms", "feasibility", "error")
+    from ..records.agents import AgentQuantity
+
+_METRICS = (
+    *("objective", "gradient_norm", "subgradient_norm"),
+    *("consensus_rms", "feasibility", "error"),
+)
+"""The metrics that a result prints, where it has them."""
 
 _LARGEST_TABLE = 100
 """The most agents whose messages are listed in a file: each may have all others as neighbours."""
@@ -51,7 +57,8 @@ class SitePoints(np.ndarray):
         """The points of a site, or what the array has there."""
         if isinstance(key, str):
             if key not in self.sites:
-                raise KeyError(f"no site {key!r} is here: there is {', '.join(self.sites) or 'none'}")
+                here = ", ".join(self.sites) or "none"
+                raise KeyError(f"no site {key!r} is here: there is {here}")
             key = self.sites.index(key)
         return np.asarray(self)[key]
 
@@ -112,21 +119,19 @@ class FinishedRun(Shown):
         return slice(0, self.n_agents)
 
     def _facts(self) -> Mapping[str, object]:
-        row, values = self.row, self.row.values
-        labels = self.labels or ()
-        names = [*labels[:6], *["..."] * (len(labels) > 6)]
+        row, values, labels = self.row, self.row.values, self.labels or ()
+        names = ", ".join([*labels[:6], *["..."] * (len(labels) > 6)])
+        agents = f"{self.n_agents}, x of {shape(self.x.shape[1:])}"
+        known = [name for name in _METRICS if name in values]
+        sent = f"{row.rounds} rounds, {row.messages} messages, {size(row.bytes)}"
         return {
             "status": f"{self.status} after {row.iteration} iterations",
             "message": self.message,
-            "agents": "; ".join(filter(None, [f"{self.n_agents}, x of {shape(self.x.shape[1:])}", ", ".join(names)])),
-            **{name.replace("_", " "): f"{values[name]:.3g}" for name in _METRICS if name in values},
-            "counts": f"{row.rounds} rounds, {row.messages} messages, {size(row.bytes)}, {row.gradients} gradients of each agent",
+            "agents": "; ".join(filter(None, (agents, names))),
+            **{name.replace("_", " "): f"{values[name]:.3g}" for name in known},
+            "counts": f"{sent}, {row.gradients} gradients of each agent",
             "seconds": f"{row.seconds:.3g} iterating, {self.seconds['total']:.3g} in all",
         }
-
-    def _picture(self) -> str:
-        name = next((name for name in _MAIN if name in self.history), "seconds")
-        return curve(self.history["iteration"], self.history[name], name)
 
     def __repr__(self) -> str:
         facts = [f"  {name:<14} {value}" for name, value in self._facts().items()]
@@ -159,12 +164,11 @@ class FinishedRun(Shown):
             sides = ("row", "column")
         gaps = (self.x - self.x.mean(axis=0)).reshape(len(self.x), -1)
         distances = np.linalg.norm(gaps, axis=1)
-        columns = {name: ("iteration", column) for name, column in self.history.items() if name != "iteration"}
-        return xarray.Dataset(
-            {**columns, "x": (("agent", *sides), self.x), "distance_from_mean": ("agent", distances)},
-            {"iteration": self.history["iteration"], "agent": agents[self._own]},
-            {"status": self.status, "message": self.message},
-        )
+        entries: dict[str, Any] = {name: ("iteration", one) for name, one in self.history.items()}
+        entries |= {"x": (("agent", *sides), self.x), "distance_from_mean": ("agent", distances)}
+        places = {"iteration": entries.pop("iteration")[1], "agent": agents[self._own]}
+        about = {"status": self.status, "message": self.message}
+        return xarray.Dataset(entries, places, about)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -214,31 +218,28 @@ class Result(FinishedRun):
     unwritten: str = ""
 
     @classmethod
-    def of(cls, run: Any, outcome: Any) -> Self:
+    def of(cls, run: Any, outcome: Outcome) -> Self:
         """The result of a run that has ended so."""
-        state, stop = outcome.state, outcome.stop
-        sites = getattr(run.problem, "sites", ())
-        labels = sites or run.arguments.mixing[1]
-        here = tuple(labels[i] for i in run.numbers[run.problem.agents]) if sites else ()
-        units: tuple[Units, ...] = getattr(run.problem, "units", ())
+        problem, x, numbers = run.problem, outcome.state.x, run.numbers.tolist()
+        labels, units = run.arguments.mixing[1], tuple[Units, ...]()
+        if isinstance(problem, AgentProblem):
+            labels, units = problem.sites or labels, problem.units
+            if problem.sites:
+                x = SitePoints(x, tuple(labels[i] for i in run.numbers[problem.agents]))
+        ended = outcome._asdict()
         return cls(
-            x=SitePoints(state.x, here) if here else state.x,
-            **stop._asdict(),
-            history=outcome.history,
-            row=outcome.row,
-            seconds=outcome.seconds,
-            n_agents=run.problem.n_agents,
-            labels=None if labels is None else tuple(labels[i] for i in run.numbers),
-            state=state,
+            x=x,
+            **ended.pop("stop")._asdict(),
+            **ended,
+            n_agents=problem.n_agents,
+            labels=labels and tuple(labels[i] for i in numbers),
             algorithm=run.algorithm,
-            problem=run.problem,
+            problem=problem,
             network=run.network,
             collective=run.collective,
-            agreement=outcome.agreement,
             losses=run.losses,
             units=units,
-            filled=_filled(units, labels, run.numbers.tolist()),
-            unwritten=outcome.unwritten,
+            filled=_filled(units, labels, numbers),
         )
 
     @property
@@ -276,7 +277,7 @@ class Result(FinishedRun):
         return self.collective.sha256(self.x)
 
     @cached_property
-    def transport(self) -> Mapping[str, Any]:
+    def transport(self) -> Mapping[str, object]:
         """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
         network = self.network
         counts = np.array([network.transport_messages, network.transport_bytes], dtype=np.float64)
@@ -303,20 +304,34 @@ class Result(FinishedRun):
         widths = {name: state[name][0].size for name in sends if name in state}
         return sent(self.network, widths, names)
 
-    def sent_table(self) -> list[dict[str, Any]]:
-        """The rows of `sent` for ``summary.json``; none with more than 100 agents."""
-        if self.network.n_agents > _LARGEST_TABLE:
-            return []
-        return [row._asdict() for row in self.sent()]
-
-    def units_table(self) -> dict[str, Any]:
-        """The common units and the filled cells for ``summary.json``; nothing without common units."""
-        if not self.units:
-            return {}
+    def summary(self) -> dict[str, Any]:
+        """The facts for ``summary.json``; called by all ranks. What has left each site is listed for 100 agents at most."""
+        network, table = self.network, []
+        if self.n_agents <= _LARGEST_TABLE:
+            table = [row._asdict() for row in self.sent()]
         units = [{"mean": one.mean.tolist(), "scale": one.scale.tolist()} for one in self.units]
-        return {"units": units, "filled": dict(self.filled)}
+        found = {
+            "status": self.status,
+            "converged": self.converged,
+            "message": self.message,
+            "iterations": self.state.k,
+            "rounds": network.rounds,
+            "messages": network.messages,
+            "bytes": network.bytes,
+            "gradients": self.state.gradients,
+            "seconds": dict(self.seconds),
+            "metrics": dict(self.row.values),
+            "iterates_sha256": self.collective.sha256(self.x),
+            "agents": self.n_agents,
+            "sent": table,
+            "ranks": self.collective.size,
+            "labels": self.labels,
+        }
+        if units:
+            found |= {"units": units, "filled": dict(self.filled)}
+        return found
 
-    def draw(self, quantity: Literal["consensus", "feasibility"] = "consensus") -> Figure | None:
+    def draw(self, quantity: AgentQuantity = "consensus") -> Figure | None:
         """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by their names where they have any,
         coloured by their distance from the mean or by their feasibility; called by all ranks. Needs matplotlib.
 
@@ -351,27 +366,13 @@ class Result(FinishedRun):
         ValueError
             On every rank: the folder holds a run, or cannot be written to.
         """
-        summary = {
-            "status": self.status,
-            "converged": self.converged,
-            "message": self.message,
-            "iterations": self.row.iteration,
-            **{name: self.row[name] for name in COUNTS[1:]},
-            "seconds": dict(self.seconds),
-            "metrics": dict(self.row.values),
-            "iterates_sha256": self.collective.sha256(self.x),
-            "agents": self.n_agents,
-            "sent": self.sent_table(),
-            "ranks": self.collective.size,
-            "labels": self.labels,
-            **self.units_table(),
-        }
         method = text.shown(type(self.algorithm).__name__.lower(), self.algorithm)
         about = {"problem": f"{type(self.problem).__name__} of Python", "algorithm": method}
-        save(folder, about, summary, self.history.rows, variables(self.problem, self.x), self.collective, overwrite)
+        held, rows = variables(self.problem, self.x), self.history.rows
+        save(folder, about, self.summary(), rows, held, self.collective, overwrite)
 
 
-def _filled(units: tuple[Units, ...], labels: Sequence[str] | None, numbers: Sequence[int]) -> dict[str, int]:
+def _filled(units: Sequence[Units], labels: Sequence[str] | None, numbers: Sequence[int]) -> dict[str, int]:
     """The numbers of filled cells of all views by site, or in all where agents share their samples."""
     counts = [sum(views) for views in zip(*[one.filled for one in units], strict=True)]
     if len(counts) <= max(numbers, default=0):

@@ -62,6 +62,6 @@ def _parts(contents: Contents, entries: Mapping[str, int]) -> list[tuple[str, in
     leading, names = _LEADING[use], tuple(entries)
     first, rest = widths[: len(leading)], widths[len(leading) :]
     if rest != tuple(entries.values()):
-        names = (" or ".join(name for name, width in entries.items() if rest == (width,)) or "averages",)
-        rest = (sum(rest),)
+        alike = [name for name, width in entries.items() if rest == (width,)]
+        names, rest = (" or ".join(alike) or "averages",), (sum(rest),)
     return list(zip(leading + names, first + rest, strict=True))

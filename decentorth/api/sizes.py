@@ -20,16 +20,18 @@ POINT_ARRAYS = 3
 
 def check_data(problem: object, communicator: Communicator) -> None:
     """Raise MemoryError on every rank where the data of a deferred problem, of which nothing exists, would not fit."""
-    deferred = problem
-    if isinstance(problem, Spread):
-        deferred = problem.problem
-    if not isinstance(deferred, Deferred) or deferred.outline is None or deferred.n_agents < communicator.size:
-        return
-    collective = AgentCollective(communicator, even_bounds(deferred.n_agents, communicator.size))
+    spread, ranks = isinstance(problem, Spread), communicator.size
+    match problem:
+        case Spread(problem=Deferred() as deferred) | (Deferred() as deferred):
+            if deferred.outline is None or deferred.n_agents < ranks:
+                return
+        case _:
+            return
+    collective = AgentCollective(communicator, even_bounds(deferred.n_agents, ranks))
     own = collective.own
-    points = POINT_ARRAYS * (own.stop - own.start)
-    if deferred is not problem:
-        points = POINT_ARRAYS
+    points = POINT_ARRAYS
+    if not spread:
+        points *= own.stop - own.start
     if deferred.open is not None:
         deferred.open(own, collective)
     with collective.together():

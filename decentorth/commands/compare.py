@@ -6,11 +6,13 @@ Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from topologies import DirectedWeights
 from topologies.flags import InputError
@@ -30,18 +32,17 @@ from ..process.printing import FAULT, complain, on_terminal, say
 from ..records.figures import check_matplotlib, check_metrics
 from ..records.files import COMPARISON, refuse_unmarked, replacing
 from ..records.progress import SettingUp, trial_progress
-from ..settings import Count, Quiet, settings, values
+from ..settings import Count, Quiet, Values, settings, values
 from .line import wiring
-from .line.form import Form, Saved, config_bytes
-from .line.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
-from .line.shell import REFUSALS, one_line, read_configuration, serve, together
+from .line.form import Form, Groups, Saved, config_bytes
+from .line.settings import CaseSettings, ConfigFile, PrintConfig
+from .line.shell import REFUSALS, by_root, one_line, read_configuration, serve, together
 
 if TYPE_CHECKING:
     from ..network.transport.communicator import Communicator
 
 RUNS = "runs"
 OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")
-ACTS = ("overwrite", "config", "print_config")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class CompareSettings(CaseSettings, Rules):
         Networks for the modelled wall time: datacenter, lan, wan, wifi, satellite or ideal, with other parameters if
         needed ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
     out : str
-        Folder for comparison.csv, trials.csv, curves.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg,
+        Folder for comparison.csv, trials.csv, table.md, table.tex, figure.png, figure.svg,
         comparison.json, comparison.yaml and runs. Runs already in it are not repeated.
     overwrite : bool
         Replace tables and figures of another comparison in out.
@@ -103,18 +104,12 @@ class CompareConfiguration(Saved):
 
     settings: CompareSettings
     problem: Any
-    methods: Mapping[str, Any]
+    methods: Values
     networks: Mapping[str, NetworkModel]
 
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        own = values(self.settings)
-        listed = {name: own[name] for name in CompareForm.own if name not in ACTS}
-        others = {*NETWORK, *OUTPUT}
-        yield "Comparison", {name: value for name, value in listed.items() if name not in others}
-        yield "Network", {name: listed[name] for name in NETWORK}
-        yield f"Problem: {self.settings.problem}", values(self.problem)
-        if outputs:
-            yield "Output", {name: value for name, value in listed.items() if name in OUTPUT}
+    def groups(self, *, outputs: bool) -> Groups:
+        parts = {f"Problem: {self.settings.problem}": self.problem}
+        return CompareForm.grouped(self.settings, parts, outputs)
 
 
 class CompareForm(Form[CompareConfiguration]):
@@ -122,8 +117,8 @@ class CompareForm(Form[CompareConfiguration]):
 
     program = "decentorth compare"
     summary = (
-        "Compare methods on the same problems, starts, graphs and seeds. The table has the iterations, "
-        "rounds, bytes, gradients, seconds and modelled wall time to each tolerance. "
+        "Compare methods on the same problems, starts, graphs and seeds. The table has the "
+        "iterations, rounds, bytes, gradients, seconds and modelled wall time to each tolerance. "
         "--problem NAME --help shows that problem's settings."
     )
     own: ClassVar = {name: _SETTINGS[name] for name in ("problem", "algorithms", *_SETTINGS)}
@@ -180,7 +175,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         except BrokenExecutor as error:
             complain(f"decentorth compare: {error}")
             return FAULT
-    together(communicator, lambda: _conclude(comparison, asked, root))
+    by_root(communicator, lambda: _conclude(comparison, asked))
     return 0
 
 
@@ -191,15 +186,16 @@ def _plan(configuration: CompareConfiguration, communicator: Communicator) -> Co
     def problem(seed: int) -> Any:
         return together(communicator, lambda: configuration.problem.problem(asked.agents, seed))
 
-    def W(seed: int) -> Any:
+    def W(seed: int) -> object:
         own = replace(asked, seed=seed)
-        made = together(communicator, lambda: wiring.make(own) if communicator.rank == 0 else None)
+        made = by_root(communicator, lambda: wiring.make(own))
         shared = wiring.share(own, made, communicator).W
-        if not isinstance(shared, Csr):
-            return shared
-        if shared.push is None:
-            return shared.array
-        return DirectedWeights(shared.array, shared._replace(data=shared.push).array)
+        match shared:
+            case Csr(push=None):
+                return shared.array
+            case Csr(push=np.ndarray() as push):
+                return DirectedWeights(shared.array, shared._replace(data=push).array)
+        return shared
 
     return ComparisonPlan(
         problem,
@@ -218,7 +214,7 @@ def _store(configuration: CompareConfiguration, communicator: Communicator) -> S
     if asked.out is None:
         return None
     runs = Path(asked.out) / RUNS
-    together(communicator, lambda: _make_folder(configuration, runs, communicator.rank))
+    by_root(communicator, lambda: _make_folder(configuration, runs))
     case = {*settings(CaseSettings)} - {"seed", "plugin"}
     about = {name: value for name, value in values(asked).items() if name in case}
     about |= values(configuration.problem)
@@ -244,9 +240,7 @@ def _check_early(configuration: CompareConfiguration, communicator: Communicator
     return workers
 
 
-def _make_folder(configuration: CompareConfiguration, runs: Path, rank: int) -> None:
-    if rank > 0:
-        return
+def _make_folder(configuration: CompareConfiguration, runs: Path) -> None:
     try:
         runs.mkdir(parents=True, exist_ok=True)
         with replacing(runs.parent / COMPARISON) as file:
@@ -256,10 +250,10 @@ def _make_folder(configuration: CompareConfiguration, runs: Path, rank: int) -> 
         raise InputError(f"cannot write to {runs.parent}: {why}") from None
 
 
-def _conclude(comparison: Comparison, asked: CompareSettings, root: bool) -> None:
-    """Write the files and print the table, on rank 0."""
-    if root and asked.out is not None:
+def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
+    """Write the files and print the table."""
+    if asked.out is not None:
         comparison.save(asked.out, plot=asked.plot, metrics=asked.panels)
-    if root and not asked.quiet:
+    if not asked.quiet:
         say(comparison.table("text" if on_terminal() else "markdown"))
         say(f"Files in {asked.out}.", asked.out is not None)

@@ -7,23 +7,22 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from pkgutil import resolve_name
+from typing import get_args
 
-from topologies.flags import function_settings
+from topologies.flags import InputError, Parser, function_settings, spelled
 from topologies.typed import hint
 
 from .. import registry
-from ..process.printing import BAD_INPUT, complain, say
-from ..protocols import Quantity
+from ..process.printing import say
 from ..settings import Setting, settings
 from .line.config import PUBLISHED, Command
-from .line.flags import InputError, Parser, spelled
 from .line.form import Form
+from .line.shell import alone
 from .listing import KINDS
 
 Words = Sequence[str]
-Load = Callable[[str], Any]
-"""A function that gives an object of the package by its place, "module:name"."""
+Names = Mapping[str, Callable[[], Iterable[str]]]
 
 _ASK = "decentorth --complete"
 SCRIPTS = {
@@ -52,59 +51,55 @@ PLACES = {
     "launch": "decentorth.commands.launch:launch",
 }
 """The form, the function or the settings that have a command's flags."""
-ARGUMENTS: Mapping[str, Callable[[Load], Iterable[str]]] = {
-    "list": lambda load: KINDS,
-    "study": lambda load: load("decentorth.commands.study.command:STUDIES"),
-    "new": lambda load: ("algorithm", "problem"),
-    "graph": lambda load: KINDS["graphs"](),
-    "launch": lambda load: load("decentorth.commands.launch:SCRIPTS"),
+ARGUMENTS: Names = {
+    "list": lambda: KINDS,
+    "study": lambda: resolve_name("decentorth.commands.study.command:STUDIES"),
+    "new": lambda: ("algorithm", "problem"),
+    "graph": KINDS["graphs"],
+    "launch": lambda: resolve_name("decentorth.commands.launch:SCRIPTS"),
 }
 """The first words of commands that take other words than flags."""
-VALUES: Mapping[str, Callable[[Load], Iterable[str]]] = {
-    "problem": lambda load: registry.problems.names(),
-    "algorithm": lambda load: registry.algorithms.names(),
-    "algorithms": lambda load: registry.algorithms.names(),
-    "topology": lambda load: KINDS["graphs"](),
-    "weights": lambda load: KINDS["weights"](),
-    "channel": lambda load: KINDS["faults"](),
-    "network": lambda load: load("decentorth.compare.model:NETWORKS"),
-    "local_quantity": lambda load: get_args(Quantity),
-    "step_size": lambda load: ("auto", "constant", "growing", *load("decentorth.algorithms.common.step_sizes:SCHEDULES")),
-    "config": lambda load: (PUBLISHED,),
+VALUES: Names = {
+    "problem": registry.problems.names,
+    "algorithm": registry.algorithms.names,
+    "algorithms": registry.algorithms.names,
+    "topology": KINDS["graphs"],
+    "weights": KINDS["weights"],
+    "channel": KINDS["faults"],
+    "network": lambda: resolve_name("decentorth.compare.model:NETWORKS"),
+    "step_size": lambda: ("auto", "constant", "growing", *resolve_name(_SCHEDULES)),
+    "config": lambda: (PUBLISHED,),
 }
 """The names that flags take, beside those of their types."""
+_SCHEDULES = "decentorth.algorithms.common.step_sizes:SCHEDULES"
 LISTS = ("algorithms", "network")
 """The flags that take several names with commas between them."""
 
 
-def install(words: Sequence[str]) -> int:
-    """Write the script of the shell that ``words`` name, by default of $SHELL.
+def install(words: Words) -> int:
+    """Write the script of the shell that ``words`` name, by default of $SHELL: 0, or 2 with the reason."""
+    return alone(words, lambda words: say(_installed(words)), name="decentorth")
 
-    Return 0, or 2 with the reason.
-    """
+
+def _installed(words: Words) -> str:
     shell, *more = words or [Path(os.environ.get("SHELL", "")).name]
     if more or shell not in SCRIPTS:
         known = f"one of {', '.join(SCRIPTS)}, or nothing for the shell in $SHELL"
-        return _refused(f"--install-completion takes {known}")
+        raise InputError(f"--install-completion takes {known}")
     if os.environ.get("HOME") == "":
         place = "your home folder, and HOME does not name one"
-        return _refused(f"--install-completion writes into {place}")
+        raise InputError(f"--install-completion writes into {place}")
     place, text = SCRIPTS[shell]
     path = Path(place).expanduser()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        return _refused(f"cannot write {path}: {error.strerror}")
-    return say(str(path))
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    return str(path)
 
 
-def _refused(reason: str) -> int:
-    complain(f"decentorth: {reason}")
-    return BAD_INPUT
-
-
-def answer(commands: Iterable[str], load: Load) -> int:
+def answer(commands: Iterable[str]) -> int:
     """Print what the last word of $COMP_LINE may become, up to $COMP_POINT, one a line."""
     line = os.environ.get("COMP_LINE", "")
     point = os.environ.get("COMP_POINT", "")
@@ -117,38 +112,39 @@ def answer(commands: Iterable[str], load: Load) -> int:
     last = ""
     if words and not line.endswith(" "):
         last = words.pop()
-    found = [word for word in candidates(words, last, commands, load) if word.startswith(last)]
+    found = [word for word in candidates(words, last, commands) if word.startswith(last)]
     sys.stdout.write("".join(f"{word}\n" for word in sorted(found)))
     return 0
 
 
-def candidates(before: Words, last: str, commands: Iterable[str], load: Load) -> Iterable[str]:
+def candidates(before: Words, last: str, commands: Iterable[str]) -> Iterable[str]:
     """The words that may follow ``before``; flags only where ``last`` begins one."""
     if not before:
         return (*commands, "--help", "--version", "--install-completion")
     command, *given = before
-    known = flags(command, given, load)
+    known = flags(command, given)
     flag = "".join(given[-1:])
     name = flag.removeprefix("--").replace("-", "_")
     if flag.startswith("--") and name in known:
         one = hint(known[name].hint)
         if name in VALUES:
             earlier = last[: last.rfind(",") + 1] * (name in LISTS)
-            return (f"{earlier}{one}" for one in VALUES[name](load))
+            return (f"{earlier}{one}" for one in VALUES[name]())
         if bool not in one.types:
-            return map(str, one.choices)
+            items = get_args(one.sequence)[:1]
+            return map(str, one.choices + hint(*items or [bool]).choices)
     if command in ARGUMENTS and not given and not last.startswith("-"):
-        return ARGUMENTS[command](load)
+        return ARGUMENTS[command]()
     return ["--help", *(f"--{spelled(name)}" for name in known)]
 
 
-def flags(command: str, given: Sequence[str], load: Load) -> Mapping[str, Setting]:
+def flags(command: str, given: Words) -> Mapping[str, Setting]:
     """The flags of a command, with those of the problem and the method that are given."""
     if command == "replay":
         return {"plugin": Command.own["plugin"]}
     if command not in PLACES:
         return {}
-    found = load(PLACES[command])
+    found = resolve_name(PLACES[command])
     if not isinstance(found, type):
         return function_settings(found)
     if not issubclass(found, Form):

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from topologies.flags import HELP, InputError
+
 from ..process.printing import say
 from ..records.saved_runs import read_history
-from .line.flags import HELP, InputError
 from .line.shell import alone
 from .plot.agents import run_graph
 from .plot.command import read_configuration

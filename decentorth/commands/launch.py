@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from topologies.flags import unknown
+from topologies.flags import InputError, unknown
 
 from ..settings import Count, Seconds
-from .line.flags import InputError
 from .line.shell import of_function
 
 SCRIPTS = {"slurm": "slurm.sbatch", "hosts": "hosts.sh", "local": "local.sh"}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import cleandoc
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 
-from topologies.flags import HELP, unknown
+from topologies.flags import unknown
 
 from .. import registry
-from ..process.printing import BAD_INPUT, complain, say
+from .line.shell import of_function
 
 _COLUMN = 24
 
@@ -22,27 +21,20 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
     The arguments are those of this process by default.
     """
-    if tokens is None:
-        tokens = sys.argv[1:]
-    if not tokens or HELP & set(tokens):
-        usage = f"Usage: decentorth list {'|'.join(KINDS)}"
-        return say(f"{usage}\n\nPrint the names of a kind, each with a sentence.")
-    kind, *more = tokens
-    kind = kind.lower()
-    if kind not in KINDS:
-        return _refused(unknown(f"unexpected {tokens[0]!r:.80}", kind, KINDS, ""))
-    if more:
-        return _refused(f"unexpected {more[0]!r:.80}; give one kind")
+    kinds = "|".join(KINDS)
+    return of_function(tokens, listed, f"decentorth list {kinds}", missing=f"give a kind: {kinds}")
+
+
+def listed(kind: str, /) -> str:
+    """Print the names of a kind, each with a sentence."""
+    if kind.lower() not in KINDS:
+        raise unknown(f"unexpected {kind!r:.80} (kinds: {', '.join(KINDS)})", kind, KINDS, "")
     width = max(60, min(get_terminal_size().columns, 120))
     wrapper = TextWrapper(width, break_on_hyphens=False, break_long_words=False)
     wrapper.subsequent_indent = " " * _COLUMN
-    entries = sorted(KINDS[kind]().items())
-    return say("\n".join([wrapper.fill(f"{name:<{_COLUMN}}{sentence(entry)}") for name, entry in entries]))
-
-
-def _refused(reason: object) -> int:
-    complain(f"decentorth list: {reason} (kinds: {', '.join(KINDS)})")
-    return BAD_INPUT
+    entries = sorted(KINDS[kind.lower()]().items())
+    lines = [f"{name:<{_COLUMN}}{sentence(entry)}" for name, entry in entries]
+    return "\n".join(map(wrapper.fill, lines))
 
 
 def sentence(entry: object) -> str:

@@ -38,10 +38,11 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     """
     if not named:
         raise InputError("algorithms must name at least one method, as drfgt,drgta")
-    if isinstance(named, Mapping):
-        return _comparable({label: _method(one)[1] for label, one in named.items()})
-    if isinstance(named, str):
-        named = [named]
+    match named:
+        case Mapping():
+            return _comparable({label: _method(one)[1] for label, one in named.items()})
+        case str():
+            named = [named]
     if all(isinstance(one, str) for one in named):
         named = specifications(named)
     found = [_method(one) for one in named]

@@ -30,15 +30,17 @@ _NEEDS = {
 }
 """The metrics, and what a problem needs to have them."""
 Advance = Callable[[str], None]
+_silent: Advance = lambda words: None  # noqa: E731
 Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
 
 def networks_named(named: Networks) -> dict[str, NetworkModel]:
     """The models of the named networks, by name."""
-    if isinstance(named, Mapping):
-        return dict(named)
-    if isinstance(named, str):
-        named = [named]
+    match named:
+        case Mapping():
+            return dict(named)
+        case str():
+            named = [named]
     return {name: NetworkModel.named(name) for name in specifications(named)}
 
 
@@ -99,7 +101,8 @@ class ComparisonPlan:
             raise ValueError(f"metric: {rules.metric} needs {_NEEDS[rules.metric]}; take {known}")
 
     def _job(self, label: str, step: Candidate, seed: int) -> Job:
-        return Job(label, step.algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)
+        where = self.W[seed], self._placement
+        return Job(label, step.algorithm, seed, self.rules, self._problem, *where)
 
     @property
     def total(self) -> int:
@@ -108,9 +111,9 @@ class ComparisonPlan:
         tuned = sum(len(grid) > 1 for grid in self.grids.values())
         return tried + self.rules.trials * (len(self.grids) + tuned)
 
-    def run(self, *, workers: int = 1, store: Store | None = None, advance: Advance = lambda words: None) -> Comparison:
+    def run(self, *, workers: int = 1, store: Store | None = None, advance: Advance = _silent) -> Comparison:
         """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after each run, on every rank."""
-        made = partial(self._made, workers=workers, store=store, advance=advance)
+        made = partial(self._made, workers, store, advance)
         jobs, steps, entries = [], [], [*self._earlier]
         for label, grid in self.grids.items():
             jobs += [self._job(label, one, seed) for one in grid for seed in self._tuning(grid)]
@@ -118,7 +121,8 @@ class ComparisonPlan:
         for label, grid in self.grids.items():
             seeds = len(self._tuning(grid))
             tried = tuple(replace(one, traces=tuple(islice(traces, seeds))) for one in grid)
-            both = list({one.factor: one for one in (best(tried, self.rules), own_step(tried))}.values())
+            chosen, own = best(tried, self.rules), own_step(tried)
+            both = list({one.factor: one for one in (chosen, own)}.values())
             steps.append((label, tried, both))
             jobs += [self._job(label, one, seed) for one in both for seed in self.rules.seeds]
             for _ in range(self.rules.trials * (min(len(tried), 2) - len(both))):
@@ -133,7 +137,7 @@ class ComparisonPlan:
         """The seeds on which a grid is tried; none for a grid of one step."""
         return self.rules.tuning_seeds if len(grid) > 1 else range(0)
 
-    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Advance) -> Iterator[Trace]:
+    def _made(self, workers: int, store: Store | None, advance: Advance, jobs: Sequence[Job]) -> Iterator[Trace]:
         """The runs of the jobs in order, from the store where it has them."""
         kept: list[Trace | None] = [None] * len(jobs)
         if store is not None:
@@ -214,5 +218,6 @@ def compare(
             raise ValueError("a comparison that is extended has rules and networks: leave them out")
         rules, networks = extending.rules, extending.networks
     setting: dict[str, Any] = {"extending": extending, "comm": comm, "placement": placement}
-    plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), networks=networks or "lan", **setting)
+    setting["networks"] = networks or "lan"
+    plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), **setting)
     return plan.run(workers=workers)

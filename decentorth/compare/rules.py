@@ -94,8 +94,9 @@ class Rules(Settings):
         for tolerance in self.tolerances:
             check("tolerances", bound, tolerance)
         if (rows := self.rows(self.iterations)) > _MOST_ROWS:
-            looks = f"checks {rows} of {self.iterations} iterations, and a history holds {_MOST_ROWS}"
-            raise ValueError(f"resolution {self.resolution:g} {looks}: take a coarser one")
+            looks = f"checks {rows} of {self.iterations} iterations"
+            wrong = f"{looks}, and a history holds {_MOST_ROWS}: take a coarser one"
+            raise ValueError(f"resolution {self.resolution:g} {wrong}")
         object.__setattr__(self, "tolerances", tuple(sorted(set(self.tolerances), reverse=True)))
 
     @property

@@ -20,20 +20,26 @@ from .counts import CountedRuns
 from .figures import curves, figure
 from .model import NetworkModel
 from .rules import Rules
-from .tables import table, tuning
+from .tables import table
 from .trials import DAMAGED, LARGEST, Trace
 from .tuning import Candidate, Entry
 
 DATA, FIGURE = "comparison.json", "figure.png"
 FILES = (
-    *("comparison.csv", "trials.csv", "curves.csv", "tuning.csv"),
+    *("comparison.csv", "trials.csv", "curves.csv"),
     *("table.md", "table.tex", FIGURE, "figure.svg", DATA),
 )
 """The files of a comparison."""
 
 
-def write(comparison: CountedRuns, folder: Path, *, plot: bool = True, metrics: Sequence[str] = ()) -> None:
-    """Write the files of a comparison, ``tuning.csv`` where steps were tuned, and with ``plot`` the figures.
+def write(
+    comparison: CountedRuns,
+    folder: Path,
+    *,
+    plot: bool = True,
+    metrics: Sequence[str] = (),
+) -> None:
+    """Write the files of a comparison, and with ``plot`` the figures.
 
     Parameters
     ----------
@@ -56,8 +62,6 @@ def write(comparison: CountedRuns, folder: Path, *, plot: bool = True, metrics: 
         "table.tex": table(comparison, "latex"),
         DATA: json.dumps(_data(comparison)),
     }
-    if comparison.rules.tune:
-        texts["tuning.csv"] = csv_text(tuning(comparison))
     folder.mkdir(parents=True, exist_ok=True)
     for name, words in texts.items():
         with replacing(folder / name) as file:

@@ -1,22 +1,20 @@
-"""Comparisons as Markdown, LaTeX, HTML, and CSV with every digit."""
+"""Comparisons as Markdown, LaTeX, text, and CSV with every digit."""
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
 from textwrap import fill
 from typing import Literal, NamedTuple
 
 from ..records.figures import check_known
 from ..records.files import csv_text
-from .counts import CountedRuns
+from .counts import CountedRuns, Line
 from .tuning import span
 from .words import notes, title
 
-Form = Literal["text", "markdown", "latex", "html", "csv"]
+Form = Literal["text", "markdown", "latex", "csv"]
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
 """The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
@@ -34,9 +32,8 @@ def table(
     tolerances: Sequence[float] = (),
     ranges: bool = True,
     caption: str = "",
-    label: str = "tab:comparison",
 ) -> str:
-    """The table as Markdown, LaTeX (with booktabs), HTML, CSV (every digit and tolerance), or text of 80 columns, with the notes.
+    """The table as Markdown, LaTeX (with booktabs), CSV (every digit and tolerance), or text of 80 columns, with the notes.
 
     Parameters
     ----------
@@ -49,8 +46,6 @@ def table(
         Write the range over the trials after the median.
     caption
         The caption of the LaTeX table; by default the title and what the numbers are.
-    label
-        The label of the LaTeX table.
 
     Raises
     ------
@@ -63,7 +58,7 @@ def table(
     known = ("step", "reached", *comparison.quantities)
     check_known("unknown column", columns, known)
     if form == "text":
-        columns = columns or ["step", "reached", *(name for name in comparison.quantities if name != "gradients")]
+        columns = columns or [name for name in known if name != "gradients"]
         ranges = False
     there = [str(one) for one in comparison.rules.tolerances]
     check_known("unknown tolerance", map(str, tolerances), there)
@@ -71,10 +66,11 @@ def table(
     headings = ["method", *(UNITS.get(name, (name,))[0] for name in names)]
     parts = TableParts(title(comparison), headings, 1 + ("step" in names), {}, [*notes(comparison)])
     for one in tolerances or comparison.shown:
-        parts.blocks[one] = [*_rows(comparison, one, names, ranges, _BOLD[form])]
+        lines = [line for line in comparison.lines if line.tolerance == one]
+        parts.blocks[one] = [*_rows(lines, names, ranges, _BOLD[form])]
     if form == "latex":
-        return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}", label)
-    return {"text": _text, "html": _html, "markdown": _markdown}[form](parts)
+        return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}")
+    return _text(parts) if form == "text" else _markdown(parts)
 
 
 def number(value: float, quantity: str) -> str:
@@ -99,13 +95,12 @@ class TableParts(NamedTuple):
     notes: list[str]
 
 
-_BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}", "html": "<b>{}</b>"}
+_BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}"}
 """The best median of a column by form."""
 
 
-def _rows(comparison: CountedRuns, tolerance: float, names: Sequence[str], ranges: bool, bold: str) -> Iterator[list[str]]:
+def _rows(lines: list[Line], names: Sequence[str], ranges: bool, bold: str) -> Iterator[list[str]]:
     """A row for each method: medians, the least of a column bold, and ranges where they are more than one value."""
-    lines = [line for line in comparison.lines if line.tolerance == tolerance]
     for line in lines:
         cells = {"step": line.step, "reached": f"{line.reached}/{line.trials}"}
         for quantity, counts in line.counts.items():
@@ -135,7 +130,8 @@ def _text(parts: TableParts) -> str:
             numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
             lines.append(f"{label:{left}}{between}{numbers}")
     remarks = [*parts.notes, "Tables in Markdown and LaTeX have the ranges too."]
-    return "\n".join([*lines, "", *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in remarks)])
+    remarks = [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in remarks]
+    return "\n".join([*lines, "", *remarks])
 
 
 def _markdown(parts: TableParts) -> str:
@@ -147,7 +143,8 @@ def _markdown(parts: TableParts) -> str:
         rule += ["-" * (width - 1) + ":" for width in widths[texts:]]
         lines.append(f"\n## To {tolerance:g}\n")
         for row in (names, rule, *rows):
-            cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
+            every = zip(row, sides, widths, strict=True)
+            cells = [f"{cell:{side}{width}}" for cell, side, width in every]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", *(f"- {note}" for note in parts.notes), ""])
 
@@ -157,11 +154,11 @@ def _escaped(text: str) -> str:
     return re.sub(r"([_%&#${}])", r"\\\1", text).replace("<=", r"$\le$")
 
 
-def _latex(parts: TableParts, caption: str, label: str) -> str:
+def _latex(parts: TableParts, caption: str) -> str:
     count, texts = len(parts.headings), parts.texts
     lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in parts.notes)]
     lines += [r"\begin{table}", r"\centering\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
-    lines += [rf"\caption{{{_escaped(caption)}}}", rf"\label{{{label}}}"]
+    lines += [rf"\caption{{{_escaped(caption)}}}", r"\label{tab:comparison}"]
     lines += [rf"\begin{{tabular}}{{{'l' * texts}{'r' * (count - texts)}}}", r"\toprule"]
     lines.append(rf"{' & '.join(parts.headings)} \\")
     for tolerance, rows in parts.blocks.items():
@@ -173,20 +170,6 @@ def _latex(parts: TableParts, caption: str, label: str) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _html(parts: TableParts) -> str:
-    """The tables with the notes below them, without scripts or files."""
-    lines = [f"<div><strong>{parts.title}</strong>"]
-    head = "</th><th>".join(map(html.escape, parts.headings))
-    for tolerance, rows in parts.blocks.items():
-        lines.append(f"<table><caption>to {tolerance:g}</caption><tr><th>{head}</th></tr>")
-        for row in rows:
-            cells = "</td><td>".join([*map(html.escape, row[: parts.texts]), *row[parts.texts :]])
-            lines.append(f"<tr><td>{cells}</td></tr>")
-        lines.append("</table>")
-    said = "".join(f"<li>{html.escape(note)}</li>" for note in parts.notes)
-    return "".join([*lines, f"<ul>{said}</ul></div>"])
-
-
 def _csv(comparison: CountedRuns) -> str:
     """A row for each method and tolerance."""
     rows = []
@@ -196,20 +179,3 @@ def _csv(comparison: CountedRuns) -> str:
             row |= {f"{name} {kind}": value for kind, value in counts._asdict().items()}
         rows.append(row)
     return csv_text(rows)
-
-
-def tuning(comparison: CountedRuns) -> Iterator[dict[str, object]]:
-    """A row for each step that was tried, seed and tolerance."""
-    rules = comparison.rules
-    for entry in comparison.entries:
-        for one in entry.tried:
-            runs = zip(rules.tuning_seeds, one.traces, strict=False)
-            for (seed, trace), tolerance in product(runs, rules.tolerances):
-                row = {"algorithm": entry.label, "factor": one.factor}
-                row |= {"step": one.step, "chosen": int(one is entry.chosen)}
-                row |= {"seed": seed, "tolerance": tolerance, "iterations": None}
-                at = rules.reached(trace.history, tolerance)
-                if at is not None:
-                    row["iterations"] = int(trace.history["iteration"][at])
-                last = float(trace.history[rules.metric][-1])
-                yield row | {"status": trace.status, rules.metric: last}

@@ -71,7 +71,8 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """The run as JSON can hold it, with every digit."""
-        return {**asdict(self), "history": {name: column.tolist() for name, column in self.history.items()}}
+        history = {name: column.tolist() for name, column in self.history.items()}
+        return {**asdict(self), "history": history}
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Self:
@@ -110,9 +111,8 @@ class Store:
     ``about`` has the settings on which all runs depend: the problem and the network.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, object], communicator: Communicator) -> None:
-        self.folder = folder
-        self.communicator = communicator
+    def __init__(self, folder: Path, about: Mapping[str, object], communicator: Communicator):
+        self.folder, self.communicator = folder, communicator
         self._about = {**about, "version": __version__, "files": _stamps(about.values())}
 
     def path(self, job: Job) -> Path | None:
@@ -120,7 +120,7 @@ class Store:
         if self.communicator.rank > 0:
             return None
         rules, kind = job.rules, type(job.algorithm)
-        sources = {getattr(sys.modules[base.__module__], "__file__", None) for base in kind.__mro__}
+        sources = {vars(sys.modules[base.__module__]).get("__file__") for base in kind.__mro__}
         facts = {
             **self._about,
             "algorithm": [kind.__qualname__, values(job.algorithm), sorted(_stamps(sources))],

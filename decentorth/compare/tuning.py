@@ -131,7 +131,7 @@ def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
         last = float(trace.history[rules.metric][-1])
         return last if trace.status != "diverged" and math.isfinite(last) else math.inf
 
-    found = [[count(trace, tolerance) for trace in traces] for tolerance in reversed(rules.tolerances)]
+    found = [[count(trace, one) for trace in traces] for one in reversed(rules.tolerances)]
     return tuple(map(statistics.median, [*found, [end(trace) for trace in traces]]))
 
 

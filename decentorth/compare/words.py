@@ -97,14 +97,15 @@ def _worse(entry: Entry, rules: Rules) -> Iterator[str]:
     """A note where the method's own step does better in the trials than the tuned one."""
     runs = entry.untuned or entry.traces
     both = [merit(runs, rules), merit(entry.traces, rules), (*reversed(rules.tolerances), None)]
-    own, tuned, tolerance = next((each for each in zip(*both, strict=True) if each[0] != each[1]), (0, 0, None))
+    different = (each for each in zip(*both, strict=True) if each[0] != each[1])
+    own, tuned, tolerance = next(different, (0, 0, None))
     if own >= tuned:
         return
     what = f"{rules.metric.replace('_', ' ')} {own:.2g}"
     if tolerance is not None:
         what = f"{own:g} iterations to {tolerance:g}"
-    step = own_step(entry.tried).step
-    yield f"In the trials {entry.label} does better with its own step ({step}): {what}, not {tuned:.4g}."
+    better = f"does better with its own step ({own_step(entry.tried).step})"
+    yield f"In the trials {entry.label} {better}: {what}, not {tuned:.4g}."
 
 
 def goal(rules: Rules) -> str:

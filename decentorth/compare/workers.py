@@ -38,7 +38,12 @@ def processes(asked: int | None) -> int:
     return asked
 
 
-def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Callable[[T], str]) -> Generator[R, None, None]:
+def results(
+    work: Callable[[T], R],
+    trials: Sequence[T],
+    workers: int,
+    name: Callable[[T], str],
+) -> Generator[R, None, None]:
     """The result of ``work`` for each trial, in order; each process uses one thread of linear algebra.
 
     Parameters

@@ -4,37 +4,30 @@ Values are returned as in the file: nothing is centred, scaled or filled in. Eve
 and where the format allows it reads only the rows of its own agents.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
-from decentorth.data.bundled import BUNDLED, digits, resolve
-from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix
-from decentorth.data.frames import split_frame
-from decentorth.data.labels import Labels
-from decentorth.data.partitions import KINDS, by_column, by_label, dirichlet, even, partition
-from decentorth.data.tables import Columns
-from decentorth.data.triples import Triples, load_triples
-from decentorth.settings import missing
+from .._lazy import lazily
 
-__all__ = [
-    "BUNDLED",
-    "EXTENSIONS",
-    "KINDS",
-    "Columns",
-    "Labels",
-    "MatrixFile",
-    "Triples",
-    "by_column",
-    "by_label",
-    "digits",
-    "dirichlet",
-    "even",
-    "load_labels",
-    "load_matrix",
-    "load_triples",
-    "partition",
-    "resolve",
-    "split_frame",
-]
+if TYPE_CHECKING:
+    from .bundled import BUNDLED as BUNDLED
+    from .bundled import digits as digits
+    from .bundled import resolve as resolve
+    from .files import EXTENSIONS as EXTENSIONS
+    from .files import MatrixFile as MatrixFile
+    from .files import load_labels as load_labels
+    from .files import load_matrix as load_matrix
+    from .frames import split_frame as split_frame
+    from .labels import Labels as Labels
+    from .partitions import KINDS as KINDS
+    from .partitions import by_column as by_column
+    from .partitions import by_label as by_label
+    from .partitions import dirichlet as dirichlet
+    from .partitions import even as even
+    from .partitions import partition as partition
+    from .tables import Columns as Columns
+    from .triples import Triples as Triples
+    from .triples import load_triples as load_triples
 
-if not TYPE_CHECKING:
-    __getattr__ = missing(__name__, __all__)
+__getattr__, __dir__ = lazily(__name__)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -82,10 +82,13 @@ class Content(NamedTuple):
     """The labels beside it, if there are any."""
 
 
+Read: TypeAlias = Callable[[Path], Content]
+
+
 class ArrayReader(Reader):
     """An array that the function ``read`` finds in a file, of several by its ``key``; ``name`` stands for it in messages."""
 
-    def __init__(self, path: Path, read: Callable[[Path], Content], name: str, key: str | None = None) -> None:
+    def __init__(self, path: Path, read: Read, name: str, key: str | None = None) -> None:
         super().__init__(path)
         self._read, self._name, self._key = read, name, key
 
@@ -118,7 +121,8 @@ class ArrayReader(Reader):
             return _dense(matrix, wanted, unstored, self._name)
         chosen = matrix[slice(None) if wanted is None else wanted]
         require(8.0 * chosen.size, "the matrix")
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes infinite, and is refused later
+        # what is too large becomes infinite, and is refused later
+        with np.errstate(over="ignore", invalid="ignore"):
             return np.array(chosen, dtype=np.float64, order="C")
 
     @property
@@ -132,7 +136,8 @@ class ArrayReader(Reader):
         array, beside = self._found
         found = array if beside is None else beside
         if not isinstance(found, np.ndarray):
-            raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")
+            repair = "give labels as .npy, .npz, .csv, .txt or idx"
+            raise ValueError(f"{self.path} holds a matrix, not labels: {repair}")
         if not found.size:
             raise ValueError(f"{self.path} is empty: shape {found.shape}")
         if found.ndim == 2 and 1 in found.shape:
@@ -153,10 +158,10 @@ def _dense(stored: Any, wanted: Index | None, unstored: float, what: str) -> Arr
         kept = np.flatnonzero(np.isin(row, wanted))
         row, column, value = place[kept], column[kept], value[kept]
     if 8 * m * d > DENSE_LIMIT:
-        raise ValueError(
-            f"{what}: {m} rows of {d} columns would take {8 * m * d / 2**30:.3g} GiB once dense, more than the "
-            f"{DENSE_LIMIT / 2**30:g} GiB allowed in one process: read fewer rows in each (more ranks), or reduce the columns"
-        )
+        size, most = 8 * m * d / 2**30, DENSE_LIMIT / 2**30
+        wrong = f"{m} rows of {d} columns would take {size:.3g} GiB once dense, more than the {most:g} GiB allowed"
+        repair = "read fewer rows in each process (more ranks), or reduce the columns"
+        raise ValueError(f"{what}: {wrong}: {repair}")
     require(8.0 * m * d, what)
     block = np.full((m, d), unstored)
     block[row, column] = 0.0

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from decentorth.data.arrays import Extent
-from decentorth.data.checks import require_rows
+from decentorth.data.arrays import ArrayReader, Content
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
-from decentorth.data.optional import sklearn_datasets
-from decentorth.data.tables import Columns
-from decentorth.protocols import Array, Index
+from decentorth.data.optional import needing
+from decentorth.data.tables import ALL, Columns
+from decentorth.protocols import Array
 from topologies.words import suggestion
 
 
@@ -35,12 +33,14 @@ def digits() -> tuple[Array, Labels]:
     ModuleNotFoundError
         Without scikit-learn.
     """
-    package = importlib.util.find_spec("sklearn")
-    file = Path(str(package.origin)).with_name("datasets") / "data" / "digits.csv.gz" if package is not None else None
-    if file is not None and file.is_file():  # the file that load_digits reads, without the second it takes to import scikit-learn
-        table = np.loadtxt(file, delimiter=",")
-        return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
-    X, y = sklearn_datasets("the bundled data set 'digits'").load_digits(return_X_y=True)
+    if package := importlib.util.find_spec("sklearn"):  # to import it takes a second
+        file = Path(str(package.origin)).with_name("datasets") / "data" / "digits.csv.gz"
+        if file.is_file():
+            table = np.loadtxt(file, delimiter=",")
+            return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
+    with needing("scikit-learn", "the bundled data set 'digits'", "data"):
+        from sklearn.datasets import load_digits
+    X, y = load_digits(return_X_y=True)
     return np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.int64)
 
 
@@ -48,37 +48,7 @@ BUNDLED: dict[str, Callable[[], tuple[Array, Labels]]] = {"digits": digits}
 """The bundled data sets by name; each gives ``(X, y)``."""
 
 
-class Bundled:
-    """One of the data sets in `BUNDLED`, loaded when first used; it has what `MatrixFile` has for samples."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @cached_property
-    def _content(self) -> tuple[Array, Labels]:
-        return BUNDLED[self.name]()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        m, d = self._content[0].shape
-        return m, d
-
-    def extent(self) -> Extent:
-        return Extent(*self.shape)
-
-    def rows(self, index: ArrayLike) -> Array:
-        X, _ = self._content
-        return X[require_rows(index, len(X), self.name)]
-
-    def part(self, rows: Index, columns: Index) -> Array:
-        return np.ascontiguousarray(self.rows(rows)[:, columns])
-
-    @property
-    def labels(self) -> Labels:
-        return self._content[1].copy()
-
-
-def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  # noqa: B008  # it cannot be changed
+def resolve(spec: str, columns: Columns = ALL) -> MatrixFile:
     """The samples that ``spec`` names: a bundled name, else the path of a file, of which ``columns`` are read.
 
     Raises
@@ -90,14 +60,13 @@ def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  #
     """
     if spec in BUNDLED:
         if columns.by_name:
-            given = columns.given()
-            raise ValueError(f"the bundled {spec} is no table: leave out {given}, which is for tables")
-        return Bundled(spec)
-    path = Path(spec)
-    looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower() or ".mat:" in spec.lower()
-    if not looks_like_path:
-        raise ValueError(
-            f"no bundled data set is named {spec!r}{suggestion(spec, BUNDLED) or ';'} there is {', '.join(BUNDLED)}. "
-            f"As a path it was tried too, and there is no such file in {Path.cwd()}"
-        )
+            repair = f"leave out {columns.given()}, which is for tables"
+            raise ValueError(f"the bundled {spec} is no table: {repair}")
+        reader = ArrayReader(Path(spec), lambda _: Content(*BUNDLED[spec]()), spec)
+        return MatrixFile(spec, reader=reader)
+    path, keyed = Path(spec), re.search(r"(?i)\.(npz|mat):", spec)
+    if not (path.exists() or path.name != spec or extension(path) or keyed):
+        near = suggestion(spec, BUNDLED) or ";"
+        wrong = f"no bundled data set is named {spec!r}{near} there is {', '.join(BUNDLED)}"
+        raise ValueError(f"{wrong}. As a path it was tried too, and there is no such file in {Path.cwd()}")
     return MatrixFile(spec, columns)

@@ -15,7 +15,8 @@ def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
     """The indices ``rows`` into ``m`` rows as int64, in the order given; raise unless they are integers in ``[0, m)``."""
     given = np.asarray(rows)
     if given.ndim != 1:
-        raise ValueError(f"the rows wanted of {what} must be a 1-D list of row numbers, but have shape {given.shape}")
+        wrong = f"must be a 1-D list of row numbers, but have shape {given.shape}"
+        raise ValueError(f"the rows wanted of {what} {wrong}")
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"the rows wanted of {what} must be integers, but are {given.dtype}")
     outside = given[(given < 0) | (given >= m)]

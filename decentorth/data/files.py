@@ -28,7 +28,7 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,13 +38,13 @@ from decentorth.data.arrays import ArrayReader, Content, Extent, Reader
 from decentorth.data.checks import LEAVE_OUT, require_rows
 from decentorth.data.labels import Labels
 from decentorth.data.mat import MatReader, read_mat
-from decentorth.data.tables import Columns, ParquetTable, Table, TextTable
+from decentorth.data.tables import ALL, Columns, ParquetTable, Table, TextTable
 from decentorth.data.text import TextReader, has_delimiter
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import regular_size
 from topologies.memory import require
-from topologies.words import suggestion
 
+PathLike: TypeAlias = str | os.PathLike[str]
 _TEXT = (".csv", ".tsv", ".txt")
 _ARRAYS: dict[str, Callable[[Path], Content]] = {
     ".npy": formats.npy,
@@ -64,32 +64,30 @@ def extension(path: Path) -> str:
     return next((known for known in EXTENSIONS if path.name.lower().endswith(known)), "")
 
 
-def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> Reader:  # noqa: B008  # it cannot be changed
+def _reader(spec: str, columns: Columns = ALL, triplets: bool = False) -> Reader:
     """The reader of the file at ``spec``, which exists, is not empty and has a known extension."""
-    path, key = Path(spec).expanduser(), None
-    if not path.exists() and (parts := re.fullmatch(r"(.*\.(?:npz|mat)):(.*)", spec, re.IGNORECASE | re.DOTALL)):
+    path, key, known_ones = Path(spec).expanduser(), None, ", ".join(EXTENSIONS)
+    parts = re.fullmatch(r"(?is)(.*\.(?:npz|mat)):(.*)", spec)
+    if parts and not path.exists():
         path, key = Path(parts[1]).expanduser(), parts[2]
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a matrix is one file, with one of the extensions {', '.join(EXTENSIONS)}")
-    if not path.exists():
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"no such file: {path} (there is no folder {path.parent} seen from {Path.cwd()})")
-        near = suggestion(path.name, (other.name for other in path.parent.iterdir()))
-        raise FileNotFoundError(f"no such file: {path}, in the folder {path.parent.resolve()}{near}")
-    known, size = extension(path), regular_size(path)
+    size, known = regular_size(path), extension(path)
     if known in ("", ".txt") and formats.looks_like_svmlight(path):
         known = ".svmlight"
     if not known:
-        raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
+        wrong = f"the unknown extension {path.suffix!r}"
+        raise ValueError(f"{path} has {wrong}; known are {known_ones}")
     if not size:
         raise ValueError(f"{path} is empty: it has 0 bytes")
     tabular = known in (".parquet", *_TEXT)
     if (columns.by_name or triplets) and not tabular:
-        given = columns.given() or "triplets"
-        raise ValueError(f"{path} lacks names of columns, which text and Parquet have: leave out {given}")
+        repair = f"leave out {columns.given() or 'triplets'}"
+        raise ValueError(f"{path} lacks names of columns, which text and Parquet have: {repair}")
     if triplets:
         return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
-    if known == ".parquet" or columns.by_name or (tabular and columns.keep_missing and has_delimiter(path)):
+    may_miss = tabular and columns.keep_missing and has_delimiter(path)
+    if known == ".parquet" or columns.by_name or may_miss:
         return _table(path, columns)
     if known in _TEXT:
         return TextReader(path)
@@ -110,7 +108,7 @@ def table(spec: str) -> Table | None:
     reader = _reader(spec)
     if extension(reader.path) not in (".parquet", *_TEXT):
         return None
-    return _table(reader.path, Columns())
+    return _table(reader.path, ALL)
 
 
 class MatrixFile:
@@ -126,6 +124,8 @@ class MatrixFile:
         The columns of a table (.csv, .tsv, .txt, .parquet) by their names.
     triplets
         The table has a row (user, item, value) for each observed entry of the matrix, whose rows are the users.
+    reader
+        The reader of a set that is no file.
 
     Raises
     ------
@@ -148,12 +148,13 @@ class MatrixFile:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
-        columns: Columns = Columns(),  # noqa: B008  # it cannot be changed
+        path: PathLike,
+        columns: Columns = ALL,
         triplets: bool = False,
+        reader: Reader | None = None,
     ) -> None:
         self.name = os.fspath(path)
-        self._reader = _reader(self.name, columns, triplets)
+        self._reader = reader or _reader(self.name, columns, triplets)
         self._keeps_missing = columns.keep_missing
 
     @property
@@ -196,9 +197,8 @@ class MatrixFile:
         try:
             return self._reader.rows(wanted, unstored)
         except MemoryError as error:
-            raise ValueError(
-                f"{self.name} does not fit into memory ({error}): read fewer rows in each process (more ranks)"
-            ) from error
+            repair = "read fewer rows in each process (more ranks)"
+            raise ValueError(f"{self.name} does not fit into memory ({error}): {repair}") from error
 
     def _require_finite(self, block: Array, rows: Index | None, missing: bool = False) -> None:
         """Raise unless all values are finite, or NaN where values may be ``missing``; the message has the place of the first wrong.
@@ -215,10 +215,10 @@ class MatrixFile:
         repair = LEAVE_OUT
         if nans == count:
             repair = self._reader.repair
-        raise ValueError(
-            f"{self.name}: {count} of the {block.size} values read are not finite ({nans} NaN, {count - nans} infinite); "
-            f"the first is {block[row, column]} at {place}. {repair}"
-        )
+        kinds = f"{nans} NaN, {count - nans} infinite"
+        wrong = f"{count} of the {block.size} values read are not finite ({kinds})"
+        first = f"the first is {block[row, column]} at {place}"
+        raise ValueError(f"{self.name}: {wrong}; {first}. {repair}")
 
     def matrix(self) -> Array:
         """``(m, d)``: all rows; float64, C-contiguous, fresh."""
@@ -240,12 +240,12 @@ class MatrixFile:
         return self._reader.labels() if self._reader.has_both else None
 
 
-def load_matrix(path: str | os.PathLike[str]) -> Array:
+def load_matrix(path: PathLike) -> Array:
     """``(m, d)``: the whole matrix at ``path``, see `MatrixFile.matrix`."""
     return MatrixFile(path).matrix()
 
 
-def load_labels(path: str | os.PathLike[str]) -> Labels:
+def load_labels(path: PathLike) -> Labels:
     """``(m,)`` integers or strings: a 1-D array in ``.npy`` or ``.npz``, text with one label per line, or SVMlight's labels.
 
     The errors are those of `MatrixFile`.

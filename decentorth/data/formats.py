@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from decentorth.data.arrays import Content
-from decentorth.data.optional import sklearn_datasets
+from decentorth.data.optional import needing
 from topologies.matrix_files import is_sparse, npy_array, npz_array, npz_keys, read_matrix, reading, require_unpacked
 from topologies.words import suggestion
 
@@ -33,9 +33,11 @@ def chosen(path: Path, key: str | None, names: Sequence[str]) -> str:
     if not names:
         raise ValueError(f"{path} is empty: it holds no array")
     if key is None and len(names) > 1:
-        raise ValueError(f"{path} holds {len(names)} arrays, {listed}: choose one, as in {path}:{names[0]}")
+        repair = f"choose one, as in {path}:{names[0]}"
+        raise ValueError(f"{path} holds {len(names)} arrays, {listed}: {repair}")
     if key is not None and key not in names:
-        raise ValueError(f"{path} holds no array {key!r}{suggestion(key, names) or ';'} it holds {listed}")
+        near = suggestion(key, names) or ";"
+        raise ValueError(f"{path} holds no array {key!r}{near} it holds {listed}")
     return key or names[0]
 
 
@@ -69,9 +71,10 @@ def svmlight(path: Path) -> Content:
 
     Indices count from 1, or from 0 if one of them is 0; the largest one in this file is the number of columns.
     """
-    load = sklearn_datasets(f"reading {path} (SVMlight format)").load_svmlight_file
+    with needing("scikit-learn", f"reading {path} (SVMlight format)", "data"):
+        from sklearn.datasets import load_svmlight_file
     with reading(path, " in SVMlight format (label index:value ...)"):
-        matrix, labels = load(str(path), dtype=np.float64)
+        matrix, labels = load_svmlight_file(str(path), dtype=np.float64)
         if not matrix.nnz:
             raise ValueError(f"it is empty: it has {matrix.shape[0]} rows and no feature")
     return Content(matrix, labels)
@@ -95,7 +98,8 @@ def idx(path: Path) -> Content:
         else:
             content = np.asarray(np.memmap(path, np.uint8, "r"))[offset:]
         if len(shape) != start[3] or len(content) != promised:
-            raise ValueError(f"it is truncated or too long: its header promises {promised} bytes, shape {shape} of {kind}")
+            wrong = f"its header promises {promised} bytes, shape {shape} of {kind}"
+            raise ValueError(f"it is truncated or too long: {wrong}")
     array = content.view(kind).reshape(shape)
     if array.ndim > 2:
         array = array.reshape(shape[0], math.prod(shape[1:]))

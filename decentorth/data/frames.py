@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence, Sized
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,22 @@ from decentorth.data.tables import Columns
 from decentorth.protocols import Array
 
 
-def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missing: bool = False) -> dict[Hashable, Array]:
+@runtime_checkable
+class Frame(Sized, Protocol):
+    """A frame of pandas or polars, from which a name takes a column."""
+
+    columns: Any
+
+    def __getitem__(self, name: Any, /) -> Any: ...
+
+
+def split_frame(
+    frame: Frame,
+    by: str,
+    columns: Sequence[str] = (),
+    *,
+    drop_missing: bool = False,
+) -> dict[Hashable, Array]:
     """The samples of each agent in a frame of pandas or polars: an agent for each value of the column ``by``.
 
     Parameters
@@ -42,25 +57,28 @@ def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missin
     chosen = [name for name in known if name != by] if not columns else list(columns)
     for name in (by, *chosen):
         if name not in known:
-            raise ValueError(f"the frame lacks the column {name!r}: its columns are {', '.join(map(str, known))}")
+            listed = ", ".join(map(str, known))
+            raise ValueError(f"the frame lacks the column {name!r}: its columns are {listed}")
     values = _numbers(frame, chosen)
     agents = frame[by].to_numpy()
     missing = np.isnan(values).any(-1) | _missing(agents)
-    if missing.any() and not drop_missing:
-        where = f"the first is row {missing.argmax()} (counted from 0)"
-        raise ValueError(f"{int(missing.sum())} rows have a missing value, {where}: drop_missing=True")
+    infinite = np.isinf(values).any(-1) & ~missing
+    for rows, what, cure in (
+        (missing & (not drop_missing), "a missing", ": drop_missing=True"),
+        (infinite, "an infinite", f". {LEAVE_OUT}"),
+    ):
+        if rows.any():
+            first = f"the first is row {rows.argmax()} (counted from 0)"
+            raise ValueError(f"{int(rows.sum())} rows have {what} value, {first}{cure}")
     if missing.all():
         raise ValueError("the frame holds no rows without missing values")
-    infinite = np.isinf(values).any(-1) & ~missing
-    if infinite.any():
-        where = f"the first is row {infinite.argmax()} (counted from 0)"
-        raise ValueError(f"{int(infinite.sum())} rows have an infinite value, {where}. {LEAVE_OUT}")
     agents, values = agents[~missing], values[~missing]
     names, owner = np.unique(agents, return_inverse=True)
-    return {name: np.ascontiguousarray(values[owner == number]) for number, name in enumerate(names.tolist())}
+    parts = [np.ascontiguousarray(values[owner == number]) for number in range(len(names))]
+    return dict(zip(names.tolist(), parts, strict=True))
 
 
-def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
+def frame_rows(site: str, frame: Frame, columns: Columns) -> Array:
     """``(m_i, d)``: the samples of a site in the columns of a frame; a ValueError or TypeError names site, row label and column."""
     names = {str(name): name for name in frame.columns}
     try:
@@ -68,37 +86,40 @@ def frame_rows(site: str, frame: Any, columns: Columns) -> Array:
         values = _numbers(frame, chosen, "leave it out, exclude=({!r},)")
     except TypeError as error:
         raise TypeError(f"{site}: {error}") from None
-    labels = list(frame.index) if hasattr(frame, "index") else list(range(len(values)))
+    labels = np.array(getattr(frame, "index", range(len(values))), dtype=object)
     missing = np.array(np.isnan(values).any(-1))
     if columns.label is not None:
         missing |= _missing(frame[names[columns.label]].to_numpy())
     if columns.drop_missing:
-        values, labels = values[~missing], [label for label, out in zip(labels, missing, strict=True) if not out]
+        values, labels = values[~missing], labels[~missing]
     bad = np.argwhere(np.isinf(values) if columns.keep_missing else ~np.isfinite(values))
     if bad.size:
         row, column = bad[0].tolist()
-        raise ValueError(f"{site}: row {labels[row]}, column {columns.samples[column]!r} is {values[row, column]}. {DROP}")
+        where = f"row {labels[row]}, column {columns.samples[column]!r}"
+        raise ValueError(f"{site}: {where} is {values[row, column]}. {DROP}")
     if not len(values):
         raise ValueError(f"{site} holds no rows{' without a missing value' * columns.drop_missing}")
     return values
 
 
-def _numbers(frame: Any, names: Sequence[Any], cure: str = "choose the columns of numbers") -> Array:
+def _numbers(frame: Frame, names: Sequence[Any], cure: str = "choose those of numbers") -> Array:
     """``(m, len(names))``: columns as numbers, NaN where a value is missing; a TypeError names one of another kind and its cure."""
     values = np.empty((len(frame), len(names)))
     for place, name in enumerate(names):
         column = frame[name].to_numpy()
+        wrong = f"column {name!r} must hold real numbers"
         if column.dtype.kind not in "fiubO":
-            wrong = f"column {name!r} must hold real numbers, got dtype {column.dtype}"
-            raise TypeError(f"{wrong}: {cure.format(name)}")
+            raise TypeError(f"{wrong}, got dtype {column.dtype}: {cure.format(name)}")
+        if column.dtype.kind == "O":
+            column = np.where(_missing(column), np.nan, column)
         try:
-            values[:, place] = np.where(_missing(column), np.nan, column) if column.dtype.kind == "O" else column
+            values[:, place] = column
         except (TypeError, ValueError):
-            raise TypeError(f"column {name!r} must hold real numbers: {cure.format(name)}") from None
+            raise TypeError(f"{wrong}: {cure.format(name)}") from None
     return values
 
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """True for each missing cell of a frame's column: None, and NaN, NaT and pandas.NA, which do not equal themselves."""
     same = [cell is not None and cell == cell for cell in column]
-    return np.array([not isinstance(known, (bool, np.bool_)) or not known for known in same], dtype=bool)
+    return np.array([known is not True and known is not np.True_ for known in same], dtype=bool)

@@ -15,7 +15,7 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
     """
     given = np.asarray(values)
     if given.ndim != 1:
-        raise ValueError(f"{what} must have 1 dimension, one label per sample, but has shape {given.shape}")
+        raise ValueError(f"{what} must have 1 dimension, but has shape {given.shape}")
     if not given.size:
         raise ValueError(f"{what}: empty, there is no label")
     if given.dtype.kind in "UT":
@@ -28,9 +28,11 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
     if given.dtype.kind == "f":
         wrong = np.flatnonzero(~(np.abs(given) < 2.0**53) | (given != np.trunc(given)))
         if wrong.size:
-            raise ValueError(f"{what} must be integers or strings, but label {wrong[0]} (counted from 0) is {given[wrong[0]]}")
+            found = f"label {wrong[0]} (counted from 0) is {given[wrong[0]]}"
+            raise ValueError(f"{what} must be integers or strings, but {found}")
     elif given.dtype.kind == "u" and given.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{what} must fit in 64-bit signed integers, but the largest is {given.max()}")
+        largest = f"the largest is {given.max()}"
+        raise ValueError(f"{what} must fit in 64-bit signed integers, but {largest}")
     elif given.dtype.kind not in "biu":
         raise TypeError(f"{what} must be integers or strings, but the array holds {given.dtype}")
     return given.astype(np.int64)

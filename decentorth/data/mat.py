@@ -57,25 +57,29 @@ class MatReader(ArrayReader):
         shape, kind = every[chosen(self.path, self._key, list(every))]
         if kind == "sparse":
             return None
-        return tuple(shape), float(math.prod(shape) * np.dtype(kind.replace("logical", "bool")).itemsize)
+        size = np.dtype(kind.replace("logical", "bool")).itemsize
+        return tuple(shape), float(math.prod(shape) * size)
 
 
 def _read(path: Path, key: str, folder: str) -> list[Any]:
     """Name, shape and class of the matrices; the one named ``key``, or the only one, is in ``folder`` then, if that is named."""
     with path.open("rb") as file:
         if file.read(19) == b"MATLAB 7.3 MAT-file":
-            raise ValueError(f"version 7.3 is not read: save it in MATLAB by save('{path.name}', 'A', '-v7')")
+            repair = f"save it in MATLAB by save('{path.name}', 'A', '-v7')"
+            raise ValueError(f"version 7.3 is not read: {repair}")
     limits = [str(SECONDS), str(max(MEMORY, EXPANSION * path.stat().st_size))]
     environ = {name: value for name, value in os.environ.items() if not name.startswith(_JOB)}
     environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a thread takes memory
     words = [sys.executable, "-P", "-W", "ignore", str(_CHILD), str(path), key, folder, *limits]
+    quiet: Any = {"capture_output": True, "stdin": subprocess.DEVNULL}
     try:
-        done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, env=environ, timeout=SECONDS, check=False)
+        done = subprocess.run(words, env=environ, timeout=SECONDS, check=False, **quiet)
     except subprocess.TimeoutExpired:
         raise ValueError(f"it was not read in {SECONDS} s: it is damaged, or too large") from None
     if done.returncode:
         last = done.stderr.decode(errors="replace").splitlines()[-1:]
-        raise ValueError("".join(last) or f"it is damaged: SciPy's reader ended with {_ended(done.returncode)}")
+        crashed = f"it is damaged: SciPy's reader ended with {_ended(done.returncode)}"
+        raise ValueError("".join(last) or crashed)
     found: list[Any] = json.loads(done.stdout)
     return found
 

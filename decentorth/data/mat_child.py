@@ -12,7 +12,8 @@ from scipy import io, sparse
 if sys.platform != "win32":
     import resource
 
-NUMBERS = frozenset("sparse double single logical int8 uint8 int16 uint16 int32 uint32 int64 uint64".split())
+_BITS = (8, 16, 32, 64)
+NUMBERS = {"sparse", "double", "single", "logical"} | {f"{kind}{n}" for kind in ("int", "uint") for n in _BITS}
 """MATLAB's classes of matrices of numbers."""
 
 

@@ -1,15 +1,17 @@
-"""The import of scikit-learn, the optional extra ``data``, with an error that names the command to install it."""
+"""The errors of imports of libraries that come with an extra, which name the command to install it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-def sklearn_datasets(what: str) -> Any:
-    """The module ``sklearn.datasets``, which ``what`` needs; the ModuleNotFoundError names the command that installs it."""
+@contextmanager
+def needing(library: str, what: str, extra: str) -> Iterator[None]:
+    """A context of an import for ``what``; its ModuleNotFoundError names the command that installs the library."""
     try:
-        import sklearn.datasets  # scikit-learn ships no types
+        yield
     except ModuleNotFoundError as error:
-        repair = 'pip install "decentorth[data]"'
-        raise ModuleNotFoundError(f"{what} needs scikit-learn ({error}): {repair}", name=error.name) from error
-    return sklearn.datasets
+        repair = f'pip install "decentorth[{extra}]"'
+        wrong = f"{what} needs {library} ({error}): {repair}"
+        raise ModuleNotFoundError(wrong, name=error.name) from error

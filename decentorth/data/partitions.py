@@ -33,7 +33,8 @@ def _require_counts(m: int, n_agents: int) -> None:
     if operator.index(n_agents) < 1:
         raise ValueError(f"n_agents must be 1 or more, but is {n_agents}")
     if operator.index(m) < n_agents:
-        raise ValueError(f"{n_agents} agents with at least 1 each need {n_agents} samples, but there are {m}: use fewer agents")
+        wrong = f"{n_agents} agents with at least 1 each need {n_agents} samples"
+        raise ValueError(f"{wrong}, but there are {m}: use fewer agents")
 
 
 def _cut(order: Index, n_agents: int) -> list[Index]:
@@ -47,7 +48,8 @@ def even(m: int, n_agents: int, seed: int = 0, shuffle: bool = True) -> list[Ind
     The samples are shuffled by ``seed`` or, with ``shuffle=False``, stay in the order of the file.
     """
     _require_counts(m, n_agents)
-    return _cut(_generator(seed).permutation(m) if shuffle else np.arange(m, dtype=np.int64), n_agents)
+    order = _generator(seed).permutation(m) if shuffle else np.arange(m, dtype=np.int64)
+    return _cut(order, n_agents)
 
 
 def by_label(labels: ArrayLike, n_agents: int, seed: int = 0) -> list[Index]:
@@ -73,7 +75,7 @@ def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0) -> 
     known = as_labels(labels)
     _require_counts(known.size, n_agents)
     if not (0 < alpha <= 1e12):
-        raise ValueError(f"alpha must be positive and at most 1e12 (equal shares to a millionth), but is {alpha}")
+        raise ValueError(f"alpha must be positive and at most 1e12, but is {alpha}")
     generator = _generator(seed)
     _, codes, sizes = np.unique(known, return_inverse=True, return_counts=True)
     shares = generator.dirichlet(np.full(n_agents, alpha), len(sizes))
@@ -90,11 +92,10 @@ def by_column(labels: ArrayLike, n_agents: int) -> list[Index]:
     """An agent for each label, in the sorted order of the labels: a station, a hospital or a user has its own samples."""
     known, owner = np.unique(as_labels(labels), return_inverse=True)
     if len(known) != n_agents:
-        some = ", ".join(map(str, known[:5].tolist())) + (", ..." if len(known) > 5 else "")
-        raise ValueError(
-            f"there are {len(known)} different labels ({some}), and the partition 'by-column' has an agent for each: "
-            f"n_agents must be {len(known)}, not {n_agents}"
-        )
+        some = ", ".join([*map(str, known[:5].tolist()), *["..."] * (len(known) > 5)])
+        wrong = f"there are {len(known)} different labels ({some})"
+        each = f"'by-column' has an agent for each: n_agents must be {len(known)}, not {n_agents}"
+        raise ValueError(f"{wrong}, and the partition {each}")
     return [np.flatnonzero(owner == number) for number in range(n_agents)]
 
 
@@ -133,14 +134,19 @@ def partition(
     ``labels``, ``m`` in number, are for all but ``"even"``, ``alpha`` for ``"dirichlet"``, ``shuffle`` for ``"even"``.
     """
     if kind not in KINDS:
-        raise ValueError(f"no partition is named {kind!r}{suggestion(kind, KINDS) or ';'} there are {', '.join(KINDS)}")
+        near = suggestion(kind, KINDS) or ";"
+        raise ValueError(f"no partition is named {kind!r}{near} there are {', '.join(KINDS)}")
     if kind == "even":
         return even(m, n_agents, seed, shuffle)
     if labels is None:
-        raise ValueError(f"the partition {kind!r} needs `labels`, one per sample, but there are none: give them, or use 'even'")
+        wrong = "needs `labels`, one per sample, but there are none: give them, or use 'even'"
+        raise ValueError(f"the partition {kind!r} {wrong}")
     known = as_labels(labels)
     if known.size != m:
-        raise ValueError(f"labels must be as many as samples, but there are {known.size} labels and {m} samples")
+        found = f"{known.size} labels and {m} samples"
+        raise ValueError(f"labels must be as many as samples, but there are {found}")
     if kind == "by-column":
         return by_column(known, n_agents)
-    return by_label(known, n_agents, seed) if kind == "by-label" else dirichlet(known, n_agents, alpha, seed)
+    if kind == "by-label":
+        return by_label(known, n_agents, seed)
+    return dirichlet(known, n_agents, alpha, seed)

@@ -8,16 +8,17 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from decentorth.data.arrays import Extent
 from decentorth.data.bundled import BUNDLED
 from decentorth.data.files import MatrixFile, extension, table
-from decentorth.data.frames import frame_rows
+from decentorth.data.frames import Frame, frame_rows
 from decentorth.data.tables import Columns
 from decentorth.protocols import Array, Collective
 from topologies.words import suggestion
@@ -44,16 +45,13 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
         There is no such file, or two have the same name without folder and ending.
     """
     path = Path(spec).expanduser()
-    if spec in BUNDLED:
+    if spec in BUNDLED or (path.exists() and not path.is_dir()):
         return ()
     if path.is_dir():
-        found = [str(file) for file in path.iterdir() if extension(file) and not file.name.startswith(".")]
-    elif path.exists():
-        return ()
+        inside = [file for file in path.iterdir() if not file.name.startswith(".")]
+        found = [str(file) for file in inside if extension(file)]
     elif "," in spec:
-        files = tuple(map(str.strip, spec.split(",")))
-        _check_names(files)
-        return files
+        return _named_apart(map(str.strip, spec.split(",")))
     elif PLACE in spec:
         found = glob.glob("[0-9]*".join(map(glob.escape, str(path).split(PLACE))))
         if len(found) < (n_agents or 0):
@@ -63,10 +61,9 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
     else:
         return ()
     if not found:
-        raise ValueError(f"data {spec!r} names no file, seen from {Path.cwd()}: give those of the sites, as north.csv,south.csv")
-    files = tuple(sorted(found, key=_natural))
-    _check_names(files)
-    return files
+        repair = "give those of the sites, as north.csv,south.csv"
+        raise ValueError(f"data {spec!r} names no file, seen from {Path.cwd()}: {repair}")
+    return _named_apart(sorted(found, key=_natural))
 
 
 def site_names(files: Sequence[str]) -> tuple[str, ...]:
@@ -75,15 +72,19 @@ def site_names(files: Sequence[str]) -> tuple[str, ...]:
     return tuple(path.name[: len(path.name) - len(extension(path))] for path in paths)
 
 
-def _check_names(files: Sequence[str]) -> None:
-    """Raise ValueError for files that give two sites the same name."""
+def _named_apart(given: Iterable[str]) -> tuple[str, ...]:
+    """The files; ValueError if two of them give sites the same name."""
+    files = tuple(given)
     names = site_names(files)
     if "" in names:
-        raise ValueError(f"data {','.join(files)!r:.200} has an empty name: leave one comma between two files")
+        repair = "leave one comma between two files"
+        raise ValueError(f"data {','.join(files)!r:.200} has an empty name: {repair}")
     twice, count = Counter(names).most_common(1)[0]
     if count > 1:
         same = " and ".join(file for file, name in zip(files, names, strict=True) if name == twice)
-        raise ValueError(f"{count} sites are named {twice!r}, after {same}: give each file a name of its own, or leave one out")
+        repair = "give each file a name of its own, or leave one out"
+        raise ValueError(f"{count} sites are named {twice!r}, after {same}: {repair}")
+    return files
 
 
 def _natural(text: str) -> list[str | int]:
@@ -108,30 +109,29 @@ class SiteTable(NamedTuple):
     @classmethod
     def of(cls, name: str, samples: Any) -> SiteTable:
         """The samples in a file, of which only the names or the header are read, in a frame or in an array."""
-        if samples is None:
-            raise ValueError(f"site {name} belongs to this rank, and its samples are None here: give them, or their file")
-        if isinstance(samples, str | os.PathLike):
-            file = os.fspath(samples)
-            found, known, width = table(file), None, 0
-            if found is not None:
-                known = found.names
-            else:
-                width = MatrixFile(file).extent().columns
-
-            def opened(columns: Columns) -> MatrixFile:
-                return MatrixFile(file, columns)
-
-            site, read = f"site {name} ({file})", lambda columns: opened(columns).matrix()
-            return cls(site, known, width, read, lambda columns: opened(columns).extent())
-        if hasattr(samples, "columns"):
-            names = tuple(map(str, samples.columns))
-            frame = Extent(len(samples), len(names))
-            site = f"site {name}"
-            return cls(site, names, 0, lambda columns: frame_rows(site, samples, columns), lambda _: frame)
-        width = 0
+        site, known, width = f"site {name}", None, 0
+        match samples:
+            case None:
+                repair = "give them, or their file"
+                raise ValueError(f"{site} belongs to this rank, and its samples are None here: {repair}")
+            case str() | os.PathLike():
+                file = os.fspath(samples)
+                if (found := table(file)) is not None:
+                    known = found.names
+                else:
+                    width = MatrixFile(file).extent().columns
+                return cls(
+                    *(f"{site} ({file})", known, width),
+                    lambda columns: MatrixFile(file, columns).matrix(),
+                    lambda columns: MatrixFile(file, columns).extent(),
+                )
+            case Frame():
+                known = tuple(map(str, samples.columns))
+                extent = Extent(len(samples), len(known))
+                return cls(site, known, 0, partial(frame_rows, site, samples), lambda _: extent)
         if np.ndim(samples) == 2:  # others are refused by the problem
             width = np.shape(samples)[1]
-        return cls(f"site {name}", None, width, lambda _: samples, lambda _: Extent(0, width))
+        return cls(site, None, width, lambda _: samples, lambda _: Extent(0, width))
 
     def chosen(self, columns: Columns) -> tuple[str, ...]:
         """The names of the columns of the samples, in their order here."""
@@ -143,22 +143,26 @@ class SiteTable(NamedTuple):
         if self.known is None or first.known is None:
             if self.known != first.known:
                 without, beside = (self, first) if self.known is None else (first, self)
-                raise ValueError(f"{without.site} lacks names of columns, and {beside.site} has: give all sites a line of names")
+                wrong = f"{without.site} lacks names of columns, and {beside.site} has"
+                raise ValueError(f"{wrong}: give all sites a line of names")
             if self.width != first.width:
-                raise ValueError(f"{self.site} has {self.width} columns, and {first.site} has {first.width}: give all the same")
+                theirs = f"{first.site} has {first.width}: give all the same"
+                raise ValueError(f"{self.site} has {self.width} columns, and {theirs}")
             return
         wanted, own = first.chosen(columns), self.chosen(columns)
-        for name in filter(None, (*wanted, columns.label)):
+        others = [name for name in self.known if name not in wanted]
+        for name in (*wanted, *columns.labels):
             if name not in self.known:
-                near = suggestion(name, [other for other in self.known if other not in wanted]) or ":"
+                near = suggestion(name, others) or ":"
                 leave = f"leave it out, exclude={(*columns.exclude, name)!r}"
                 if columns.samples:
                     leave = "choose others"
                 raise ValueError(f"{self.site} lacks the column {name!r}{near} add it, or {leave}")
-        more = [name for name in own if name not in wanted]
-        if more:
-            leave = f"leave it out, exclude={(*columns.exclude, more[0])!r}"
-            raise ValueError(f"{self.site} has a column {more[0]!r}, and {first.site} has none: {leave}")
+        for name in own:
+            if name not in wanted:
+                leave = f"leave it out, exclude={(*columns.exclude, name)!r}"
+                wrong = f"{self.site} has a column {name!r}, and {first.site} has none"
+                raise ValueError(f"{wrong}: {leave}")
 
 
 def column_names(data: str, columns: Columns) -> tuple[str, ...]:
@@ -173,19 +177,20 @@ def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
 
     ``sites`` is a dictionary from names to samples, a list or generator of samples, or a text for `site_files`.
     """
-    if isinstance(sites, str | os.PathLike):
-        sites = site_files(os.fspath(sites)) or (os.fspath(sites),)
-    if callable(sites):
-        raise TypeError("sites is a function: give it to from_loader, with the number of agents")
-    if hasattr(sites, "columns"):
-        raise TypeError("sites is one frame: give a dictionary of frames, as data.split_frame(frame, by=...) makes it")
-    if isinstance(sites, Mapping):
-        given = [(str(name), samples) for name, samples in sites.items()]
-        return given, tuple(name for name, _ in given)
+    match sites:
+        case str() | os.PathLike():
+            sites = site_files(os.fspath(sites)) or (os.fspath(sites),)
+        case Frame():
+            repair = "give a dictionary of frames, as data.split_frame(frame, by=...) makes it"
+            raise TypeError(f"sites is one frame: {repair}")
+        case Mapping():
+            given = [(str(name), samples) for name, samples in sites.items()]
+            return given, tuple(name for name, _ in given)
+        case _ if callable(sites):
+            raise TypeError("sites is a function: give it to from_loader, with the number of agents")
     every = list(sites)
     if every and all(isinstance(one, str | os.PathLike) for one in every):
-        files = tuple(map(os.fspath, every))
-        _check_names(files)
+        files = _named_apart(map(os.fspath, every))
         return list(zip(site_names(files), files, strict=True)), site_names(files)
     return [(str(number), samples) for number, samples in enumerate(every)], ()
 
@@ -198,6 +203,12 @@ def naming(names: Sequence[str]) -> Iterator[None]:
     except (ValueError, TypeError) as error:
         text = re.sub(r"\bagent (\d+)\b", lambda found: f"site {names[int(found[1])]}", str(error))
         raise type(error)(text) from None
+
+
+View: TypeAlias = Sequence[tuple[str, Any]]
+"""The name of each of all sites, and its samples."""
+Samples: TypeAlias = tuple[list[Array], tuple[str, ...]]
+Matched: TypeAlias = tuple[list[SiteTable], Columns]
 
 
 class Sites:
@@ -224,13 +235,14 @@ class Sites:
     beside: float
     """The most bytes that reading a site takes beside its samples."""
 
-    def __init__(self, entries: Callable[[slice], Sequence[Sequence[tuple[str, Any]]]], columns: Columns) -> None:
-        for name in ("samples", "exclude"):
-            if isinstance(given := getattr(columns, name), str):
-                raise TypeError(f"{name} of Columns must be a tuple of names, such as {(given,)!r}, got {given!r}")
+    def __init__(self, entries: Callable[[slice], Sequence[View]], columns: Columns) -> None:
+        for name, given in columns._asdict().items():
+            if name != "label" and isinstance(given, str):
+                form = f"must be a tuple of names, such as {(given,)!r}"
+                raise TypeError(f"{name} of Columns {form}, got {given!r}")
         self._entries, self._columns = entries, columns
         self._agents: slice | None = None
-        self._views: list[tuple[list[SiteTable], Columns]] = []
+        self._views: list[Matched] = []
 
     def open(self, agents: slice, collective: Collective) -> None:
         """Open the sites ``agents``, unless they are open; called by all ranks."""
@@ -248,17 +260,18 @@ class Sites:
         self.beside = max(extent.beside for view in extents for extent in view)
         self._agents = agents
 
-    def read(self, agents: slice, collective: Collective) -> list[tuple[list[Array], tuple[str, ...]]]:
+    def read(self, agents: slice, collective: Collective) -> list[Samples]:
         """For each view the samples of the sites ``agents``, and the columns' names, if any; called by all ranks."""
         self.open(agents, collective)
         views, self._views, self._agents = self._views, [], None
+        found: list[Samples] = []
         with collective.together():
-            return [([one.read(columns) for one in tables], columns.samples) for tables, columns in views]
+            for tables, columns in views:
+                found.append(([one.read(columns) for one in tables], columns.samples))
+        return found
 
 
-def _matched(
-    given: Sequence[tuple[str, Any]], columns: Columns, agents: slice, collective: Collective
-) -> tuple[list[SiteTable], Columns]:
+def _matched(given: View, columns: Columns, agents: slice, collective: Collective) -> Matched:
     """The sites ``agents`` and the columns that are read of them, in the order of those of the first site."""
     with collective.together():
         tables = [SiteTable.of(*given[agent]) for agent in range(agents.start, agents.stop)]
@@ -267,22 +280,19 @@ def _matched(
     told = json.dumps([first, sorted(known.intersection(columns.exclude))]).encode()
     every = [json.loads(text) for text in collective.everyone(told)]
     site, names, width = next(head for head, _ in every if head)
-    leading = tables[0]._replace(site=site, known=None if names is None else tuple(names), width=width)
+    known_there = None if names is None else tuple(names)
+    leading = tables[0]._replace(site=site, known=known_there, width=width)
     with collective.together():
         if names is None and columns.by_name:
-            leave = columns.given()
-            raise ValueError(f"{site} lacks names of columns: leave out {leave}, which is for tables")
-        _check_exclude(columns.exclude, {name for _, found in every for name in found}, leading)
+            leave = f"leave out {columns.given()}, which is for tables"
+            raise ValueError(f"{site} lacks names of columns: {leave}")
+        for name in columns.exclude:
+            if not any(name in found for _, found in every):
+                near = suggestion(name, leading.known or ())
+                raise ValueError(f"no site has the column {name!r} to exclude{near}")
         for one in tables:
             one.check(leading, columns)
         common = columns
         if names is not None:
             common = columns._replace(samples=leading.chosen(columns))
     return tables, common
-
-
-def _check_exclude(exclude: Sequence[str], found: set[str], first: SiteTable) -> None:
-    """Raise ValueError for a column to be left out that no site has."""
-    for name in exclude:
-        if name not in found:
-            raise ValueError(f"no site has the column {name!r} to exclude{suggestion(name, first.known or ())}")

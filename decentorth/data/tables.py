@@ -14,9 +14,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -24,11 +24,12 @@ from scipy import sparse
 from decentorth.data.arrays import Content, Extent, Reader
 from decentorth.data.checks import DROP, LEAVE_OUT
 from decentorth.data.labels import Labels
-from decentorth.data.text import about_lines, delimiter_of, is_number, shown, text_labels
+from decentorth.data.optional import needing
+from decentorth.data.text import about_lines, delimiter_of, shown, text_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
 from topologies.memory import SMALL, require
-from topologies.words import suggestion
+from topologies.words import is_number, suggestion
 
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _BATCH = 1 << 12
@@ -64,10 +65,21 @@ class Columns(NamedTuple):
         """True if columns are chosen, or rows by their cells, for which a table is needed."""
         return self._replace(keep_missing=False) != Columns()
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The name of the column of labels, if there is one."""
+        return (self.label,) if self.label is not None else ()
+
     def given(self) -> str:
         """The choices as keywords."""
         settings = self._replace(keep_missing=False)._asdict()
         return ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
+
+
+ALL = Columns()
+"""All columns of numbers."""
+Rows: TypeAlias = Iterator[tuple[int, Sequence[Any]]]
+"""The numbers and the cells of rows."""
 
 
 class Table(Reader):
@@ -93,7 +105,7 @@ class Table(Reader):
         return self.count()
 
     @abstractmethod
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
         """The numbers of the ``wanted`` rows (sorted; None: all) and, in the columns at ``places``, their cells."""
 
     def place_of(self, row: int, name: str) -> str:
@@ -114,54 +126,58 @@ class Table(Reader):
     def numbers(self, names: Sequence[str], wanted: Index | None = None) -> Array:
         """``(k, len(names))``: the wanted rows of some columns as numbers, NaN where a cell is missing."""
         rows = self._cells([self.number(name) for name in names], wanted)
-        found = (self._number(cell, row, name) for row, cells in rows for cell, name in zip(cells, names, strict=True))
+        found = chain.from_iterable(self._row(row, cells, names) for row, cells in rows)
         return np.fromiter(found, np.float64).reshape(-1, len(names))
 
-    def _number(self, cell: Any, row: int, name: str) -> float:
-        if _is_missing(cell):
-            return math.nan
-        if not isinstance(cell, str) or is_number(cell.strip()):
-            with suppress(TypeError):  # of dates and lists
-                return float(cell)
-        raise ValueError(
-            f"{self.path}: {self.place_of(row, name)}: {shown(str(cell).strip())} is not a number; "
-            f"leave the column out, exclude={(*self.columns.exclude, name)!r}, "
-            f"or take it as that of the labels, label={name!r}"
-        )
+    def _row(self, row: int, cells: Sequence[Any], names: Sequence[str]) -> list[float]:
+        """The cells of a row as numbers; the ValueError names all columns whose cell is none."""
+        numbers = [number for number in map(_number, cells) if number is not None]
+        if len(numbers) < len(cells):
+            texts = [place for place, cell in enumerate(cells) if _number(cell) is None]
+            first, out = texts[0], tuple(names[place] for place in texts)
+            raise ValueError(
+                f"{self.path}: {self.place_of(row, names[first])}: {shown(str(cells[first]).strip())} is not a number; "
+                f"leave such columns out, exclude={(*self.columns.exclude, *out)!r}, "
+                f"or take this one as that of the labels, label={names[first]!r}"
+            )
+        return numbers
 
     def words(self, name: str, wanted: Index | None = None, repair: str = LEAVE_OUT) -> Labels:
         """``(k,)``: the wanted cells of a column as labels, integers if all are; none may be missing."""
         texts: list[str] = []
         for row, (cell,) in self._cells([self.number(name)], wanted):
             if _is_missing(cell):
-                raise ValueError(f"{self.path}: {self.place_of(row, name)}: the cell is missing. {repair}")
+                where = self.place_of(row, name)
+                raise ValueError(f"{self.path}: {where}: the cell is missing. {repair}")
             texts.append(sys.intern(_text(cell)))  # equal labels take memory once
         return text_labels(texts, self.path)
 
     @cached_property
     def samples(self) -> tuple[str, ...]:
         """The names of the columns of the matrix."""
-        out = (*self.columns.exclude, self.columns.label)
+        out = (*self.columns.exclude, *self.columns.labels)
         found = self.columns.samples or tuple(name for name in self.names if name not in out)
         absent = () if self.columns.samples else self.columns.exclude
-        for name in (*found, *filter(None, [self.columns.label]), *absent):
+        for name in (*found, *self.columns.labels, *absent):
             self.number(name)
             if found.count(name) > 1:
                 raise ValueError(f"column {name!r} is named more than once in columns: leave one")
         if not found:
-            raise ValueError(f"{self.path} holds only the columns {', '.join(map(str, filter(None, out)))}: name fewer")
+            raise ValueError(f"{self.path} holds only the columns {', '.join(out)}: name fewer")
         return found
 
     @cached_property
     def _kept(self) -> Index:
         """The numbers of the rows that are read."""
-        places = [self.number(name) for name in (*self.samples, *filter(None, [self.columns.label]))]
+        places = [self.number(name) for name in (*self.samples, *self.columns.labels)]
         total = self.count()
         if not total:
             raise ValueError(f"{self.path} is empty: it holds no rows")
         if not self.columns.drop_missing:
             return np.arange(total)
-        kept = np.fromiter((row for row, cells in self._cells(places, None) if not any(map(_is_missing, cells))), np.int64)
+        rows = self._cells(places, None)
+        whole = (row for row, cells in rows if not any(map(_is_missing, cells)))
+        kept = np.fromiter(whole, np.int64)
         if not kept.size:
             raise ValueError(f"{self.path} has a missing cell in every row")
         return kept
@@ -184,7 +200,8 @@ class Table(Reader):
         require(8.0 * len(needed) * len(self.samples), "the matrix")
         block = self.numbers(self.samples, needed)
         if len(block) != len(needed):
-            raise ValueError(f"{self.path} is truncated: {len(block)} of {len(needed)} rows are there")
+            there = f"{len(block)} of {len(needed)} rows are there"
+            raise ValueError(f"{self.path} is truncated: {there}")
         return block
 
     @property
@@ -206,6 +223,16 @@ def _text(cell: Any) -> str:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "surrogateescape")
     return str(cell).strip()
+
+
+def _number(cell: Any) -> float | None:
+    """The number in a cell, NaN where it is missing; None for other cells."""
+    if _is_missing(cell):
+        return math.nan
+    if not isinstance(cell, str) or is_number(cell.strip()):
+        with suppress(TypeError):  # of dates and lists
+            return float(cell)
+    return None
 
 
 def _is_missing(cell: Any) -> bool:
@@ -254,11 +281,13 @@ class TextTable(Table):
                     if len(fields) == len(names):
                         yield line, fields
                     elif any(map(str.strip, fields)):
-                        raise ValueError(f"{self.path}: line {line} has {len(fields)} columns, but there are {len(names)} names")
+                        wrong = f"{len(fields)} columns, but there are {len(names)} names"
+                        raise ValueError(f"{self.path}: line {line} has {wrong}")
             except csv.Error as error:
-                raise ValueError(f"{self.path}: line {before + headed + reader.line_num}: {error}") from error
+                line = before + headed + reader.line_num
+                raise ValueError(f"{self.path}: line {line}: {error}") from error
 
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
         chosen = None if wanted is None else frozenset(wanted.tolist())
         for row, (_, fields) in enumerate(self._data()):
             if chosen is None or row in chosen:
@@ -274,13 +303,8 @@ class ParquetTable(Table):
 
     @cached_property
     def _file(self) -> Any:
-        try:
+        with needing("pyarrow", f"reading {self.path} (Parquet)", "tables"):
             from pyarrow import parquet
-        except ModuleNotFoundError as error:
-            repair = 'pip install "decentorth[tables]"'
-            raise ModuleNotFoundError(
-                f"reading {self.path} (Parquet) needs pyarrow ({error}): {repair}", name=error.name
-            ) from error
         with reading(self.path, " as Parquet"):
             return parquet.ParquetFile(self.path)
 
@@ -295,7 +319,7 @@ class ParquetTable(Table):
             require_unpacked(8 * rows, self.path.stat().st_size)
         return rows
 
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
         chosen = None if wanted is None else frozenset(wanted.tolist())
         names = [self.names[place] for place in places]
         end = 0
@@ -309,8 +333,10 @@ class ParquetTable(Table):
     def _group(self, number: int, names: list[str]) -> Iterator[Sequence[Any]]:
         """The rows of a row group."""
         with reading(self.path, " as Parquet"):
-            require_unpacked(self._file.metadata.row_group(number).total_byte_size, self.path.stat().st_size)
-            for batch in self._file.iter_batches(_BATCH, row_groups=[number], columns=names, use_threads=False):
+            size = self._file.metadata.row_group(number).total_byte_size
+            require_unpacked(size, self.path.stat().st_size)
+            chosen = {"row_groups": [number], "columns": names}
+            for batch in self._file.iter_batches(_BATCH, use_threads=False, **chosen):
                 columns = [batch.column(name).to_pylist() for name in names]
                 yield from zip(*columns, strict=True)
 
@@ -322,7 +348,8 @@ def triplets(table: Table) -> Content:
     """
     names = table.columns.samples or table.names[:3]
     if len(names) != 3:
-        raise ValueError(f"{table.path} must have three columns, of users, items and values, but has {', '.join(names)}")
+        found = f"but has {', '.join(names)}"
+        raise ValueError(f"{table.path} must have three columns, of users, items and values, {found}")
     if not table.count():
         raise ValueError(f"{table.path} is empty: it holds no rows")
     users, user = np.unique(table.words(names[0]), return_inverse=True)
@@ -335,5 +362,6 @@ def triplets(table: Table) -> Content:
     _, first = np.unique(user * len(items) + item, return_index=True)
     if len(first) < len(values):
         twice = np.setdiff1d(np.arange(len(values)), first)[0]
-        raise ValueError(f"{table.path}: row {twice} (counted from 0) has a user and an item that an earlier row has: leave one")
+        same = "has a user and an item that an earlier row has: leave one"
+        raise ValueError(f"{table.path}: row {twice} (counted from 0) {same}")
     return Content(sparse.coo_array((values, (user, item)), shape=(len(users), len(items))))

@@ -22,6 +22,7 @@ from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
 from topologies.memory import SMALL, require
+from topologies.words import is_number
 
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer label."""
@@ -72,15 +73,6 @@ def has_delimiter(path: Path) -> bool:
     return any(delimiter_of(text) for _, text in islice(_lines(path), 1))
 
 
-def is_number(text: str) -> bool:
-    """True if ``text`` is a decimal number (NaN and infinity included), without underscores or other scripts' digits."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text.isascii() and "_" not in text
-
-
 def shown(text: str) -> str:
     """The first 40 characters of ``text`` at most, for messages."""
     return repr(text[:_SHOWN]) + "..." * (len(text) > _SHOWN)
@@ -94,7 +86,8 @@ def text_labels(texts: Sequence[str], path: Path) -> Labels:
     if wrong is not None:
         raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8")
     with reading(path):
-        require_unpacked(4 * len(texts) * max(map(len, texts)), path.stat().st_size)  # an array has room for the longest in each
+        longest = max(map(len, texts))  # an array has room for it in each cell
+        require_unpacked(4 * len(texts) * longest, path.stat().st_size)
     return as_labels(np.array(texts, dtype=np.str_), str(path))
 
 
@@ -114,11 +107,13 @@ class TextReader(Reader):
             return _Layout(number, delimiter_of(text), len(fields), numbers)
         first, row = next(lines, (0, ""))
         if not first:
-            raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) holds no number, and no line follows")
+            wrong = f"line {number} ({shown(text)}) holds no number, and no line follows"
+            raise ValueError(f"{self.path} is empty: {wrong}")
         mark = delimiter_of(row)
         columns, names = len(row.split(mark)), [name.strip(' "') for name in text.split(mark)]
         if mark is not None and '"' not in text and len(names) != columns:
-            raise ValueError(f"{self.path}: line {first} has {columns} columns, but the header, line {number}, has {len(names)}")
+            header = f"the header, line {number}, has {len(names)}"
+            raise ValueError(f"{self.path}: line {first} has {columns} columns, but {header}")
         return _Layout(first, mark, columns, tuple(names))
 
     def _data(self) -> Iterator[tuple[int, str]]:
@@ -143,7 +138,8 @@ class TextReader(Reader):
             return np.empty((0, d))
         texts = (text for _, text in compress(self._data(), chosen.tobytes()))
         try:
-            block: Array = np.loadtxt(texts, delimiter=self._layout.delimiter, comments=None, ndmin=2)
+            mark = self._layout.delimiter
+            block: Array = np.loadtxt(texts, delimiter=mark, comments=None, ndmin=2)
         except ValueError as error:
             self._refuse(chosen)
             raise ValueError(f"{self.path} cannot be read: {error}") from error
@@ -158,12 +154,11 @@ class TextReader(Reader):
             fields = text.split(mark)
             if len(fields) != columns:
                 raise ValueError(f"{self.path}: line {number} has {len(fields)} columns, but line {first} has {columns}")
-            column = next((at for at, field in enumerate(fields) if not is_number(field)), None)
-            if column is not None:
-                raise ValueError(
-                    f"{self.path}: line {number}, column {column + 1} (counted from 1): {shown(fields[column])} is not a number; "
-                    f"leave the column out, exclude={names[column : column + 1]!r}; a line of names holds no numbers"
-                )
+            if words := [column for column, field in enumerate(fields) if not is_number(field)]:
+                place = f"line {number}, column {words[0] + 1} (counted from 1)"
+                cure = f"leave such columns out, exclude={tuple(names[column] for column in words if names)!r}"
+                wrong = f"{shown(fields[words[0]])} is not a number; {cure}; a line of names holds no numbers"
+                raise ValueError(f"{self.path}: {place}: {wrong}")
 
     def labels(self) -> Labels:
         """The labels, one per line: all integers, or else strings; a header above integers is skipped."""
@@ -172,10 +167,12 @@ class TextReader(Reader):
             raise ValueError(f"{self.path} is empty: it holds no labels")
         for expected, (number, text) in enumerate(lines, lines[0][0]):
             if number != expected:
-                raise ValueError(f"{self.path}: line {expected} is blank, but each line must hold one label")
+                wrong = "is blank, but each line must hold one label"
+                raise ValueError(f"{self.path}: line {expected} {wrong}")
             fields = text.split(delimiter_of(text))
             if delimiter_of(text) or (len(fields) > 1 and all(map(is_number, fields))):
-                raise ValueError(f"{self.path}: line {number} must hold one label, but holds {len(fields)}: {shown(text)}")
+                wrong = f"must hold one label, but holds {len(fields)}: {shown(text)}"
+                raise ValueError(f"{self.path}: line {number} {wrong}")
         texts = [text.strip() for _, text in lines]
         if len(texts) > 1 and not is_number(texts[0]) and all(map(is_number, texts[1:])):
             texts = texts[1:]

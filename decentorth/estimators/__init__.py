@@ -23,10 +23,10 @@ method there are ``history_``, the history of that run, and ``communication_``, 
 """
 
 try:
-    import sklearn.base  # noqa: F401  # the classes below are scikit-learn's; it is the optional extra ``data``
+    import sklearn.base  # noqa: F401  # the optional extra ``data``, of which the classes below are
 except ModuleNotFoundError as error:
-    repair = 'pip install "decentorth[data]"'
-    raise ModuleNotFoundError(f"decentorth.estimators needs scikit-learn ({error}): {repair}", name=error.name) from error
+    needs = f'decentorth.estimators needs scikit-learn ({error}): pip install "decentorth[data]"'
+    raise ModuleNotFoundError(needs, name=error.name) from error
 
 from .cca import CCA
 from .ica import ICA

@@ -66,11 +66,12 @@ class Entries(NamedTuple):
         """The first or the second array of each pair."""
         return self._replace(given=[None if one is None else one[number] for one in self.given])
 
-    def joined(self, found: list[Any]) -> list[Any]:
+    def joined(self, found: list[object]) -> list[Any]:
         """Numbers or texts found from the agents here, among those of the agents of other ranks."""
         if self.own.stop - self.own.start == len(self.given):
             return found
-        return [one for part in self.collective.everyone(json.dumps(found).encode()) for one in json.loads(part)]
+        parts = self.collective.everyone(json.dumps(found).encode())
+        return [one for part in parts for one in json.loads(part)]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -99,11 +100,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     scale: bool = False
     missing: Missing = "refuse"
-    algorithm: Any = "auto"
-    step_size: Any = "auto"
+    algorithm: object = "auto"
+    step_size: object = "auto"
     tol: float = 1e-8
     max_iter: int = 10_000
-    random_state: Any = None
+    random_state: object = None
     verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
@@ -117,9 +118,10 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return Wanted(self._centers, self.scale, self.missing)
 
     @property
-    def _finite(self) -> str | bool:
-        """The entries of samples that are accepted, for scikit-learn's ``ensure_all_finite``."""
-        return "allow-nan" if self._wanted.fill else True
+    def _accepted(self) -> dict[str, object]:
+        """The type and the entries of samples that scikit-learn accepts."""
+        finite = "allow-nan" if self._wanted.fill else True
+        return {"dtype": np.float64, "ensure_all_finite": finite}
 
     @property
     def _n_features_out(self) -> int:
@@ -135,31 +137,25 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             if self.step_size == "auto":
                 own = {"step_size": "bb"} if n_agents == 1 and method in ALONE else {}
             elif "step_size" not in {field.name for field in dataclasses.fields(entry)}:
-                raise ValueError(f"{entry.__name__} takes no step_size, got {self.step_size!r}: leave it at 'auto'")
+                got = f"got {self.step_size!r}: leave it at 'auto'"
+                raise ValueError(f"{entry.__name__} takes no step_size, {got}")
             return entry(**own)
         if self.step_size != "auto":
-            raise ValueError(
-                f"step_size belongs to the algorithm where that is an object, got {self.step_size!r} beside {method!r}"
-            )
+            got = f"got {self.step_size!r} beside {method!r}"
+            raise ValueError(f"step_size belongs to the algorithm where that is an object, {got}")
         return method
 
     def _rule(self) -> Rule:
         """The stopping rule of a single agent; a ValueError or TypeError for a tolerance that is not positive."""
-        check_scalar(self.tol, "tol", Real, min_val=0.0, max_val=math.inf, include_boundaries="neither")
-        return GradientNorm(self.tol)
+        limits = {"min_val": 0.0, "max_val": math.inf, "include_boundaries": "neither"}
+        return GradientNorm(check_scalar(self.tol, "tol", Real, **limits))
 
-    def _advice(self, problem: Any) -> str:
+    def _advice(self, problem: object) -> str:
         """The remedy for a run that stopped too early, to precede those for all estimators."""
         return ""
 
     def _solve(
-        self,
-        n_agents: int,
-        build: Build,
-        W: Any,
-        features: bool = False,
-        last: Directions = None,
-        method: Any = None,
+        self, n_agents: int, build: Build, W: Any, features: bool = False, last: Directions = None, method: Any = None
     ) -> tuple[Array, Result]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
@@ -183,67 +179,67 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             metrics=self._metrics,
             progress=bool(self.verbose),
         )
-        if result.status == "interrupted":
-            raise KeyboardInterrupt(result.message)  # an estimator of half the iterations is not fitted
+        row = result.row
+        if result.status == "interrupted":  # an estimator of half the iterations is not fitted
+            raise KeyboardInterrupt(result.message)
         if result.status == "diverged":
             raise ArithmeticError(f"{result.message}: give a smaller step_size than {self.step_size!r}")
         if not result.converged:
+            measure = f"{self._slope.replace('_', ' ')} of {row.values[self._slope]:.1e}"
             warnings.warn(
-                f"{type(self).__name__} stopped after {result.row.iteration} iterations at a {self._slope.replace('_', ' ')} of "
-                f"{result.row.values[self._slope]:.1e}, above tol = {self.tol:g}: "
-                f"{self._advice(result.problem)}raise max_iter or tol",
+                f"{type(self).__name__} stopped after {row.iteration} iterations at a {measure}, above "
+                f"tol = {self.tol:g}: {self._advice(result.problem)}raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         (total,) = result.collective.sum(result.x)
         point: Array = result.problem.constraint.project(total[None] / n_agents)[0]
-        self.n_iter_: Any = max(result.row.iteration, 1)
+        self.n_iter_: Any = max(row.iteration, 1)
         self.history_ = result.history
-        self.communication_ = {"rounds": result.row.rounds, "messages": result.row.messages, "bytes": result.row.bytes}
+        self.communication_ = {"rounds": row.rounds, "messages": row.messages, "bytes": row.bytes}
         return point, result
 
     def _started(self, build: Build, last: Directions) -> Build:
         """The function that builds the problem, with the start that `_solve` describes."""
 
-        def built(own: slice, collective: Collective) -> Any:
+        def built(own: slice, collective: Collective) -> object:
             problem = build(own, collective)
             if last is not None:
                 point = np.ascontiguousarray(self._point(last, problem))
                 if point.shape != problem.shape:
                     rank = self.n_components_
-                    raise ValueError(
-                        f"warm_start continues from {rank} components: set n_components={rank}, or leave warm_start out"
-                    )
+                    raise ValueError(f"warm_start continues from {rank} components: set n_components={rank}")
                 (first,) = problem.constraint.project(point[None])
                 problem.start = lambda seed: first
             return problem
 
         return built
 
-    def _point(self, last: Array, problem: Any) -> Array:
+    def _point(self, last: Array, problem: object) -> Array:
         """The point of the directions of the last fit."""
         return last.T
 
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Result]:
         """``(d, r)``: the rows of all agents that hold features, and the result; sets ``certificate_`` too."""
-        _, result = self._solve(problem.n_agents, lambda own, collective: problem.restrict(own), W, features=True)
+        _, result = self._solve(problem.n_agents, lambda own, _: problem.restrict(own), W, features=True)
         result, self.certificate_ = certify(result)
         split: Any = result.problem
         return split.joined(result.x, result.collective), result
 
-    def _entries(self, agents: Any, pairs: bool = False) -> Entries:
+    def _entries(self, agents: object, pairs: bool = False) -> Entries:
         """The entry of each agent, which may be None for the agents of other ranks; sets ``sites_``.
 
         A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each of several ranks has one agent.
         """
         communicator, first = connect(), agents
+        size = communicator.size
         if pairs and type(agents) is tuple:
             first = agents[0]
-        if communicator.size > 1 and is_matrix(first):
-            agents = [agents if rank == communicator.rank else None for rank in range(communicator.size)]
+        if size > 1 and is_matrix(first):
+            agents = [agents if rank == communicator.rank else None for rank in range(size)]
         named, self.sites_ = sites_of(agents)
         given = [entry for _, entry in named]
-        collective = AgentCollective(communicator, even_bounds(len(given), communicator.size))
+        collective = AgentCollective(communicator, even_bounds(len(given), size))
         own, partial = slice(0, len(given)), b"1" if any(entry is None for entry in given) else b"0"
         if b"1" in collective.everyone(partial):
             own = collective.own
@@ -251,7 +247,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         with entries.together():
             for agent, entry in enumerate(given[own], own.start):
                 if entry is None:
-                    raise ValueError(f"the entry of agent {agent} is None on rank {collective.rank}, which holds it: give it there")
+                    where = f"None on rank {collective.rank}, which holds it"
+                    raise ValueError(f"the entry of agent {agent} is {where}: give it there")
                 if pairs and len(entry) != 2:
                     raise ValueError(f"an agent holds a pair (X_i, y_i), got {len(entry)} arrays of agent {agent}")
         return entries
@@ -281,10 +278,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             same_columns(name, checked[own], own.start)
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
-        names = [*map(str, getattr(self, "feature_names_in_", ()))]
-        entries.collective.same(f"the columns of {name}", repr((self.n_features_in_, names)).encode())
+        entries.collective.same(f"the columns of {name}", repr((self.n_features_in_, self._names)).encode())
         self._counts: list[int] = entries.joined([len(one) for one in checked[own]])
         return checked
+
+    @property
+    def _names(self) -> list[str]:
+        """The names of the columns, where the samples were in data frames."""
+        return [*map(str, vars(self).get("feature_names_in_", ()))]
 
     def _last(self, warm_start: bool, name: str = "components_") -> Array | None:
         """The directions of the last fit, ``(r, d)`` or ``(d, r)``, to start from, or None; ValueError for other features."""
@@ -298,14 +299,13 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             raise ValueError(f"warm_start continues from {d} features, got {given}: leave it out")
         return last
 
-    def _coordinates(self, X: Any) -> Array:
+    def _coordinates(self, X: object) -> Array:
         """``(m, n_components)``: the coordinates given to an inverse transform, checked."""
         check_is_fitted(self)
         checked: Array = check_array(X, dtype=FLOATS)
         if checked.shape[1] != self.n_components_:
-            raise ValueError(
-                f"X must have a column for each of the {self.n_components_} components, got {checked.shape[1]} columns"
-            )
+            must = f"a column for each of the {self.n_components_} components"
+            raise ValueError(f"X must have {must}, got {checked.shape[1]} columns")
         return checked
 
 
@@ -313,24 +313,18 @@ def check_components(n_components: Any, most: int, what: str) -> int:
     """The number of components, ``most`` for None; ``what`` is the reason of the upper bound."""
     if n_components is None:
         return most
-    if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
-        raise TypeError(f"n_components must be a whole number or None, got {n_components!r}")
-    if not 1 <= n_components <= most:
+    if not 1 <= check_scalar(n_components, "n_components", Integral) <= most:
         raise ValueError(f"n_components must be between 1 and {most}, {what}, got {n_components}")
     return int(n_components)
 
 
-def by_features(split: str) -> bool:
-    """True for ``"features"``, False for ``"samples"``; ValueError for anything else."""
+def by_features(split: str, warm_start: bool) -> bool:
+    """True for ``"features"``, False for ``"samples"``; ValueError for others, or a warm start of features."""
     if split not in ("samples", "features"):
         raise ValueError(f"split must be 'samples' or 'features', got {split!r}")
-    return split == "features"
-
-
-def no_warm_start(given: bool) -> None:
-    """Raise ValueError for a warm start of agents that hold features."""
-    if given:
+    if split == "features" and warm_start:
         raise ValueError("warm_start is for agents that hold samples, not features: leave it out")
+    return split == "features"
 
 
 def signs(vectors: NDArray[np.floating[Any]]) -> Array:

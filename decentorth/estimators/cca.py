@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
@@ -23,73 +23,18 @@ from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
+from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
 from ..protocols import Array, Collective
-from ..sets.retractions import plus
-from .base import AgentEstimator, Directions, Entries, by_features, check_components, no_warm_start, signs
+from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
+from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features
 from .streams import RunningCovariance
 
 FORMED = 2000
 """The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
 ILL = 1e6
 """The condition from which a ridge is advised."""
-
-
-class Products(NamedTuple):
-    """The products C11 x, C22 y and C12^T x of a point."""
-
-    first: Array
-    second: Array
-    cross: Array
-
-
-class Pairs(problems.CCA):
-    """The problem without its answer, which the metrics would otherwise compute for columns of the history."""
-
-    error_name = ""
-
-    @property
-    def optimal_value(self) -> None:
-        """The least value is left unknown."""
-
-    def condition(self) -> float:
-        """The larger condition of the two covariances with their ridges; 1 where they are not formed."""
-        if self._pooled is None:
-            return 1.0
-        first, _, second = self._pooled
-        return float(max(np.linalg.cond(first), np.linalg.cond(second)))
-
-    def covariance(self) -> Array | None:
-        """The covariance of both views side by side, without ridges; None where it is too large to be formed."""
-        if self._pooled is None:
-            return None
-        c11, c12, c22 = self._pooled
-        whole = np.block([[c11, c12], [c12.T, c22]])
-        ridges = np.repeat(self.ridges, (len(c11), len(c22)))
-        return plus(whole[None], -ridges)[0]
-
-
-class SplitPairs(problems.SplitCCA):
-    """The problem of agents that hold features, without its answer."""
-
-    def prepare(self, collective: Collective) -> None:
-        """The answer is left unknown."""
-
-    def condition(self) -> float:
-        """The condition of the covariances, which no agent knows, counts as 1."""
-        return 1.0
-
-
-def _products(point: Array, result: Any) -> Products:
-    """The products of a run's point, from those of all agents."""
-    problem, n1 = result.problem, result.problem.constraint.rows[0].stop
-    points = np.repeat(point[None], problem.n_local, axis=0)
-    sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
-    own, gradient = (total / problem.n_agents for total in sums)
-    for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
-        own[rows] -= ridge * point[rows]
-    return Products(own[:n1], own[n1:], -gradient[n1:])
 
 
 @dataclass(eq=False, repr=False)
@@ -161,19 +106,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     scale: bool = True
     ridge: float = 0.0
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
         first, second = self._views(X, y, reset=True)
         self._counts = [len(first)]
         return self._fit([first], [second], None)
 
     def fit_agents(
-        self,
-        agents: Iterable[Any],
-        W: Any,
-        split: Literal["samples", "features"] = "samples",
-        *,
-        warm_start: bool = False,
+        self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples", *, warm_start: bool = False
     ) -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
@@ -183,8 +123,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """
         entries = self._entries(agents, pairs=True)
         first, second = entries.part(0), entries.part(1)
-        if by_features(split):
-            no_warm_start(warm_start)
+        if by_features(split, warm_start):
             return self._fit_features(entries, W)
         firsts, own = self._agents("X", first), entries.own
         seconds: list[Any] = [None] * len(firsts)
@@ -199,33 +138,36 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def _views(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
         """The two views as matrices, checked."""
-        finite: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": self._finite}
         complete = y
         if self._wanted.fill:
             complete = np.nan_to_num(np.asarray(y, dtype=np.float64))
-        validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2, "reset": reset}
-        first, _ = validate_data(self, X, complete, **validate, **finite)
-        second = check_array(y, input_name="y", ensure_2d=False, **finite)
+        validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
+        first, _ = validate_data(self, X, complete, reset=reset, **validate, **self._accepted)
+        return first, self._second(y, reset)
+
+    def _second(self, y: object, reset: bool = False) -> Array:
+        """The second view as a matrix, checked; ``reset`` keeps whether it had one dimension."""
+        found = check_array(y, input_name="y", ensure_2d=False, **self._accepted)
         if reset:
-            self._predict_1d = second.ndim == 1
-        return first, second[:, None] if second.ndim == 1 else second
+            self._predict_1d = found.ndim == 1
+        return found[:, None] if found.ndim == 1 else found
 
     def _rank(self, samples: int, n1: int, n2: int) -> int:
-        return check_components(self.n_components, min(samples, n1, n2), "the fewest of samples, features and targets")
+        fewest = "the fewest of samples, features and targets"
+        return check_components(self.n_components, min(samples, n1, n2), fewest)
 
     def _scaled(self, name: str, found: Units, count: int) -> Units:
         """The units of a view's columns; a constant column is refused without a ridge, and not scaled."""
         constant = np.flatnonzero(found.constant)
         if self.ridge == 0.0 and len(constant):
-            columns = "column" if len(constant) == 1 else "columns"
-            shown = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
-            raise ValueError(f"{name} has {len(constant)} constant {columns} ({shown}): give ridge=1e-2, or drop them")
+            shown = ", ".join(map(str, constant[:5])) + ", ..." * (len(constant) > 5)
+            raise ValueError(f"{name} has constant columns ({shown}): give ridge=1e-2, or drop them")
         if not self.scale:
             return found._replace(scale=np.ones(len(found.mean)))
         scale = found.scale * np.sqrt(count / max(count - 1, 1))
         return found._replace(scale=np.where(scale > 0.0, scale, 1.0))
 
-    def _fit(self, firsts: list[Array], seconds: list[Array], W: Any, last: Directions = None) -> Self:
+    def _fit(self, firsts: list[Array], seconds: list[Array], W: object, last: Directions = None) -> Self:
         n, count = len(firsts), sum(self._counts)
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
@@ -237,8 +179,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             self._columns: tuple[Units, ...] = x, y
             labels = vars(self).get("feature_names_in_", range(views[0][0].shape[1]))
             named = {"X": labels, "y": range(n2)}
-            more = {"n_agents": n, "first_agent": own.start, "collective": collective, "names": named}
-            problem = Pairs(views[0], views[1], rank, ridge=self.ridge, **more)
+            place = placed(n, own, collective)
+            problem = Pairs(views[0], views[1], rank, ridge=self.ridge, names=named, **place)
             if problem.bases:
                 with one_thread():  # the bits of products depend on the number of BLAS threads
                     both = [np.concatenate(rows, axis=1) for rows in zip(*views, strict=True)]
@@ -253,12 +195,13 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                 point = np.concatenate([*result.problem.unpack(point).values()])
                 products = self._products_of(point)
             else:
-                covariance, products = result.problem.covariance(), _products(point, result)
+                covariance, products = result.problem.covariance(), products_of(point, result)
         x, y = self._columns
         scales = np.concatenate((x.scale, y.scale))
         self._seen = None
         if covariance is not None:
-            self._seen = RunningCovariance(count, np.concatenate((x.mean, y.mean)), covariance * np.outer(scales, scales))
+            mean, own = np.concatenate((x.mean, y.mean)), covariance * np.outer(scales, scales)
+            self._seen = RunningCovariance(count, mean, own)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
@@ -266,7 +209,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _point(self, last: Array, problem: Any) -> Array:
         weights = [last, self.y_weights_]
         if problem.bases:
-            weights = [np.linalg.pinv(basis) @ own for basis, own in zip(problem.bases, weights, strict=True)]
+            pairs = zip(problem.bases, weights, strict=True)
+            weights = [np.linalg.pinv(basis) @ own for basis, own in pairs]
         return np.concatenate(weights)
 
     def _products_of(self, point: Array) -> Products:
@@ -280,7 +224,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         condition = problem.condition()
         if self.ridge > 0.0 or condition < ILL:
             return ""
-        return f"some columns nearly depend on others (condition {condition:.1e}): give ridge=1e-2, or drop them, or "
+        depend = f"some columns nearly depend on others (condition {condition:.1e})"
+        return f"{depend}: give ridge=1e-2, or drop them, or "
 
     def _fit_features(self, entries: Entries, W: Any) -> Self:
         """Fit to each agent's features of both views."""
@@ -291,40 +236,40 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
                 if len(x) != len(y):
                     rows = f"{len(x)} and {len(y)} rows of agent {agent}"
                     raise ValueError(f"both views must have the same samples, got {rows}")
-            joined: list[Any] = [None] * own.start + [np.concatenate(pair, axis=1) for pair in pairs]
+            joined: list[object] = [None] * own.start
+            joined += [np.concatenate(pair, axis=1) for pair in pairs]
         both = self._features("views", entries._replace(given=joined))
         m, cuts = len(both[0]), [x.shape[1] for x, _ in pairs]
-        views = list(zip(*[np.split(part, [cut], axis=1) for part, cut in zip(both, cuts, strict=True)], strict=True))
+        halves = [np.split(part, [cut], axis=1) for part, cut in zip(both, cuts, strict=True)]
+        views = list(zip(*halves, strict=True))
         among = Among(own.start, entries.joined([(x.shape[1], y.shape[1]) for x, y in pairs]))
         n1, n2 = map(sum, zip(*among.features, strict=True))
         rank = self._rank(m, n1, n2)
-        found = [[pooled.units([part], HERE) for part in view] for view in views]
-        every = [Units.side_by_side(entries.joined([one.listed() for one in own])) for own in found]
-        self._columns = tuple(self._scaled(name, one, m) for name, one in zip(("X", "y"), every, strict=True))
-        parts = [
-            [self._scaled(name, one, m).standard(a) for one, a in zip(units, view, strict=True)]
-            for name, view, units in zip(("X", "y"), views, found, strict=True)
-        ]
-        squares = [entries.joined([float((part * part).sum()) for part in view]) for view in parts]
-        self._ridges = self.ridge * sum(squares[0]) / (m * n1), self.ridge * sum(squares[1]) / (m * n2)
+        found: list[Array] = []
+        parts: list[list[Array]] = []
+        columns, ridges = list[Units](), list[float]()
+        for label, view, width in zip(("X", "y"), views, (n1, n2), strict=True):
+            each = [pooled.units([part], HERE) for part in view]
+            every = Units.side_by_side(entries.joined([one.listed() for one in each]))
+            columns.append(self._scaled(label, every, m))
+            scaled = [self._scaled(label, one, m) for one in each]
+            parts.append([one.standard(a) for one, a in zip(scaled, view, strict=True)])
+            squares = entries.joined([float((part * part).sum()) for part in parts[-1]])
+            ridges.append(self.ridge * sum(squares) / (m * width))
+            found += [one.completed(a) for one, a in zip(each, view, strict=True)]
+        self._columns, self._ridges = tuple(columns), tuple(ridges)
         with one_thread():
             with entries.together():
                 split = SplitPairs(parts[0], parts[1], rank, self._ridges, among=among)
             whole, result = self._solve_features(split, W)
             second = np.concatenate([np.arange(a + b) >= a for a, b in among.features])
-            problem: Any = result.problem
-            images = np.repeat(result.collective.sum(problem.products(result.x))[0][None], problem.n_local, axis=0)
-            inner, cross = [
-                problem.joined(problem.adjoint(one), result.collective) for one in (images, problem.objective_rows(images))
-            ]
+            products = products_of_features(result, second)
             point = np.concatenate((whole[~second], whole[second]))
-            products = Products(inner[~second], inner[second], cross[second])
         self.n_features_in_: int = n1
         self.n_samples_seen_, self._predict_1d, self._seen = m, False, None
         if len(both) == len(among.features) and max(n1, n2) <= FORMED:
-            completed = [map(Units.completed, units, view) for view, units in zip(views, found, strict=True)]
-            whole_rows = np.concatenate([*completed[0], *completed[1]], axis=1)
-            self._seen = RunningCovariance.empty(whole_rows.shape[1]).joined(whole_rows)
+            whole_rows = np.concatenate(found, axis=1)
+            self._seen = RunningCovariance.empty(n1 + n2).joined(whole_rows)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
@@ -340,7 +285,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         rows = np.concatenate(views, axis=1)
         seen = self._seen if begun else RunningCovariance.empty(rows.shape[1])
         if seen is None:
-            raise ValueError(f"a fit to views of more than {FORMED} columns cannot be continued by batches: fit to all samples")
+            wide = f"a fit to views of more than {FORMED} columns"
+            raise ValueError(f"{wide} cannot be continued by batches: fit to all samples")
         n1, n2 = views[0].shape[1], views[1].shape[1]
         filled = [int(np.isnan(view).sum()) for view in views]
         if begun:
@@ -350,24 +296,23 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
-            raise ValueError(
-                f"{seen.samples} samples of views with {n1} and {n2} columns "
-                "determine no correlations: give more at first, or ridge=1e-2"
-            )
-        deviations = np.sqrt(np.diagonal(seen.covariance))
-        each = zip(("X", "y"), np.split(seen.mean, [n1]), np.split(deviations, [n1]), filled, strict=True)
-        running = [(name, Units(mean, np.zeros(len(mean)), scale, (number,))) for name, mean, scale, number in each]
-        self._columns = tuple(self._scaled(name, one, seen.samples) for name, one in running)
+            few = f"{seen.samples} samples of views with {n1} and {n2} columns"
+            raise ValueError(f"{few} determine no correlations: give more at first, or ridge=1e-2")
+        means, sigmas = (np.split(a, [n1]) for a in (seen.mean, np.sqrt(np.diagonal(seen.covariance))))
+        both = zip(means, sigmas, filled, strict=True)
+        x, y = (Units(mean, np.zeros(len(mean)), own, (count,)) for mean, own, count in both)
+        self._columns = self._scaled("X", x, seen.samples), self._scaled("y", y, seen.samples)
         scales = np.concatenate([columns.scale for columns in self._columns])
-        whole = seen.covariance / np.outer(scales, scales)
+        self._whole = whole = seen.covariance / np.outer(scales, scales)
         c11, c12, c22 = whole[:n1, :n1], whole[:n1, n1:], whole[n1:, n1:]
         self._ridges = tuple(self.ridge * float(np.trace(own)) / len(own) for own in (c11, c22))
         with one_thread():
-            ridged = [own + r * np.eye(len(own)) for own, r in zip((c11, c22), self._ridges, strict=True)]
-            found = problems.canonical_correlations(ridged[0], c12, ridged[1])
+            r1, r2 = self._ridges
+            first, last = c11 + r1 * np.eye(n1), c22 + r2 * np.eye(n2)
+            found = problems.canonical_correlations(first, c12, last)
             check_components(rank, len(found.correlations), "the rank of the smaller view")
-            x, second = found.x[:, :rank], found.y[:, :rank]
-            self._keep(np.concatenate((x, second)), Products(c11 @ x, c22 @ second, c12.T @ x))
+            point = np.concatenate((found.x[:, :rank], found.y[:, :rank]))
+            self._keep(point, self._products_of(point))
         self._seen, self.n_samples_seen_ = seen, seen.samples
         self.n_iter_ = [self.n_iter_[0] + 1 if begun else 1] * rank
         return self
@@ -376,52 +321,52 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """Set the pairs of directions and the other attributes from a point and its products."""
         (x, y), (rx, ry) = np.split(point, [len(products.first)]), self._ridges
         own = [view.T @ image for view, image in ((x, products.first), (y, products.second))]
-        left, right = (
-            pooled.root_inverse(gram + ridge * view.T @ view, len(gram))
-            for gram, ridge, view in zip(own, (rx, ry), (x, y), strict=True)
-        )
+        left = pooled.root_inverse(own[0] + rx * x.T @ x, len(own[0]))
+        right = pooled.root_inverse(own[1] + ry * y.T @ y, len(own[1]))
         u, correlations, vt = np.linalg.svd(left.T @ (products.cross.T @ y) @ right)
         flip = signs((x @ left @ u).T)
         left, right = left @ u * flip, right @ vt.T * flip
         self.x_weights_, self.y_weights_, self.correlations_ = x @ left, y @ right, correlations
         self.x_rotations_, self.y_rotations_ = self.x_weights_, self.y_weights_
-        self._products = first, second, cross = Products(products.first @ left, products.second @ right, products.cross @ left)
-        inverses = [np.linalg.inv(turn.T @ gram @ turn) for turn, gram in zip((left, right), own, strict=True)]
-        self.x_loadings_, self.y_loadings_, self._regression = first @ inverses[0], second @ inverses[1], cross @ inverses[0]
+        first, second, cross = products.first @ left, products.second @ right, products.cross @ left
+        gram_x, gram_y = left.T @ own[0] @ left, right.T @ own[1] @ right
+        inverse_x, inverse_y = np.linalg.inv(gram_x), np.linalg.inv(gram_y)
+        self.x_loadings_, self.y_loadings_ = first @ inverse_x, second @ inverse_y
+        self._regression = cross @ inverse_x
         self.n_components_ = len(correlations)
         one, two = self._columns
         self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_ = one.mean, one.scale, two.mean, two.scale
         self.filled_ = tuple(a + b for a, b in zip(one.filled, two.filled, strict=True))
 
     @property
-    def coef_(self) -> Any:
+    def coef_(self) -> Array:
         """``(n_targets, n_features)``: the regression coefficients, computed when used."""
         first, second = self._columns
         return second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
 
     @property
-    def intercept_(self) -> Any:
+    def intercept_(self) -> Array:
         """``(n_targets,)``: the intercepts of the regression."""
         first, second = self._columns
-        return second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
+        scores = (first.mean / first.scale) @ self.x_weights_
+        return second.mean - second.scale * (self._regression @ scores)
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """The scores of X, ``(m, n_components)``, or of both views where y is given."""
         check_is_fitted(self)
-        finite: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": self._finite}
-        X = validate_data(self, X, reset=False, **finite)
+        X = validate_data(self, X, reset=False, **self._accepted)
         scores = self._columns[0].standard(X) @ self.x_weights_
         if y is None:
             return scores
-        y = check_array(y, input_name="y", ensure_2d=False, **finite)
-        check_consistent_length(X, y)
-        return scores, self._columns[1].standard(y[:, None] if y.ndim == 1 else y) @ self.y_weights_
+        second = self._second(y)
+        check_consistent_length(X, second)
+        return scores, self._columns[1].standard(second) @ self.y_weights_
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: object, y: object = None) -> tuple[Array, Array]:
         """The scores of both views after a fit to them."""
         return self.fit(X, y).transform(X, y)
 
-    def inverse_transform(self, X: Any, y: Any = None) -> Any:
+    def inverse_transform(self, X: object, y: object = None) -> Any:
         """The regression of X on its scores, ``(m, n_features)``, or of both views on their scores where y is given."""
         first, second = self._columns
         samples: Array = first.mean + first.scale * (self._coordinates(X) @ self.x_loadings_.T)
@@ -429,7 +374,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             return samples
         return samples, second.mean + second.scale * (self._coordinates(y) @ self.y_loadings_.T)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the scores of X."""
         scores, second = self.transform(X), self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)

@@ -39,10 +39,10 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
         least = {"ensure_min_samples": 2, "ensure_min_features": self._least_features}
-        samples = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, **least)
+        samples = validate_data(self, X, **least, **self._accepted)
         self._counts = [len(samples)]
         return self._fit([samples], None)
 
@@ -69,22 +69,22 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         return self._fit(self._agents("X", self._entries(agents)), W, self._last(warm_start))
 
     @abstractmethod
-    def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
+    def _fit(self, agents: list[Array], W: object, last: Directions = None) -> Self:
         """Fit to the samples of each agent, which must not be written to; W is None for data in one place.
 
         The run starts from the components ``last``, if they are given.
         """
 
     @property
-    def _axes(self) -> Any:
+    def _axes(self) -> object:
         """``(n_components, d)``: the matrix that maps coordinates to centred samples."""
         return self.components_
 
     def transform(self, X: Any) -> Array:
         """``(m, n_components)``: the samples' coordinates, float32 for float32 samples."""
         check_is_fitted(self)
-        sparse = get_tags(self).input_tags.sparse
-        X = validate_data(self, X, dtype=FLOATS, accept_sparse=sparse, ensure_all_finite=self._finite, reset=False)
+        accepted = self._accepted | {"dtype": FLOATS, "accept_sparse": get_tags(self).input_tags.sparse}
+        X = validate_data(self, X, reset=False, **accepted)
         across, centred = self.components_.T, X
         if not issparse(X):
             centred = self._centred(X)
@@ -96,15 +96,15 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def inverse_transform(self, X: Any) -> Array:
         """``(m, d)``: the points with these coordinates, float32 for float32 coordinates."""
         coordinates = self._coordinates(X)
-        return self._moved((coordinates * self._lengths) @ self._axes).astype(coordinates.dtype, copy=False)
+        points = self._moved((coordinates * self._lengths) @ self._axes)
+        return points.astype(coordinates.dtype, copy=False)
 
     def _in_units(self, agents: Sequence[Array], collective: Collective, warm: bool = False) -> list[Array]:
         """The samples of the agents here in the units that are wanted, which are kept; ``warm`` for units near the last ones."""
-        names = [*map(str, vars(self).get("feature_names_in_", ()))]
         near = None
         if warm and self._units is not None:
             near = self._units.mean
-        found, units = in_units(agents, collective, self._wanted, names, near)
+        found, units = in_units(agents, collective, self._wanted, self._names, near)
         self._keep_units(units[0] if units else None)
         return found
 

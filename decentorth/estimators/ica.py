@@ -120,7 +120,8 @@ class ICA(ComponentEstimator):
     def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
         n, counts = len(agents), np.array(self._counts, dtype=np.float64)
         rank = self.n_components
-        check_components(rank, min(int(counts.sum()), self.n_features_in_), "the fewer of samples and features")
+        most = min(int(counts.sum()), self.n_features_in_)
+        check_components(rank, most, "the fewer of samples and features")
 
         signs: Any = "data"
 
@@ -147,9 +148,8 @@ class ICA(ComponentEstimator):
         self._name_gaussian(level=4)
         return self
 
-    def _point(self, last: Array, problem: Any) -> Array:
-        found: Array = np.linalg.pinv(self._whiten) @ last.T
-        return found
+    def _point(self, last: Array, problem: object) -> Array:
+        return np.linalg.pinv(self._whiten) @ last.T
 
     def _name_gaussian(self, level: int) -> None:
         """Warn of the components whose switching moment is that of a Gaussian one, or nearly so, from the caller at ``level``."""
@@ -157,10 +157,8 @@ class ICA(ComponentEstimator):
         found = np.flatnonzero(np.abs(switching(self._stream.moments)) < least).tolist()
         if found:
             names = ", ".join(f"ica{k}" for k in found)
-            warnings.warn(
-                f"ICA cannot separate nearly Gaussian sources: treat {names} as noise, or give more samples",
-                stacklevel=level,
-            )
+            cure = f"treat {names} as noise, or give more samples"
+            warnings.warn(f"ICA cannot separate nearly Gaussian sources: {cure}", stacklevel=level)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Update the fit with a batch of samples, ``(m, d)``, also after `fit`; there are as many sources as features.
@@ -169,16 +167,17 @@ class ICA(ComponentEstimator):
         directions. Nearly Gaussian components are named once 22,500 samples are seen.
         """
         first = "components_" not in vars(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, reset=first)
+        X = validate_data(self, X, reset=first, **self._accepted)
         d = X.shape[1]
         if (self.n_components if first else self.n_components_) not in (None, d):
             raise ValueError(
-                f"in batches there must be as many sources as features, {d}, but n_components is {self.n_components}: leave it "
-                "out, or reduce the features first (PCA has partial_fit too)"
+                f"in batches there must be as many sources as features, {d}, but n_components is "
+                f"{self.n_components}: leave it out, or reduce the features first by PCA"
             )
         if first:
             start = check_random_state(self.random_state).standard_normal((d, d))
-            self._stream, self.n_iter_ = Stream(RunningCovariance.empty(d), start, start, np.zeros((3, d))), 0
+            self._stream = Stream(RunningCovariance.empty(d), start, start, np.zeros((3, d)))
+            self.n_iter_ = 0
         stream = self._stream
         X = self._batch(X, stream.seen.samples, stream.seen.mean)
         for rows in np.array_split(X, max(1, len(X) // (PIECE * d))):
@@ -187,7 +186,8 @@ class ICA(ComponentEstimator):
             _, mean, covariance = stream.seen
             stream = stream.rescaled(mean, self._rescaled(mean, np.diagonal(covariance)))
         seen = stream.seen
-        self._keep(seen.samples, seen.mean, _projected(stream.average, seen.covariance), stream.moments)
+        unmixing = _projected(stream.average, seen.covariance)
+        self._keep(seen.samples, seen.mean, unmixing, stream.moments)
         if np.sqrt(seen.samples) * NEARLY >= NOISE:
             self._name_gaussian(level=3)
         self._stream = stream

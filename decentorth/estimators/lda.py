@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from ..numerics.threads import one_thread
 from ..problems import PooledGEVP
+from ..problems.common.division import placed
 from ..problems.common.pooled import root_inverse, total
 from ..problems.generalized.lda import agent_scatters, class_means
 from ..protocols import Array, Collective
@@ -77,7 +78,7 @@ class LDA(ComponentEstimator):
 
     _together = "generalized_drfgt"
 
-    n_components: Any = None
+    n_components: int | None = None
     _: KW_ONLY
     ridge: float = 0.0
 
@@ -86,9 +87,9 @@ class LDA(ComponentEstimator):
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Find the directions of the samples X, ``(m, d)``, of the classes y, ``(m,)`` numbers or texts."""
-        samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=self._finite, ensure_min_samples=2)
+        samples, labels = validate_data(self, X, y, ensure_min_samples=2, **self._accepted)
         check_classification_targets(labels)
         self.classes_, self._counts = np.unique(labels), [len(samples)]
         return self._fit([samples], None, None, [labels])
@@ -107,7 +108,8 @@ class LDA(ComponentEstimator):
             for agent in range(own.start, own.stop):
                 shape, m = labels[agent].shape, len(checked[agent])
                 if shape != (m,):
-                    raise ValueError(f"y of agent {agent} has shape {shape}, and X has {m} rows: give a class for each row")
+                    rows = f"shape {shape}, and X has {m} rows: give a class for each row"
+                    raise ValueError(f"y of agent {agent} has {rows}")
             every = np.concatenate(labels[own])
             check_classification_targets(every)
         self.classes_ = np.unique(entries.joined(np.unique(every).tolist()))
@@ -118,7 +120,8 @@ class LDA(ComponentEstimator):
         n, k, d = len(agents), len(self.classes_), self.n_features_in_
         if k < 2:
             raise ValueError(f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}")
-        rank = check_components(self.n_components, min(k - 1, d), "one less than classes, and the number of features")
+        most = "one less than classes, and the number of features"
+        rank = check_components(self.n_components, min(k - 1, d), most)
 
         def build(own: slice, collective: Collective) -> PooledGEVP:
             mine = self._in_units(agents[own], collective, last is not None)
@@ -128,12 +131,13 @@ class LDA(ComponentEstimator):
             between, within = agent_scatters(mine, numbers, moments, self.ridge, n, collective)
             whole = [b + w for b, w in zip(between, within, strict=True)]
             with one_thread():
-                values = np.linalg.eigvalsh(total(whole, d * d, np.ravel, collective.fold).reshape(d, d) / n)
+                mean = total(whole, d * d, np.ravel, collective.fold).reshape(d, d) / n
+                values = np.linalg.eigvalsh(mean)
             self._unit = 1.0
             if values[0] > SINGULAR * values[-1]:
                 self._unit = values[0]
             between, whole = [[one / self._unit for one in part] for part in (between, whole)]
-            return PooledGEVP(between, whole, rank, n_agents=n, first_agent=own.start, collective=collective)
+            return PooledGEVP(between, whole, rank, **placed(n, own, collective))
 
         point, result = self._solve(n, build, W, last=last)
         with one_thread():

@@ -19,11 +19,12 @@ from sklearn.utils import check_scalar
 from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
+from ..problems.common.division import placed
 from ..problems.generalized.maxvar import view_ends
 from ..protocols import Array, Collective
 from .base import Directions, check_components, signs
 from .components import pencil_images
-from .streams import SeenSamples, StreamEstimator
+from .streams import StreamEstimator, Streams
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +87,7 @@ class MultiviewCCA(StreamEstimator):
     scale: bool = True
     ridge: float = 0.0
 
-    def _fit(self, agents: list[Array], W: Any, last: Directions = None, streams: SeenSamples | None = None) -> Self:
+    def _fit(self, agents: list[Array], W: Any, last: Directions = None, streams: Streams = None) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
         n, d = len(agents), self.n_features_in_
         views = [1] * d if self.views is None else [*self.views]
@@ -94,18 +95,19 @@ class MultiviewCCA(StreamEstimator):
         rank = min(views)
         if self.n_components is not None:
             rank = check_components(self.n_components, d, "the number of columns")
-        names = vars(self).get("feature_names_in_", ())
+        names = self._names
 
         def build(own: slice, collective: Collective) -> problems.MAXVAR:
             given = self._rows(agents[own], collective, streams, last is not None)
             if streams is not None:
                 share = np.sqrt(pooled.rows(given, collective) / sum(self._counts))
                 given = [share * rows for rows in given]
-            more = {"names": names, "n_agents": n, "first_agent": own.start, "collective": collective}
-            problem = problems.MAXVAR(given, views, rank, ridge=self.ridge, **more)
+            place = placed(n, own, collective)
+            problem = problems.MAXVAR(given, views, rank, ridge=self.ridge, names=names, **place)
             if problem.bases:
                 with one_thread():  # the bits of products depend on the number of BLAS threads
-                    self._covariance = pooled.gram(given, collective) / pooled.rows(given, collective)
+                    count = pooled.rows(given, collective)
+                    self._covariance = pooled.gram(given, collective) / count
             return problem
 
         point, result = self._solve(n, build, W, last=last)
@@ -129,8 +131,7 @@ class MultiviewCCA(StreamEstimator):
         weights = last.T * self._scales[:, None]
         if not problem.bases:
             return weights
-        found: Array = np.linalg.pinv(scipy.linalg.block_diag(*problem.bases)) @ weights
-        return found
+        return np.linalg.pinv(scipy.linalg.block_diag(*problem.bases)) @ weights
 
     @property
     def _scales(self) -> Array:
@@ -146,8 +147,7 @@ class MultiviewCCA(StreamEstimator):
 
     @property
     def _lengths(self) -> Array:
-        lengths: Array = np.sqrt(self.eigenvalues_)
-        return lengths
+        return np.sqrt(self.eigenvalues_)
 
     @property
     def _axes(self) -> Array:

@@ -33,8 +33,8 @@ from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
-from .base import FLOATS, Directions, by_features, check_components, no_warm_start, signs
-from .streams import SeenSamples, StreamEstimator
+from .base import FLOATS, Directions, by_features, check_components, signs
+from .streams import StreamEstimator, Streams
 
 DIRECT = 1000
 """The least number of samples or features above which ARPACK finds a few components faster than LAPACK finds all."""
@@ -44,6 +44,7 @@ SMALL = 1e-6
 """The share of the first variance below which a Gram matrix gives at most ten digits of a variance."""
 FEW = 10
 """The ratio of all components to a few."""
+FEWER = "the fewer of samples and features"
 TALL = 10
 """The ratio of samples to features from which the covariance is formed."""
 
@@ -158,12 +159,13 @@ class PCA(StreamEstimator):
         ValueError
             A share of the variance, or sparse samples, with a method or a size for which there are none.
         """
-        accepted = {"accept_sparse": ("csr", "csc"), "ensure_all_finite": self._finite, "ensure_min_samples": 2}
-        X = validate_data(self, X, dtype=FLOATS, **accepted)
+        accepted = {"accept_sparse": ("csr", "csc"), "ensure_min_samples": 2, "dtype": FLOATS}
+        X = validate_data(self, X, **self._accepted | accepted)
         if issparse(X) and self.algorithm != "auto":
             raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
         if issparse(X) and (self.scale or self._wanted.fill):
-            raise ValueError("sparse samples are neither scaled nor filled: leave scale and missing out, or give X.toarray()")
+            cure = "leave scale and missing out, or give X.toarray()"
+            raise ValueError(f"sparse samples are neither scaled nor filled: {cure}")
         X = X.astype(np.float64, copy=False)
         if self.algorithm == "auto":
             return self._fit_directly(X)
@@ -171,12 +173,7 @@ class PCA(StreamEstimator):
         return self._fit([X], None)
 
     def fit_agents(
-        self,
-        agents: Iterable[Any],
-        W: Any,
-        split: Literal["samples", "features"] = "samples",
-        *,
-        warm_start: bool = False,
+        self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples", *, warm_start: bool = False
     ) -> Self:
         """Find the components of the samples that agents hold, by exchanges between neighbours.
 
@@ -199,34 +196,35 @@ class PCA(StreamEstimator):
         ValueError
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
-        if not by_features(split):
+        if not by_features(split, warm_start):
             checked = self._agents("X", self._entries(agents))
             return self._fit(checked, W, self._last(warm_start))
-        no_warm_start(warm_start)
         if self.weights != "samples":
-            raise ValueError(f"agents that hold features have the same samples, so weights must be 'samples', got {self.weights!r}")
-        if isinstance(self.n_components, float):
+            same = "agents that hold features have the same samples"
+            raise ValueError(f"{same}, so weights must be 'samples', got {self.weights!r}")
+        if self._share:
             raise ValueError(
-                f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, which agents that hold "
-                "features do not find: give the number of components"
+                f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, "
+                "which agents that hold features do not find: give the number of components"
             )
         entries = self._entries(agents)
         parts = self._features("X", entries)
         found = [pooled.units([part], HERE, scale=self.scale) for part in parts]
         if self.scale:
             pooled.refuse_constant(np.concatenate([one.constant for one in found]))
-        m, centred = len(parts[0]), [one.standard(part) for one, part in zip(found, parts, strict=True)]
+        m = len(parts[0])
+        centred = [one.standard(part) for one, part in zip(found, parts, strict=True)]
         squares = float(sum(entries.joined([float((part * part).sum()) for part in centred])))
         units = Units.side_by_side(entries.joined([one.listed() for one in found]))
         self._keep_units(units)
         self.n_features_in_: int = len(units.mean)
-        rank = check_components(self.n_components, min(m, self.n_features_in_), "the fewer of samples and features")
+        rank = check_components(self.n_components, min(m, self.n_features_in_), FEWER)
         among = Among(entries.own.start, entries.joined([(part.shape[1],) for part in parts]))
         with one_thread():
             scaled = [part * np.sqrt(m / (squares or 1.0)) for part in centred]
             whole, _ = self._solve_features(SplitParts(scaled, rank, among=among), W)
-        variances = np.maximum(self.certificate_.values, 0.0)
-        self._keep(Variation(np.zeros(self.n_features_in_), m, squares), whole.T, np.sqrt(variances * squares))
+        singular = np.sqrt(np.maximum(self.certificate_.values, 0.0) * squares)
+        self._keep(Variation(np.zeros(self.n_features_in_), m, squares), whole.T, singular)
         return self
 
     def _fit_directly(self, X: Any) -> Self:
@@ -234,7 +232,7 @@ class PCA(StreamEstimator):
         (m, d), most = X.shape, min(X.shape)
         rank: Any = self.n_components
         if not self._share:
-            rank = check_components(rank, most, "the fewer of samples and features")
+            rank = check_components(rank, most, FEWER)
         self._units = None
         if self.scale or self._wanted.fill:
             (X,) = self._in_units([X], HERE)
@@ -242,7 +240,8 @@ class PCA(StreamEstimator):
         solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
         if issparse(X) and d > DIRECT:
             if self._share or rank == most:
-                raise ValueError(f"sparse samples of more than {DIRECT} features need a number of components below {most}")
+                wide = f"sparse samples of more than {DIRECT} features"
+                raise ValueError(f"{wide} need a number of components below {most}")
             solver = "arpack"
         elif most > DIRECT and not self._share and FEW * rank <= most:
             solver = "arpack"
@@ -250,9 +249,11 @@ class PCA(StreamEstimator):
         if most > DIRECT and not issparse(X) and not self._share and rank >= SEVERAL:
             found = _leading(X - mean, rank)
         if found is None:
+            seed = self.random_state
+            exact = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=seed)
             with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
-                fitted = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=self.random_state).fit(X)
-            found = fitted.components_, fitted.singular_values_
+                exact.fit(X)
+            found = exact.components_, exact.singular_values_
         for name in ("history_", "communication_"):
             self.__dict__.pop(name, None)
         self.n_iter_ = 1
@@ -262,16 +263,16 @@ class PCA(StreamEstimator):
     @property
     def _share(self) -> bool:
         """True if n_components is a share of the variance."""
-        return isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
+        return self.n_components is not None and 0.0 < self.n_components < 1.0
 
-    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: SeenSamples | None = None) -> Self:
+    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None) -> Self:
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
         n, count = len(agents), sum(self._counts)
         before: list[Array] = [] if last is None else self._answers[-3:]
         share: Any = self.n_components if self._share else None
         most = min(count, self.n_features_in_)
-        fixed = None if share else check_components(self.n_components, most, "the fewer of samples and features")
+        fixed = None if share else check_components(self.n_components, most, FEWER)
 
         def build(own: slice, collective: Collective) -> Components:
             mine = self._rows(agents[own], collective, streams, last is not None)
@@ -279,8 +280,8 @@ class PCA(StreamEstimator):
                 for x, m in zip(mine, self._counts[own], strict=True):
                     x *= np.sqrt(count / (n * m))
             squares = pooled.squares(mine, collective)
-            for x in mine:
-                x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that they weigh the same, and have the total variance 1
+            for x in mine:  # so that they weigh the same, and have the total variance 1
+                x *= np.sqrt(n * len(x) / (squares or 1.0))
             self._moments = Variation(np.zeros(self.n_features_in_), count, squares)
             rank = _explaining(share, mine, most, collective) if fixed is None else fixed
             problem = Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start)
@@ -298,7 +299,8 @@ class PCA(StreamEstimator):
         if not before:
             self._ratio = _contraction(self.history_)
         with one_thread():
-            (gradient,) = result.collective.sum(result.problem.gradient(np.repeat(point[None], result.problem.n_local, axis=0)))
+            points = np.repeat(point[None], result.problem.n_local, axis=0)
+            (gradient,) = result.collective.sum(result.problem.gradient(points))
             values, vectors = np.linalg.eigh(-point.T @ gradient / n)
             turn = vectors[:, ::-1] * signs((point @ vectors[:, ::-1]).T)
             components = (point @ turn).T
@@ -315,10 +317,11 @@ class PCA(StreamEstimator):
         have at least ``n_components`` samples.
         """
         first = "components_" not in vars(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, reset=first)
+        X = validate_data(self, X, reset=first, **self._accepted)
         batch, d = X.shape
         if first:
-            rank = check_components(self.n_components, min(batch, d), "the fewer of features and samples of the first batch")
+            fewer = "the fewer of features and samples of the first batch"
+            rank = check_components(self.n_components, min(batch, d), fewer)
             before, kept, self.n_iter_ = Variation(np.zeros(d), 0, 0.0), np.empty((0, d)), 0
         else:
             before, kept, rank = self._moments, self._kept, self.n_components_
@@ -328,7 +331,8 @@ class PCA(StreamEstimator):
         both = before.samples * batch / count
         rows = np.concatenate((kept, X - mean, np.sqrt(both) * gap[None]))
         squares = ((X - mean) ** 2).sum(axis=0) + both * gap**2
-        moments = Variation(before.mean + gap * (batch / count), count, before.squares + float(squares.sum()))
+        total = before.squares + float(squares.sum())
+        moments = Variation(before.mean + gap * (batch / count), count, total)
         if self.scale:
             rows /= self._rescaled(moments.mean, (before.samples + squares) / count)
             moments = Variation(np.zeros(d), count, float(count * d))
@@ -349,13 +353,16 @@ class PCA(StreamEstimator):
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
         rest = min(moments.samples, len(moments.mean)) - len(singular)
-        beyond = max(moments.squares / max(moments.samples - 1, 1) - float(self.explained_variance_.sum()), 0.0)
+        whole = moments.squares / max(moments.samples - 1, 1)
+        beyond = max(whole - float(self.explained_variance_.sum()), 0.0)
         self.noise_variance_ = beyond / rest if rest > 0 else 0.0
         self._kept = singular[:, None] * self.components_
 
     @property
     def _lengths(self) -> Any:
-        return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps) if self.whiten else 1.0
+        if not self.whiten:
+            return 1.0
+        return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps)
 
     def score_samples(self, X: Any) -> Array:
         """``(m,)``: the log-likelihoods of samples under the Gaussian model of probabilistic principal component analysis.
@@ -369,18 +376,22 @@ class PCA(StreamEstimator):
             Nothing varies in the other directions, or along a component: there is no density.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=self._finite, reset=False)
-        d, r, values, noise = X.shape[1], self.n_components_, self.explained_variance_, self.noise_variance_
+        X = validate_data(self, X, reset=False, **self._accepted)
+        d, r = X.shape[1], self.n_components_
+        values, noise = self.explained_variance_, self.noise_variance_
         if values.min() <= 0.0 or (noise <= 0.0 and r < d):
-            raise ValueError("there is no density where samples do not vary in some direction: ask for fewer components")
+            flat = "there is no density where samples do not vary in some direction"
+            raise ValueError(f"{flat}: ask for fewer components")
         centred = self._centred(X)
         along = (centred @ self.components_.T) ** 2
-        scores: Array = -0.5 * (d * np.log(2.0 * np.pi) + np.log(values).sum() + (along / values).sum(axis=1))
+        constant = d * np.log(2.0 * np.pi) + np.log(values).sum()
+        scores: Array = -0.5 * (constant + (along / values).sum(axis=1))
         if r < d:
-            scores = scores - 0.5 * ((d - r) * np.log(noise) + ((centred**2).sum(axis=1) - along.sum(axis=1)) / noise)
+            beyond = (centred**2).sum(axis=1) - along.sum(axis=1)
+            scores = scores - 0.5 * ((d - r) * np.log(noise) + beyond / noise)
         return scores
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """The mean of `score_samples`; y is ignored."""
         return float(self.score_samples(X).mean())
 

@@ -33,6 +33,11 @@ class RunningCovariance(NamedTuple):
         found = np.vstack((np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, self.mean))
         return found * np.sqrt(self.samples)
 
+    def moments(self) -> Array:
+        """``(2 d,)``: the sums of the samples and of their squares."""
+        squares = np.diagonal(self.covariance) + self.mean**2
+        return np.concatenate((self.mean, squares)) * self.samples
+
     @staticmethod
     def empty(d: int) -> RunningCovariance:
         """The state before any sample."""
@@ -43,7 +48,8 @@ class RunningCovariance(NamedTuple):
         count = self.samples + len(rows)
         share, gap = len(rows) / count, rows.mean(axis=0) - self.mean
         around = rows - (self.mean + gap)
-        covariance = (1.0 - share) * (self.covariance + share * np.outer(gap, gap)) + around.T @ around / count
+        before = (1.0 - share) * (self.covariance + share * np.outer(gap, gap))
+        covariance = before + around.T @ around / count
         return RunningCovariance(count, self.mean + share * gap, covariance)
 
 
@@ -52,6 +58,10 @@ class SeenSamples(NamedTuple):
 
     counts: list[int]
     own: list[RunningCovariance]
+
+
+Streams = SeenSamples | None
+"""The streams of which samples are batches, if any."""
 
 
 class StreamEstimator(ComponentEstimator, ABC):
@@ -64,10 +74,10 @@ class StreamEstimator(ComponentEstimator, ABC):
     """``(n_local, d, r)``: the agents' trackers minus their own products, at the end of the last fit."""
 
     @abstractmethod
-    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: SeenSamples | None = None) -> Self:
+    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None) -> Self:
         """As for other estimators; of ``streams`` the agents' samples are further batches."""
 
-    def partial_fit_agents(self, agents: Iterable[object], W: Any) -> Self:
+    def partial_fit_agents(self, agents: Iterable[object], W: object) -> Self:
         """Update the fit with a batch of each agent's samples: the answer is that for all samples seen.
 
         Each agent keeps the number, the mean and the covariance of its own samples, O(d^2) numbers. The run starts from the last
@@ -86,15 +96,15 @@ class StreamEstimator(ComponentEstimator, ABC):
         known = len(before.counts), len(before.own[0].mean)
         if known != (len(batches), d):
             raise ValueError(
-                f"the stream has {known[0]} agents with {known[1]} features, got {len(batches)} with {d}: "
-                "give the same, or start again with fit_agents"
+                f"the stream has {known[0]} agents with {known[1]} features, got {len(batches)} "
+                f"with {d}: give the same, or start again with fit_agents"
             )
         self._counts = [seen + new for seen, new in zip(before.counts, self._counts, strict=True)]
         self._fit(batches, W, self._last(any(before.counts)), before)
         self._streams = self._joined
         return self
 
-    def _rows(self, batches: Sequence[Array], collective: Collective, before: SeenSamples | None, warm: bool) -> list[Array]:
+    def _rows(self, batches: Sequence[Array], collective: Collective, before: Streams, warm: bool) -> list[Array]:
         """The samples of the agents here in the units of the method, minus their mean; of streams, rows with the same products."""
         if before is None:
             return self._in_units(batches, collective, warm)
@@ -105,12 +115,13 @@ class StreamEstimator(ComponentEstimator, ABC):
             missing = pooled.missing_cells(batches, collective)
             batches = [units.seen(a) for a in batches]
             if self._wanted.fill:
-                self._keep_units(units._replace(filled=tuple(map(sum, zip(units.filled, missing, strict=True)))))
+                counts = zip(units.filled, missing, strict=True)
+                self._keep_units(units._replace(filled=tuple(map(sum, counts))))
                 batches = pooled.filled(batches, samples, np.zeros(self.n_features_in_), collective)
         with one_thread():  # the bits of products depend on the number of BLAS threads
             own = [seen.joined(rows) for seen, rows in zip(before.own, batches, strict=True)]
-            moments = [np.concatenate((s.mean, np.diagonal(s.covariance) + s.mean**2)) * s.samples for s in own]
-            mean, squares = np.split(collective.column_sums(np.stack(moments)) / sum(self._counts), 2)
+            moments = np.stack([seen.moments() for seen in own])
+            mean, squares = np.split(collective.column_sums(moments) / sum(self._counts), 2)
             variances = squares - mean**2 if self.scale else np.ones(len(mean))
             scales = self._rescaled(mean, variances)
             self._joined = SeenSamples(self._counts, [seen.rescaled(mean, scales) for seen in own])

@@ -49,7 +49,9 @@ class StepsBelow(Rule):
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         share = row.values["step_share"]
-        return Stop("converged", True, f"steps {share:.2e} <= {self.tolerance:g} of the first") if share <= self.tolerance else None
+        if not share <= self.tolerance:
+            return None
+        return Stop("converged", True, f"steps {share:.2e} <= {self.tolerance:g} of the first")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -127,7 +129,7 @@ class RobustSubspace(SubgradientEstimator):
         counts = np.array(self._counts, dtype=np.float64)
         if self.n_components is None and d < 2:
             raise ValueError("a subspace needs samples with at least 2 features, got 1")
-        rank = d - 1 if self.n_components is None else check_components(self.n_components, d - 1, "one less than the features")
+        rank = check_components(self.n_components, d - 1, "one less than the features")
 
         def build(own: slice, collective: Collective) -> problems.RobustSubspaceRecovery:
             mine = self._in_units(agents[own], collective, last is not None)
@@ -150,7 +152,7 @@ class RobustSubspace(SubgradientEstimator):
     def _point(self, last: Array, problem: object) -> Array:
         return np.linalg.qr(last.T, mode="complete")[0][:, len(last) :]
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: object) -> Array:
         """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the subspace.
 
         The score is 0 for samples in the subspace and -1 for samples orthogonal to it: low scores mark outliers.

@@ -7,6 +7,7 @@ import hashlib
 import json
 import traceback
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,15 +19,15 @@ _OF_INPUT = (ValueError, TypeError, FileNotFoundError, PermissionError, MemoryEr
 """The errors whose messages need no name of their kind."""
 
 
+ColumnSums: TypeAlias = Callable[[Array], Array] | None
+
+
 class AgentCollective:
     """A `protocols.Collective` of the processes, where rank q holds the agents ``bounds[q]:bounds[q + 1]``."""
 
-    def __init__(self, communicator: Communicator, bounds: Index, along_edges: Callable[[Array], Array] | None = None) -> None:
-        self.communicator = communicator
-        self.rank = communicator.rank
-        self.size = communicator.size
-        self.bounds = bounds
-        self._along_edges = along_edges
+    def __init__(self, communicator: Communicator, bounds: Index, along_edges: ColumnSums = None):
+        self.communicator, self.bounds, self._along_edges = communicator, bounds, along_edges
+        self.rank, self.size = communicator.rank, communicator.size
 
     @property
     def n_agents(self) -> int:
@@ -71,9 +72,7 @@ class AgentCollective:
         if np.isnan(value):
             encoded[:] = 1.0, -np.inf
         has_nan, largest = self.communicator.max(encoded)
-        if has_nan:
-            return float("nan")
-        return float(largest)
+        return float("nan") if has_nan else float(largest)
 
     def largest(self, values: Array) -> Array:
         return self.communicator.max(values)
@@ -90,10 +89,9 @@ class AgentCollective:
         digests = self.communicator.allgather_bytes(digest)
         different = [rank for rank, other in enumerate(digests) if other != digests[0]]
         if different:
-            raise ValueError(
-                f"{what} must be the same on every rank; it differs from rank 0's on rank "
-                f"{', '.join(map(str, different[:8]))}{' and more' if len(different) > 8 else ''}"
-            )
+            listed = ", ".join(map(str, different[:8])) + " and more" * (len(different) > 8)
+            wrong = f"it differs from rank 0's on rank {listed}"
+            raise ValueError(f"{what} must be the same on every rank; {wrong}")
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -106,7 +104,8 @@ class AgentCollective:
             words = "".join(traceback.format_exception_only(error)).strip()
             if type(error) in _OF_INPUT:
                 words = str(error)
-            report = json.dumps([words, "".join(traceback.format_tb(error.__traceback__)).rstrip()]).encode()
+            trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+            report = json.dumps([words, trace]).encode()
         reports = self.communicator.allgather_bytes(report)
         if failure is not None:
             raise failure
@@ -145,7 +144,8 @@ class ReplicaCollective(AgentCollective):
     """The collective of a single agent that every rank holds a copy of: sums need no messages, and rank 0 writes its arrays."""
 
     def __init__(self, communicator: Communicator) -> None:
-        super().__init__(communicator, np.minimum(np.arange(communicator.size + 1, dtype=np.int64), 1))
+        super().__init__(communicator, np.ones(communicator.size + 1, dtype=np.int64))
+        self.bounds[0] = 0
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
         total = np.zeros(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ class DevicePlan(Plan):
 
     def __init__(self, W: Csr, network: Any) -> None:
         super().__init__(W, network)
-        self.pull = network.device.mixing(W.indptr, W.indices, W.data)
-        self.push = self.pull if W.push is None else network.device.mixing(W.indptr, W.indices, W.push)
+        place = partial(network.device.mixing, W.indptr, W.indices)
+        self.pull = place(W.data)
+        self.push = self.pull if W.push is None else place(W.push)
 
 
 class DeviceNetwork(Network):
@@ -38,7 +40,7 @@ class DeviceNetwork(Network):
             return super()._mix(xs, alike, pushed)
         plan: Any = self._plan()
         pulled = len(xs) - pushed
-        out = tuple([(plan.pull if number < pulled else plan.push)(x) for number, x in enumerate(xs)])
+        out = (*map(plan.pull, xs[:pulled]), *map(plan.push, xs[pulled:]))
         size = sum(x.size for x in xs) // self.n_local
         plan.used[Contents("mix", tuple([x.size // self.n_local for x in xs]))] += 1
         self.rounds, self.messages = self.rounds + 1, self.messages + plan.directed_edges

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 """One boolean for each stored entry of a block."""
+Masks: TypeAlias = Sequence[Mask]
+Blocks: TypeAlias = tuple[Csr, ...]
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,11 @@ class Halo:
     """The number of the piece with the rank's own columns, and so the self-weights W_ii."""
 
     @property
-    def blocks(self) -> tuple[Csr, ...]:
+    def blocks(self) -> Blocks:
         """The pieces' blocks."""
         return tuple([piece.block for piece in self.pieces])
 
-    def alike(self, labels: Sequence[Array], arrived: Sequence[Mask] | None = None) -> tuple[Array, tuple[Csr, ...]]:
+    def alike(self, labels: Sequence[Array], arrived: Masks | None = None) -> tuple[Array, Blocks]:
         """The largest labels received, and the matrix of a round of mixing among agents of the same label.
 
         Parameters
@@ -92,7 +94,7 @@ class Halo:
                 found[rows] = np.maximum(found[rows], there)
         return found
 
-    def using(self, used: Sequence[Mask]) -> tuple[Csr, ...]:
+    def using(self, used: Masks) -> Blocks:
         """The pieces' blocks with some edges only; the weights of the others are added to the self-weight, in global agent order.
 
         If both ends leave out the same edges, W stays symmetric and doubly stochastic. The values of a neighbour that is left out
@@ -123,12 +125,9 @@ class Halo:
 def even_bounds(n_agents: int, ranks: int) -> Index:
     """``(ranks + 1,)``: borders of consecutive blocks whose sizes differ by at most one, larger ones first."""
     if ranks > n_agents:
-        raise ValueError(
-            f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; "
-            f"start at most {n_agents} ranks or ask for more agents"
-        )
-    sizes = np.full(ranks, n_agents // ranks, dtype=np.int64)
-    sizes[: n_agents % ranks] += 1
+        repair = f"start at most {n_agents} ranks or ask for more agents"
+        raise ValueError(f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; {repair}")
+    sizes = np.arange(n_agents + ranks - 1, n_agents - 1, -1) // ranks  # block q has (n + ranks - 1 - q) // ranks
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
@@ -147,12 +146,10 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
     crossing = np.cumsum(crossing)
     reach = int(slack / 2 * n / ranks)
     for border in range(1, ranks):
-        middle = int(bounds[border])
-        low = max(middle - reach, int(bounds[border - 1]) + 1)
-        high = min(middle + reach, n - (ranks - border))
-        places = np.arange(low, high + 1)
-        best = np.lexsort((np.abs(places - middle), crossing[low : high + 1]))[0]
-        bounds[border] = places[best]
+        middle = bounds[border]
+        low = max(middle - reach, bounds[border - 1] + 1)
+        places = np.arange(low, min(middle + reach, n - (ranks - border)) + 1)
+        bounds[border] = places[np.lexsort((np.abs(places - middle), crossing[places]))[0]]
     return bounds
 
 
@@ -170,14 +167,17 @@ def plan(W: Csr, bounds: Index, rank: int) -> Halo:
         needed = np.unique(columns)
         if source == rank:
             needed = np.arange(low, high, dtype=np.int64)
-        indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
-        block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), data[chosen])
+        counts = np.bincount(row_of[chosen], minlength=high - low)
+        indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        places = np.searchsorted(needed, columns).astype(np.int64)
+        block = Csr(high - low, len(needed), indptr, places, data[chosen])
         if W.push is not None:
             block = block._replace(push=W.push[first:last][chosen])
         pieces.append(Piece(int(source), needed, block))
     sent = np.flatnonzero((W.indices >= low) & (W.indices < high))
     receiver = np.searchsorted(bounds, entry_rows(W)[sent], side="right") - 1
-    others = [int(target) for target in np.unique(receiver) if target != rank]
-    sends = [Send(target, np.unique(W.indices[sent[receiver == target]]) - low) for target in others]
+    sends = []
+    for target in np.unique(receiver[receiver != rank]).tolist():
+        sends.append(Send(target, np.unique(W.indices[sent[receiver == target]]) - low))
     own = next(number for number, piece in enumerate(pieces) if piece.source == rank)
     return Halo(slice(low, high), tuple(pieces), tuple(sends), own)

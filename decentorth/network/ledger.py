@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from ..protocols import Index
 
+Number: TypeAlias = Index | int
 _PENDING = 256
 """The tables that wait before they are added up, as this takes longer than a round."""
 
@@ -22,7 +23,7 @@ class Contents(NamedTuple):
 class Ledger(dict[Contents, list[Index]]):
     """Of each kind of message tables ``(pairs, 4)``: sender, receiver, messages and bytes."""
 
-    def add(self, contents: Contents, pairs: Index, messages: Index | int, size: Index | int) -> None:
+    def add(self, contents: Contents, pairs: Index, messages: Number, size: Number) -> None:
         """Add messages, and their bytes in all, for each of the ``pairs``, ``(2, count)``: sender, receiver."""
         rows = np.empty((pairs.shape[1], 4), dtype=np.int64)
         rows[:, :2], rows[:, 2], rows[:, 3] = pairs.T, messages, size

@@ -7,7 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from topologies import DirectedWeights, WeightSequence
 
 Placement = Literal["even", "fewer-cuts"]
+Arrays: TypeAlias = tuple[Array, ...]
+InFlight: TypeAlias = Mapping[str, Array]
+"""The messages that have not arrived, by name."""
 _PLACEMENTS: dict[str, Callable[[Csr, int], Index]] = {
     "even": lambda W, ranks: even_bounds(W.rows, ranks),
     "fewer-cuts": fewer_cuts_bounds,
@@ -125,20 +128,22 @@ class Network(Shown):
         if ranks > 1 and self.sequence is None and not self._too_large:
             # computed once, by rank 0: step sizes made from it are the same bits everywhere
             if self.directed:
-                self.push_pull_spectrum = PushPullSpectrum(*self._of_root(self._own_push_pull_spectrum, 4))
+                numbers = self._of_root(self._own_push_pull_spectrum, 4)
+                self.push_pull_spectrum = PushPullSpectrum(*numbers)
             else:
                 self.spectrum = Spectrum(*self._of_root(self._own_spectrum, 2))
 
     def _read(self, W: Any) -> Csr:
         """The rows of W, of the first matrix of a sequence, or of both matrices of a directed network."""
-        if isinstance(W, Csr):
-            return W
-        if isinstance(W, topologies.DirectedWeights):
-            return plain(W.A)._replace(push=W.B.data)
-        if isinstance(W, topologies.WeightSequence):
-            self.sequence, self.W = W, W.at(0)
-        else:
-            self.W = topologies.check_weights(W)
+        match W:
+            case Csr():
+                return W
+            case topologies.DirectedWeights():
+                return plain(W.A)._replace(push=W.B.data)
+            case topologies.WeightSequence():
+                self.sequence, self.W = W, W.at(0)
+            case _:
+                self.W = topologies.check_weights(W)
         return plain(self.W)
 
     def _of_root(self, find: Callable[[], tuple[float, ...]], count: int) -> list[float]:
@@ -171,16 +176,15 @@ class Network(Shown):
     @property
     def directed_weights(self) -> DirectedWeights:
         """The matrices A and B of a directed network."""
-        return topologies.DirectedWeights(self.W, self.rows._replace(data=self.rows.push).array)  # type: ignore[arg-type]  # directed
+        B: Any = self.rows.push
+        return topologies.DirectedWeights(self.W, self.rows._replace(data=B).array)
 
     @cached_property
     def spectrum(self) -> Spectrum:
         """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single agent)."""
         if self.sequence is not None:
-            raise ValueError(
-                "a time-varying network lacks the eigenvalues for automatic steps or rounds: "
-                "give step_size and penalty as numbers, and rounds without chebyshev"
-            )
+            repair = "give step_size and penalty as numbers, and rounds without chebyshev"
+            raise ValueError(f"a time-varying network lacks the eigenvalues for automatic steps or rounds: {repair}")
         if self.directed:
             raise ValueError("chebyshev needs a symmetric W: leave it out on a directed network")
         return self._own_spectrum()
@@ -189,11 +193,9 @@ class Network(Shown):
     def push_pull_spectrum(self) -> PushPullSpectrum:
         """The speed of pulling and pushing, and the length of a common step."""
         if self._too_large:
-            raise ValueError(
-                "automatic steps need the eigenvalues of the weights, which on a directed graph "
-                f"of {self.n_agents} agents take too long: give step_size, and penalty where there "
-                "is one, as numbers"
-            )
+            wrong = f"which on a directed graph of {self.n_agents} agents take too long"
+            repair = "give step_size, and penalty where there is one, as numbers"
+            raise ValueError(f"automatic steps need the eigenvalues of the weights, {wrong}: {repair}")
         return self._own_push_pull_spectrum()
 
     @property
@@ -211,7 +213,8 @@ class Network(Shown):
 
         if not self.directed:
             second, smallest = self.spectrum
-            return PushPullSpectrum(max(second, -smallest), 1.0, *limits(np.array([second, smallest])))
+            sigma, most = max(second, -smallest), limits(np.array([second, smallest]))
+            return PushPullSpectrum(sigma, 1.0, *most)
         SETUP.info("eigenvalues of the weights of %d agents on a directed graph", self.n_agents)
         return PushPullSpectrum(*topologies.push_pull_spectrum(self.directed_weights))
 
@@ -219,8 +222,10 @@ class Network(Shown):
     def self_weights(self) -> Array:
         """``(n_local,)``: the self-weights W_ii of this process's agents, of a fixed W."""
         if self.sequence is not None:
-            raise ValueError("on a time-varying network an agent's own weight changes: give step_size as a number")
-        return np.ascontiguousarray(self.rows.data[self.rows.indices == entry_rows(self.rows)][self.agents])
+            why = "on a time-varying network an agent's own weight changes"
+            raise ValueError(f"{why}: give step_size as a number")
+        own = self.rows.indices == entry_rows(self.rows)
+        return np.ascontiguousarray(self.rows.data[own][self.agents])
 
     def digest(self) -> bytes:
         """The SHA-256 of W (or of the first matrices of a sequence), which must be the same on every rank."""
@@ -242,10 +247,11 @@ class Network(Shown):
         """The messages that have not arrived, as arrays ``(n_local, ...)`` by name; the names never change, and here are none."""
         return {}
 
-    def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
+    def restore(self, rounds: int, messages: int, bytes: int, in_flight: InFlight) -> None:
         """Continue from the counts and the messages in flight of a checkpoint; ValueError for other messages than `in_flight`."""
         if in_flight:
-            raise ValueError(f"this network delivers every message in its round, so it cannot hold {', '.join(in_flight)}")
+            held = ", ".join(in_flight)
+            raise ValueError(f"this network delivers every message in its round, so it cannot hold {held}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
     def without(self, lost: Index, communicator: Any = "serial", ranks: Sequence[int] = (0,)) -> Network:
@@ -269,8 +275,10 @@ class Network(Shown):
         borders = np.searchsorted(left, self.bounds)
         sizes = (borders[1:] - borders[:-1])[list(ranks)]
         if sizes.sum() != left.size or not sizes.all():
-            raise ValueError(f"of {left.size} agents that are left, the ranks {', '.join(map(str, ranks))} have {sizes.tolist()}")
-        return Network(topologies.without_agents(self.W, lost), communicator, np.concatenate(([0], np.cumsum(sizes))))
+            held = f"the ranks {', '.join(map(str, ranks))} have {sizes.tolist()}"
+            raise ValueError(f"of {left.size} agents that are left, {held}")
+        bounds = np.concatenate(([0], np.cumsum(sizes)))
+        return Network(topologies.without_agents(self.W, lost), communicator, bounds)
 
     def _plan(self) -> Plan:
         """The plan of the next round; plans of a sequence are cached by distinct matrix, and the oldest is dropped first."""
@@ -349,7 +357,8 @@ class Network(Shown):
         values = np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
         self._add_up(values, "sums over the tree")
         parts = np.split(values, np.cumsum(widths)[:-1], axis=1)
-        return tuple([np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True)])
+        pairs = zip(map(np.ascontiguousarray, parts), xs, strict=True)
+        return tuple([part.reshape(x.shape) for part, x in pairs])
 
     def column_sums(self, values: Array) -> Array:
         """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every message arrives, and is counted.
@@ -412,12 +421,12 @@ class Network(Shown):
         """A context in which every message arrives, even on an unreliable network, which sends lost messages again."""
         return contextlib.nullcontext()
 
-    def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
+    def _mix(self, xs: Arrays, alike: bool = False, pushed: int = 0) -> Arrays:
         if alike:
             return self._round(xs, Traffic.mix_alike)
         return self._round(xs, Traffic.mix, pushed)
 
-    def _round(self, xs: tuple[Array, ...], mix: Callable[..., tuple[Array, ...]], *how: int) -> tuple[Array, ...]:
+    def _round(self, xs: Arrays, mix: Callable[..., Arrays], *how: int) -> Arrays:
         """One counted round in which all messages arrive; ``mix`` is a method of `Traffic`."""
         widths = tuple([x.size // self.n_local for x in xs])
         plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
@@ -435,7 +444,8 @@ class Network(Shown):
         for known in self._plans.values():
             known.enter(ledger)
         if self._totals and self._tree:
-            pairs = np.concatenate([(level.senders, level.receivers) for level in self._tree], axis=1)
+            ends = [(level.senders, level.receivers) for level in self._tree]
+            pairs = np.concatenate(ends, axis=1)
             for contents, times in self._totals.items():
                 ledger.add(contents, pairs, times, 8 * times * sum(contents.widths))
         return ledger

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from itertools import pairwise, starmap
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,12 @@ from ..numerics.ordered_sums import ROWS, Csr, accumulate
 from ..protocols import Array, Index
 from .halo import Halo
 from .transport.communicator import Communicator
+
+Widths: TypeAlias = tuple[int, ...]
+Arrays: TypeAlias = tuple[Array, ...]
+Blocks: TypeAlias = Sequence[Csr]
+Gathered: TypeAlias = Sequence[Sequence[Array]]
+"""For each piece of the halo the arrays of its agents."""
 
 
 class Traffic:
@@ -42,14 +49,14 @@ class Traffic:
         The seconds that the last round spent in the exchange with other ranks.
     """
 
-    def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...], compiled: bool = False) -> None:
-        self._halo, self._widths, self._n_local = halo, widths, halo.agents.stop - halo.agents.start
-        self._blocks = halo.blocks
+    def __init__(self, halo: Halo, communicator: Communicator, widths: Widths, compiled: bool = False):
+        self._halo, self._widths, self._blocks = halo, widths, halo.blocks
+        self._n_local = halo.agents.stop - halo.agents.start
         self._push_blocks = self._blocks
         """The blocks of B; those of W where it is symmetric."""
         if self._blocks[0].push is not None:
-            pushes: Any = [block.push for block in self._blocks]
-            self._push_blocks = tuple([block._replace(data=B) for block, B in zip(self._blocks, pushes, strict=True)])
+            pushes: Any = [block._replace(data=block.push) for block in self._blocks]  # type: ignore[arg-type]
+            self._push_blocks = tuple(pushes)
         self._received: list[list[Array] | None] = [None] * len(self._blocks)
         """The factors of each block of W; None for the own agents."""
         self._packs: list[tuple[slice | Index, list[Array]]] = []
@@ -73,23 +80,27 @@ class Traffic:
         if one and all(block.data.size == 1 for block in self._blocks):
             weights = np.concatenate([block.data for block in self._blocks])
             self._table = np.empty((count, total))
-            row = (1, count, total, np.array([0, count]), np.arange(count), weights, self._table.reshape(-1))
-            self._add_row = partial(self._loop, *row)
-            ends = np.cumsum(self._widths).tolist()
-            self._parts = [slice(end - width, end) for end, width in zip(ends, self._widths, strict=True)]
+            row = np.array([0, count]), np.arange(count), weights, self._table.reshape(-1)
+            self._add_row = partial(self._loop, 1, count, total, *row)
+            ends = [0, *np.cumsum(self._widths).tolist()]
+            self._parts = list(starmap(slice, pairwise(ends)))
         packed: dict[bytes, Array] = {}  # ranks that need the same agents get the same buffer
         sends, receives = [], []
         for send in halo.sends:
             key = send.rows.tobytes()
             if key not in packed:
-                packed[key] = self._table[halo.own] if self._add_row else np.empty(len(send.rows) * total)
+                packed[key] = np.empty(len(send.rows) * total)
+                if self._add_row:
+                    packed[key] = self._table[halo.own]
                 first, last = int(send.rows[0]), int(send.rows[-1])
                 rows = slice(first, last + 1) if last - first + 1 == len(send.rows) else send.rows
                 self._packs.append((rows, self._segments(packed[key])))
             sends.append((send.target, packed[key]))
         for number, piece in enumerate(halo.pieces):
             if number != halo.own:
-                buffer = self._table[number] if self._add_row else np.empty(piece.block.columns * total)
+                buffer = np.empty(piece.block.columns * total)
+                if self._add_row:
+                    buffer = self._table[number]
                 receives.append((piece.source, buffer))
                 self._received[number] = [segment.reshape(-1) for segment in self._segments(buffer)]
         self._exchange = communicator.exchange(sends, receives)
@@ -116,7 +127,7 @@ class Traffic:
         self._swap(xs)
         return [xs if received is None else received for received in self._received]
 
-    def add(self, blocks: Sequence[Csr], gathered: Sequence[Sequence[Array]], number: int, out: Array) -> Array:
+    def add(self, blocks: Blocks, gathered: Gathered, number: int, out: Array) -> Array:
         """Add ``blocks @ arrays[number]`` of every piece to ``out``; return it."""
         width, flat = self._widths[number], out.reshape(-1)
         for block, arrays in zip(blocks, gathered, strict=False):
@@ -129,7 +140,8 @@ class Traffic:
             self._swap(xs)
             mixed = np.zeros(self._table.shape[1])
             self._add_row(mixed)
-            return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
+            pairs = zip(xs, self._parts, strict=True)
+            return tuple([mixed[part].reshape(x.shape) for x, part in pairs])
         pulled = len(xs) - pushed
         if self._product is not None and not self.messages:
             fresh = tuple([np.empty(x.shape) for x in xs])
@@ -155,11 +167,11 @@ class Traffic:
     def mix_and_max(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """The elementwise maximum of the first array over an agent and its neighbours, then W x for each of the others."""
         gathered = self.gather(xs)
-        largest = self._halo.largest([arrays[0].reshape(-1, self._widths[0]) for arrays in gathered])
+        width = self._widths[0]
+        largest = self._halo.largest([arrays[0].reshape(-1, width) for arrays in gathered])
         return (largest.reshape(xs[0].shape), *self._products(self._blocks, gathered, xs, 1))
 
-    def _products(
-        self, blocks: Sequence[Csr], gathered: Sequence[Sequence[Array]], xs: tuple[Array, ...], first: int = 0
-    ) -> list[Array]:
+    def _products(self, blocks: Blocks, gathered: Gathered, xs: Arrays, first: int = 0) -> list[Array]:
         """The product of ``blocks`` with each array from number ``first`` on; fresh, C-contiguous."""
-        return [self.add(blocks, gathered, number, np.zeros(xs[number].shape)) for number in range(first, len(xs))]
+        fresh = [np.zeros(x.shape) for x in xs[first:]]
+        return [self.add(blocks, gathered, number, out) for number, out in enumerate(fresh, first)]

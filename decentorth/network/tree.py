@@ -64,12 +64,14 @@ class TreeSum:
         The messages and bytes that this rank sends to others in a sum.
     """
 
-    def __init__(self, tree: list[Level], bounds: Index, communicator: Communicator, width: int) -> None:
+    def __init__(self, tree: list[Level], bounds: Index, communicator: Communicator, width: int):
         halos = [plan(_matrix(level, int(bounds[-1])), bounds, communicator.rank) for level in tree]
         self._rounds = [Traffic(halo, communicator, (width,)) for halo in halos]
         self._blocks = [halo.blocks for halo in halos]
-        received = [np.flatnonzero(sum(np.diff(block.indptr) for block in blocks)) for blocks in self._blocks]
-        self._replaced = [rows[: 0 if level.up else None] for level, rows in zip(tree, received, strict=True)]
+        self._replaced = []
+        for level, blocks in zip(tree, self._blocks, strict=True):
+            received = sum(np.diff(block.indptr) for block in blocks)
+            self._replaced.append(np.flatnonzero(0 * received if level.up else received))
         """The own agents whose values those of others take the place of, in each round."""
         self.rounds, self.messages = len(tree), sum(len(level.senders) for level in tree)
         self.transport_messages = sum(one.messages for one in self._rounds)

@@ -24,10 +24,8 @@ def opened(name: str) -> Device:
     """
     found = _NAME.fullmatch(name)
     if found is None or name.startswith("cpu"):  # NumPy's own path is that without a device
-        raise ValueError(
-            "device must be 'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single "
-            f"precision, got {name!r}; leave it out to compute with NumPy"
-        )
+        form = "'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single precision"
+        raise ValueError(f"device must be {form}, got {name!r}; leave it out to compute with NumPy")
     try:
         import torch
     except ImportError:
@@ -37,7 +35,7 @@ def opened(name: str) -> Device:
     kind, real = found.groups()
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind.startswith("cuda") and int(kind[5:] or 0) >= count:
-        there = f"PyTorch finds {count} GPUs" if count else "PyTorch finds no GPU"
+        there = f"PyTorch finds {count or 'no'} GPU{'s' * (count > 0)}"
         raise ValueError(f"device {name!r} is not there ({there}): leave device out, or take 'torch:cpu'")
     return Device(kind, real or "float64")
 

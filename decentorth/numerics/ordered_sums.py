@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 def _loops() -> Any:
-    """SciPy's compiled loops without the rest of ``scipy.sparse``, which uses the same module when it is loaded later."""
+    """SciPy's compiled loops without the rest of ``scipy.sparse``, which uses the same module when it is loaded later.
+
+    None if they have no file of their own.
+    """
     name = "scipy.sparse._sparsetools"
     if name in sys.modules:
         return sys.modules[name]
@@ -35,16 +38,16 @@ def _loops() -> Any:
     places = scipy.submodule_search_locations if scipy is not None else None
     spec = PathFinder.find_spec(name, [f"{place}/sparse" for place in places or ()])
     if spec is None or spec.loader is None:
-        from scipy.sparse import _sparsetools
-
-        return _sparsetools
+        return None
     module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-_sparsetools = _loops()
-ROWS: Callable[..., None] = _sparsetools.csr_matvecs
+if (_sparsetools := _loops()) is None:
+    from scipy.sparse import _sparsetools
+Loop = Callable[..., None]
+ROWS: Loop = _sparsetools.csr_matvecs
 """The loop of `accumulate`: its arguments are rows, columns, width, indptr, indices, data, x and out."""
 
 _SMALL, _LARGE = 2.0**-450, 2.0**500
@@ -80,7 +83,7 @@ def plain(W: csr_array) -> Csr:
     return Csr(*W.shape, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data)
 
 
-def accumulate(block: Csr, width: int, x: Array, out: Array, loop: Callable[..., None] = ROWS) -> None:
+def accumulate(block: Csr, width: int, x: Array, out: Array, loop: Loop = ROWS) -> None:
     """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row.
 
     ``loop`` may be another function with the arguments and the bits of `ROWS`.
@@ -128,10 +131,10 @@ def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
 
     All are C-contiguous: places, below m, and weights ``(b, c)``, x ``(b, width)``, out ``(m, width)``.
     """
-    b, c = places.shape
+    (b, c), (rows, width) = places.shape, out.shape
     starts = c * np.arange(b + 1, dtype=np.int64)
-    rows, width = out.shape
-    _sparsetools.csc_matvecs(rows, b, width, starts, places.reshape(-1), weights.reshape(-1), x.reshape(-1), out.reshape(-1))
+    flat = (array.reshape(-1) for array in (places, weights, x, out))
+    _sparsetools.csc_matvecs(rows, b, width, starts, *flat)
 
 
 def sums(x: Array) -> Array:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..protocols import Index, Purpose
 
 _Words = NDArray[np.uint64]
+_Counter = tuple[_Words, _Words, _Words, _Words]
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -24,18 +25,14 @@ _SHARED = 0xFFFFFFFF
 """The agent number of draws that all agents share."""
 
 
-def philox(counter: tuple[_Words, _Words, _Words, _Words], key: tuple[int, int]) -> tuple[_Words, _Words, _Words, _Words]:
+def philox(counter: _Counter, key: tuple[int, int]) -> _Counter:
     """Four words of 32 bits (kept in uint64 arrays) for each counter: ten rounds of Philox4x32."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
         first, second = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0, c1, c2, c3 = (
-            (second >> _SHIFT) ^ c1 ^ np.uint64(k0),
-            second & _LOW,
-            (first >> _SHIFT) ^ c3 ^ np.uint64(k1),
-            first & _LOW,
-        )
+        c0, c1 = (second >> _SHIFT) ^ c1 ^ np.uint64(k0), second & _LOW
+        c2, c3 = (first >> _SHIFT) ^ c3 ^ np.uint64(k1), first & _LOW
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
     return c0, c1, c2, c3
 

@@ -9,8 +9,9 @@ from ..protocols import Array
 
 def arrays(state: object) -> list[Array]:
     """The arrays in a state of nested tuples, in their order."""
-    if isinstance(state, np.ndarray):
-        return [state]
-    if isinstance(state, tuple):
-        return [array for entry in state for array in arrays(entry)]
+    match state:
+        case np.ndarray():
+            return [state]
+        case tuple():
+            return [array for entry in state for array in arrays(entry)]
     return []

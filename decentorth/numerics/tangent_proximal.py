@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Regularizer
+from ..protocols import Array, Regularizer, Two
 
 _MOST = 50
 """The largest number of Newton steps; two in the median."""
@@ -39,7 +39,7 @@ class _Dual(NamedTuple):
     dual: float
 
 
-def tangent_proximal(h: Regularizer, x: Array, y: Array, step: Array, multiplier: Array) -> tuple[Array, Array]:
+def tangent_proximal(h: Regularizer, x: Array, y: Array, step: Array, multiplier: Array) -> Two:
     """The tangent proximal points w, like ``x``, and their multipliers, ``(n_local, r, r)``, both fresh.
 
     Parameters
@@ -66,7 +66,7 @@ def stationarity(h: Regularizer, x: Array, gradient: Array) -> float:
     return size * float(np.linalg.norm(w - x))
 
 
-def _of_one(h: Regularizer, x: Array, y: Array, step: float, s: Array) -> tuple[Array, Array]:
+def _of_one(h: Regularizer, x: Array, y: Array, step: float, s: Array) -> Two:
     r = x.shape[1]
     here = _excess(h, x, y, step, s)
     for _ in range(_MOST):

@@ -19,7 +19,8 @@ _shared: _Before = {}
 _open = 0
 """The number of contexts that want one thread, in all threads of Python."""
 if sys.platform != "win32":  # a child by os.fork has no thread that would release the lock
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    _free = _lock.release
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_free, after_in_child=_free)
 
 
 @contextlib.contextmanager
@@ -56,7 +57,7 @@ def _libraries(modules: int) -> list[Any]:
 
 def _is_openmp(library: Any) -> bool:
     """True for OpenMP itself, and for OpenBLAS on top of it."""
-    layer = getattr(library, "threading_layer", None)
+    layer = vars(library).get("threading_layer")
     return library.user_api == "openmp" or (library.internal_api, layer) == ("openblas", "openmp")
 
 

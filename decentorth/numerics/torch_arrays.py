@@ -10,13 +10,16 @@ only `DeviceArray.host`, ``float``, ``bool`` and ``tolist`` bring numbers to the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partialmethod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+from torch import Tensor
+
+from ..protocols import Array, Index
 
 _UFUNCS = {
     "equal": torch.eq,
@@ -28,6 +31,10 @@ _UFUNCS = {
 """The elementwise functions that PyTorch has under another name, or for fewer types."""
 _KINDS = (torch.float64, torch.float32, torch.int64, torch.int32, torch.bool)
 _DTYPES = {torch.empty(0, dtype=kind).numpy().dtype: kind for kind in _KINDS}
+Axes = int | tuple[int, ...] | None
+Given = tuple[object, ...]
+Named = Mapping[str, object]
+Filled = Callable[..., Tensor]
 DENSE = 64
 """W is multiplied as a dense matrix where its fullest row has at least a share of 1 / DENSE of all entries."""
 _NAMES = {tensor: dtype for dtype, tensor in _DTYPES.items()}
@@ -44,7 +51,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     __slots__ = ("tensor",)
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
     def __repr__(self) -> str:
@@ -83,14 +90,17 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self.tensor)
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_: object, **__: object) -> NoReturn:
         """Refused: an array leaves its device only where the code says so."""
-        raise TypeError(f"an array on {self.tensor.device} is not brought to the host by itself: call its host()")
+        here = self.tensor.device
+        raise TypeError(f"an array on {here} is not brought to the host by itself: call its host()")
 
     def host(self) -> NDArray[Any]:
         """A copy on the host, of float64 where it holds real numbers."""
         tensor = self.tensor.detach()
-        return np.array((tensor.double() if tensor.is_floating_point() else tensor).cpu().numpy(), order="C")
+        if tensor.is_floating_point():
+            tensor = tensor.double()
+        return np.array(tensor.cpu().numpy(), order="C")
 
     def __float__(self) -> float:
         return float(self.tensor)
@@ -98,19 +108,19 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __bool__(self) -> bool:
         return bool(self.tensor)
 
-    def tolist(self) -> Any:
+    def tolist(self) -> object:
         """The entries on the host, as nested lists."""
         return self.tensor.tolist()
 
-    def __getitem__(self, key: Any) -> DeviceArray:
+    def __getitem__(self, key: object) -> DeviceArray:
         key, reversed_axes = self._key(key)
         found = self.tensor[key]
         return DeviceArray(torch.flip(found, reversed_axes) if reversed_axes else found)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         self.tensor[self._key(key)[0]] = self._tensor(value)
 
-    def reshape(self, *shape: Any) -> DeviceArray:
+    def reshape(self, *shape: Axes) -> DeviceArray:
         """The entries in another shape; a view where there is one, as there always is of a fresh array."""
         return DeviceArray(self.tensor.reshape(*shape))
 
@@ -122,7 +132,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """A fresh array."""
         return DeviceArray(self.tensor.clone(memory_format=torch.contiguous_format))
 
-    def astype(self, dtype: Any) -> DeviceArray:
+    def astype(self, dtype: DTypeLike) -> DeviceArray:
         """The entries as another type."""
         return DeviceArray(self.tensor.to(_DTYPES[np.dtype(dtype)]))
 
@@ -130,14 +140,14 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """The upper triangular U with U^T A U = I of this symmetric matrix A; NaN where A is not positive definite."""
         factor, failed = torch.linalg.cholesky_ex(self.tensor)
         identity = torch.eye(len(self), dtype=factor.dtype, device=factor.device)
-        inverse = torch.linalg.solve_triangular(factor, identity, upper=False).T.contiguous()
-        return DeviceArray(torch.where(failed == 0, inverse, torch.nan))
+        inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
+        return DeviceArray(torch.where(failed == 0, inverse.T.contiguous(), torch.nan))
 
-    def _reduced(self, function: Callable[..., Any], axis: Any = None, keepdims: bool = False) -> DeviceArray:
+    def _reduced(self, function: Filled, axis: Axes = None, keepdims: bool = False) -> DeviceArray:
         """A reduction over one axis, several, or all; of NaN it is NaN."""
         if axis is None:
             axis = tuple(range(self.ndim))
-        return DeviceArray(function(self.tensor, dim=axis, keepdim=keepdims) if self.ndim else self.tensor)
+        return DeviceArray(function(self.tensor, dim=axis, keepdim=keepdims)) if self.ndim else self
 
     sum = partialmethod(_reduced, torch.sum)
     max = partialmethod(_reduced, torch.amax)
@@ -145,108 +155,114 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     any = partialmethod(_reduced, torch.any)
     all = partialmethod(_reduced, torch.all)
 
-    def _tensor(self, value: Any) -> Any:
+    def _tensor(self, value: object) -> Tensor:
         """A value on this device; numbers as tensors without axes, which take the precision of what they meet."""
-        if isinstance(value, DeviceArray):
-            return value.tensor
-        if isinstance(value, np.ndarray) and value.ndim:
-            own = self.tensor
-            return brought(value, own.device, own.dtype if own.is_floating_point() else torch.float64)
-        return torch.tensor(value.item() if isinstance(value, np.ndarray | np.generic) else value, dtype=_number(value))
+        match value:
+            case DeviceArray():
+                return value.tensor
+            case np.ndarray() if value.ndim:
+                own, real = self.tensor, self.tensor.dtype
+                return brought(value, own.device, real if real.is_floating_point else torch.float64)
+            case float() | np.floating():  # of the type that gives way to any array's
+                return torch.tensor(float(value), dtype=torch.float64)
+            case np.ndarray() | np.generic():
+                return torch.tensor(value.item())
+        return torch.tensor(value)
 
-    def _there(self, value: Any) -> Any:
+    def _there(self, value: object) -> Tensor:
         """As `_tensor`, for functions that do not take numbers of the host beside arrays of a GPU."""
-        found = self._tensor(value)
-        device = self.tensor.device
+        found, device = self._tensor(value), self.tensor.device
         return found if found.device == device else torch.full((), value, dtype=found.dtype, device=device)
 
-    def _given(self, value: Any) -> Any:
+    def _given(self, value: object) -> object:
         """An argument of a function: arrays and real numbers as tensors on this device, also in a list."""
-        if isinstance(value, list | tuple):
-            return [self._given(one) for one in value]
-        return self._there(value) if isinstance(value, DeviceArray | np.ndarray | float) else value
+        match value:
+            case list() | tuple():
+                return [self._given(one) for one in value]
+            case DeviceArray() | np.ndarray() | float():
+                return self._there(value)
+        return value
 
-    def _key(self, key: Any) -> tuple[Any, list[int]]:
+    def _key(self, key: object) -> tuple[Given, list[int]]:
         """An index for PyTorch, and the axes of the result to reverse: PyTorch lacks slices with negative steps."""
-        keys = key if isinstance(key, tuple) else (key,)
-        turned = [n for n, one in enumerate(keys) if isinstance(one, slice) and one == slice(None, None, -1)]
-        if turned and not all(isinstance(one, slice) for one in keys):
-            raise TypeError(f"an axis of an array on a device is reversed by slices alone, got {key!r}")
-        device = self.tensor.device
+        index, turned = [*key] if isinstance(key, tuple) else [key], []
+        for n, one in enumerate(index):
+            match one:
+                case slice(start=None, stop=None, step=-1):
+                    turned.append(n)
+                    index[n] = slice(None)
+                case DeviceArray():
+                    index[n] = one.tensor
+                case np.ndarray():
+                    index[n] = brought(one, self.tensor.device, None)
+        if turned and not all(type(one) is slice for one in index):
+            raise TypeError(f"on a device slices alone reverse an axis, got {key!r}")
+        return tuple(index), turned
 
-        def index(one: Any) -> Any:
-            if isinstance(one, DeviceArray):
-                return one.tensor
-            return brought(one, device, None) if isinstance(one, np.ndarray) else one
-
-        return tuple([slice(None) if n in turned else index(one) for n, one in enumerate(keys)]), turned
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **given: Any) -> Any:
-        if method != "__call__" or given:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **given: Any) -> Any:
+        function = _UFUNCS.get(ufunc.__name__) or vars(torch).get(ufunc.__name__)
+        out = given.pop("out", None)
+        if method != "__call__" or given or function is None:
             return NotImplemented
-        function = _UFUNCS.get(ufunc.__name__) or getattr(torch, ufunc.__name__, None)
-        if function is None:
-            return NotImplemented
-        tensors = [self._tensor(one) for one in inputs]
-        if out is not None:
-            function(*tensors, out=out[0].tensor)
-            return out[0]
-        return _arrays(function(*tensors))
+        tensors = map(self._tensor, inputs)
+        if out is None:
+            return _arrays(function(*tensors))
+        function(*tensors, out=out[0].tensor)
+        return out[0]
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, function: object, _: object, args: Given, named: Named) -> object:
         own = _FUNCTIONS.get(function)
-        return NotImplemented if own is None else own(self, *args, **kwargs)
+        return NotImplemented if own is None else own(self, *args, **named)
 
 
-def _number(value: Any) -> Any:
-    """The type for a number: that which gives way to any array's."""
-    return torch.float64 if isinstance(value, float | np.floating) else None
-
-
-def brought(array: NDArray[Any], device: Any, real: Any) -> Any:
+def brought(array: NDArray[Any], device: torch.device, real: torch.dtype | None) -> Tensor:
     """A tensor on the device with a copy of the entries, real numbers in the precision ``real``."""
     whole = np.array(array, order="C")  # PyTorch would warn of arrays that cannot be written into
-    return torch.from_numpy(whole).to(device=device, dtype=real if array.dtype.kind == "f" else None)
+    kind = real if array.dtype.kind == "f" else None
+    return torch.from_numpy(whole).to(device=device, dtype=kind)
 
 
-def _like(fill: Callable[..., Any]) -> Callable[..., DeviceArray]:
+def _like(fill: Filled) -> Callable[..., DeviceArray]:
     """The function ``np.NAME_like`` for a function that fills a new tensor."""
 
-    def made(own: DeviceArray, like: Any, *value: Any, shape: Any = None) -> DeviceArray:
-        size = own.shape if shape is None else shape if isinstance(shape, tuple) else (shape,)
+    def made(own: DeviceArray, like: object, *value: object, shape: Axes = None) -> DeviceArray:
+        size = own.shape if shape is None else shape
         return DeviceArray(fill(size, *value, dtype=own.tensor.dtype, device=own.tensor.device))
 
     return made
 
 
-def _where(own: DeviceArray, condition: Any, yes: Any, no: Any) -> DeviceArray:
+def _where(own: DeviceArray, condition: object, yes: object, no: object) -> DeviceArray:
     # its precision, which the condition lacks
     real = next((one for one in (yes, no) if isinstance(one, DeviceArray)), own)
-    return DeviceArray(torch.where(own._there(condition), real._there(yes), real._there(no)).contiguous())
+    chosen = torch.where(own._there(condition), real._there(yes), real._there(no))
+    return DeviceArray(chosen.contiguous())
 
 
 def _svd(own: DeviceArray, x: DeviceArray, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     if not compute_uv:
-        return DeviceArray(torch.linalg.svdvals(x.tensor))
-    return tuple(map(DeviceArray, torch.linalg.svd(x.tensor, full_matrices=full_matrices)))
+        return _arrays(torch.linalg.svdvals(x.tensor))
+    return _arrays(torch.linalg.svd(x.tensor, full_matrices=full_matrices))
 
 
-def _same(function: Callable[..., Any]) -> Callable[..., Any]:
+def _same(function: Callable[..., object]) -> Callable[..., object]:
     """PyTorch's function that does what NumPy's does; axes have another name."""
 
-    def called(own: DeviceArray, *given: Any, **named: Any) -> Any:
-        found = function(*map(own._given, given), **{name.replace("axis", "dim"): value for name, value in named.items()})
-        return _arrays(found)
+    def called(own: DeviceArray, *given: object, **named: object) -> object:
+        options = {name.replace("axis", "dim"): value for name, value in named.items()}
+        return _arrays(function(*map(own._given, given), **options))
 
     return called
 
 
-def _arrays(found: Any) -> Any:
+def _arrays(found: Tensor | tuple[Tensor, ...]) -> DeviceArray | tuple[DeviceArray, ...]:
     """A tensor as an array, or several."""
-    return DeviceArray(found.contiguous()) if isinstance(found, torch.Tensor) else tuple(map(DeviceArray, found))
+    if isinstance(found, Tensor):
+        return DeviceArray(found.contiguous())
+    return tuple(map(DeviceArray, found))
 
 
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+_FUNCTIONS: dict[object, Callable[..., object]] = {
     np.empty_like: _like(torch.empty),
     np.zeros_like: _like(torch.zeros),
     np.full_like: _like(torch.full),
@@ -255,11 +271,11 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.clip: _same(torch.clamp),
     np.stack: _same(torch.stack),
     np.concatenate: _same(torch.cat),
-    np.split: lambda own, x, ends: tuple(map(DeviceArray, torch.tensor_split(x.tensor, [int(end) for end in ends]))),
+    np.split: lambda own, x, ends: _arrays(torch.tensor_split(x.tensor, [*map(int, ends)])),
     np.repeat: _same(torch.repeat_interleave),
-    np.flatnonzero: lambda own, x: DeviceArray(torch.nonzero(x.tensor.reshape(-1)).reshape(-1)),
+    np.flatnonzero: lambda own, x: DeviceArray(torch.nonzero(x.tensor.ravel()).ravel()),
     np.searchsorted: _same(torch.searchsorted),
-    np.vdot: lambda own, x, y: DeviceArray(torch.vdot(own._tensor(x).reshape(-1), own._tensor(y).reshape(-1))),
+    np.vdot: lambda own, x, y: _arrays(torch.vdot(own._tensor(x).ravel(), own._tensor(y).ravel())),
     np.diagonal: _same(torch.diagonal),
     np.linalg.svd: _svd,
     np.linalg.norm: _same(torch.linalg.norm),
@@ -279,9 +295,11 @@ class Device:
 
     def put(self, value: Any) -> Any:
         """An array of the host on the device, copied; anything else as it is."""
-        return DeviceArray(brought(value, self.place, self.real)) if isinstance(value, np.ndarray) else value
+        if isinstance(value, np.ndarray):
+            return DeviceArray(brought(value, self.place, self.real))
+        return value
 
-    def mixing(self, indptr: Any, indices: Any, data: Any) -> Callable[[DeviceArray], DeviceArray]:
+    def mixing(self, indptr: Index, indices: Index, data: Array) -> Callable[..., DeviceArray]:
         """The product x -> W x for a sparse square matrix in compressed rows, in the faster of two ways, by the largest number of
         entries in a row: row by row from the neighbours' points, or W as a dense matrix.
 
@@ -299,7 +317,8 @@ class Device:
         columns, weights = np.tile(np.arange(n), (most, 1)), np.zeros((most, n))
         # shorter rows end with weights of 0
         columns[places, rows], weights[places, rows] = indices, data
-        neighbours, shares = brought(columns, self.place, None), brought(weights, self.place, self.real)
+        neighbours = brought(columns, self.place, None)
+        shares = brought(weights, self.place, self.real)
 
         def mixed(x: DeviceArray) -> DeviceArray:
             flat = x.tensor.reshape(n, -1)

@@ -6,7 +6,8 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -26,8 +27,11 @@ FEW = 2
 
 C = TypeVar("C", bound=ConstraintSet)
 """The type of a problem's constraint set."""
+T = TypeVar("T")
 Selection = slice | Index
 """A selection of local agents: a slice, or ascending numbers."""
+View = tuple[Sequence[Any], Sequence[str]]
+"""The samples of some agents, and the names of their columns, if these have names."""
 
 
 _SHARED = 0xFFFFFFFF
@@ -36,29 +40,33 @@ _SHARED = 0xFFFFFFFF
 
 def stream(seed: int, agent: int | None = None, purpose: int = 0) -> np.random.Generator:
     """The generator of an agent's data, or of another ``purpose``; without an agent, of shared data, the same on every rank."""
-    key = (_SHARED, 1)
-    if agent is not None:
-        key = (agent, purpose)
+    key = (_SHARED, 1) if agent is None else (agent, purpose)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def selected(items: Sequence[Any], local: Selection) -> list[Any]:
+def selected(items: Sequence[T], local: Selection) -> list[T]:
     """The items of the local agents in ``local``."""
-    return list(items[local]) if isinstance(local, slice) else [items[i] for i in local]
+    return [items[i] for i in np.arange(len(items))[local]]
 
 
-def numbers_of(local: Selection) -> Index:
-    """The ascending numbers of the local agents in ``local``."""
-    if isinstance(local, slice):
-        return np.arange(local.start, local.stop)
-    return local
-
-
-def as_selection(numbers: Index, local: Selection) -> Selection:
-    """Consecutive numbers as a slice where ``local`` is one; otherwise as they are."""
-    if isinstance(local, slice):
-        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+def as_selection(numbers: Index) -> Selection:
+    """Consecutive numbers as a slice, with which arrays are viewed; others as they are."""
+    run = slice(int(numbers[0]), int(numbers[-1]) + 1)
+    if run.stop - run.start == len(numbers):
+        return run
     return numbers
+
+
+def held(given: Sequence[object], n_agents: int | None, first_agent: int) -> tuple[int, slice]:
+    """The number of all agents, and the agents whose data are given, as `AgentProblem` takes them."""
+    return n_agents or len(given), slice(first_agent, first_agent + len(given))
+
+
+@cache
+def _computed(kind: type) -> frozenset[str]:
+    """The names of the class's values that are computed once."""
+    members = [member for one in kind.__mro__ for member in vars(one).items()]
+    return frozenset(name for name, value in members if type(value) is cached_property)
 
 
 class AgentProblem(Shown, ABC, Generic[C]):
@@ -93,6 +101,16 @@ class AgentProblem(Shown, ABC, Generic[C]):
     """The names of all agents' sites, if they have names."""
     units: tuple[Units, ...] = ()
     """The common units of the samples, or of each of two views, where the problem was made with some."""
+    nonsmooth: bool = False
+    """True if the gradients are subgradients."""
+    holds_out: bool = False
+    """True if some entries are held out."""
+    evaluations: tuple[str, ...] = ()
+    """The names of the measures of a point that are taken at the end of a run."""
+    error_name: str = ""
+    """The name of the error, where the answer is known; for some problems once `prepare` has computed it."""
+    optimal_value: float | None = None
+    """The least value, where it is known; for some problems once `prepare` has computed it."""
 
     def __init__(self, n_agents: int, agents: slice, constraint: C) -> None:
         self.n_agents = check("n_agents", int, n_agents)
@@ -106,8 +124,10 @@ class AgentProblem(Shown, ABC, Generic[C]):
         return self
 
     def _facts(self) -> Mapping[str, object]:
-        own = {} if self.n_local == self.n_agents else {"here": f"{self.agents.start}..{self.agents.stop - 1}"}
-        return {"n_agents": self.n_agents, **own, "constraint": self.constraint}
+        facts: dict[str, object] = {"n_agents": self.n_agents}
+        if self.n_local < self.n_agents:
+            facts["here"] = f"{self.agents.start}..{self.agents.stop - 1}"
+        return facts | {"constraint": self.constraint}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,13 +159,12 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen again."""
         if agents == self.agents:
             return self
-        if not self.agents.start <= agents.start < agents.stop <= self.agents.stop:
-            raise ValueError(
-                f"agents {agents.start} to {agents.stop - 1} were asked for, but this "
-                f"problem holds only {self.agents.start} to {self.agents.stop - 1}"
-            )
+        first, last = self.agents.start, self.agents.stop
+        if not first <= agents.start < agents.stop <= last:
+            asked = f"agents {agents.start} to {agents.stop - 1} were asked for"
+            raise ValueError(f"{asked}, but this problem holds only {first} to {last - 1}")
         part = self._copied()
-        part._take(slice(agents.start - self.agents.start, agents.stop - self.agents.start))
+        part._take(slice(agents.start - first, agents.stop - first))
         part.agents = agents
         return part
 
@@ -158,11 +177,10 @@ class AgentProblem(Shown, ABC, Generic[C]):
         own = np.arange(self.agents.start, self.agents.stop)
         left = np.flatnonzero(~np.isin(own, lost))
         if not left.size:
-            raise ValueError(f"agents {self.agents.start} to {self.agents.stop - 1} have all left: this process holds no agent")
+            raise ValueError(f"agents {own[0]} to {own[-1]} have all left this process")
         part = self._copied()
         if left.size < own.size:
-            run = slice(int(left[0]), int(left[-1]) + 1)
-            part._take(run if run.stop - run.start == left.size else left)
+            part._take(as_selection(left))
         gone = np.unique(lost)
         first = self.agents.start - int(np.searchsorted(gone, self.agents.start))
         part.agents, part.n_agents = slice(first, first + left.size), self.n_agents - gone.size
@@ -172,12 +190,10 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """The runs of local agents whose points fit in `BLOCK_BYTES`, as (local slice, restricted problem)."""
         if self._blocks is None:
             size = max(1, BLOCK_BYTES // (8 * int(np.prod(self.shape))))
-            first = self.agents.start
-            self._blocks = [
-                (slice(a, b), self.restrict(slice(first + a, first + b)))
-                for a in range(0, self.n_local, size)
-                for b in (min(a + size, self.n_local),)
-            ]
+            n, first = self.n_local, self.agents.start
+            runs = [slice(a, min(a + size, n)) for a in range(0, n, size)]
+            globally = [slice(first + run.start, first + run.stop) for run in runs]
+            self._blocks = list(zip(runs, map(self.restrict, globally), strict=True))
         return self._blocks
 
     def on(self, put: Callable[[Array], Array]) -> Self:
@@ -190,7 +206,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     def _in_one_block(self) -> Self:
         """A copy in one block, whose data the caller brings to a device."""
         if not getattr(self.constraint, "on_devices", False):
-            raise ValueError(f"{self.constraint!r} does not run on a device: Stiefel and Euclidean do; leave device out")
+            able = "Stiefel and Euclidean do; leave device out"
+            raise ValueError(f"{self.constraint!r} does not run on a device: {able}")
         placed = self._copied()
         placed._blocks = [(slice(0, self.n_local), placed)]
         return placed
@@ -199,15 +216,15 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """A shallow copy without the values that were computed from its agents' data and cached."""
         other = copy.copy(self)
         other._blocks = None
-        kind = type(other)
-        for name in [key for key in vars(other) if isinstance(getattr(kind, key, None), cached_property)]:
+        for name in _computed(type(other)) & vars(other).keys():
             del vars(other)[name]
         return other
 
     def _check_whole(self) -> None:
         """Raise a ValueError unless all agents are in this process."""
         if self.n_local != self.n_agents:
-            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+            here = f"only {self.n_local} are in this process"
+            raise ValueError(f"pooled() needs all {self.n_agents} agents, but {here}")
 
     def _alone(self) -> Self:
         """A copy of this problem of all agents for a single agent, whose data the caller sets."""
@@ -243,7 +260,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
         if x is None:
             point += 0.1 * random_direction(point, seed + 1)
         if point.shape != self.shape:
-            raise ValueError(f"x must have the shape of one agent's point, {self.shape}, got {point.shape}")
+            raise ValueError(f"x must have the shape of a point, {self.shape}, got {point.shape}")
         points = np.repeat(point[None], self.n_local, axis=0)
         slopes = taylor_slopes(self.value, self.gradient, points, random_direction(point, seed))
         return worst(slopes, self.agents.start, slopes)
@@ -256,9 +273,9 @@ class AgentProblem(Shown, ABC, Generic[C]):
 class Outline(NamedTuple):
     """The sizes of a problem's data, from its settings and the headers of files, before there are data."""
 
-    counts: Sequence[int]
+    counts: Sequence[int] = ()
     """The number of rows of each of all agents."""
-    width: int
+    width: int = 0
     """The numbers in a row."""
     copies: float = 1.0
     """How many times the rows are held while the problem is made, at least."""
@@ -278,7 +295,8 @@ class Outline(NamedTuple):
     def needed(self, agents: slice, points: int = 0) -> float:
         """The bytes that a process needs, at least, to make the problem of its agents, and for this number of points."""
         own = self.counts[agents]
-        return 8.0 * (self.copies * self.width * sum(own) + self.more(own) + self.point * points) + self.beside
+        numbers = self.copies * self.width * sum(own) + self.more(own) + self.point * points
+        return 8.0 * numbers + self.beside
 
 
 class Deferred(NamedTuple):
@@ -296,7 +314,7 @@ class Deferred(NamedTuple):
     """
 
     n_agents: int
-    build: Callable[[slice, Collective], Any]
+    build: Callable[[slice, Collective], object]
     """Called on every rank with its agents; may use the collective in the same order on all of them."""
     outline: Callable[[], Outline] | None = None
     """The sizes of the data, which are compared with the free memory before anything is built."""
@@ -306,6 +324,9 @@ class Deferred(NamedTuple):
     """Of a problem of random samples, the sizes of the data for which they stand."""
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
+
+    def __repr__(self) -> str:
+        return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
 
     def stand_in(self, more: int = 0) -> Deferred:
         """The problem with `FEW` and ``more`` random rows for each agent, at most as many as it has; itself without an outline.
@@ -318,23 +339,27 @@ class Deferred(NamedTuple):
         few, make = FEW + more, sizes.made
 
         def drawn(agents: slice, d: int) -> list[Array]:
-            counts = enumerate(sizes.counts[agents], agents.start)
-            return [stream(few, agent).standard_normal((min(count, few), d)) for agent, count in counts]
+            shapes = [(min(count, few), d) for count in sizes.counts[agents]]
+            each = enumerate(shapes, agents.start)
+            return [stream(few, agent).standard_normal(shape) for agent, shape in each]
 
         def made(agents: slice, collective: Collective) -> Any:
             wanted = [in_units(drawn(agents, d), collective, sizes.wanted) for d in sizes.views]
             found = make(drawn(agents, sizes.width), agents, collective)
-            if wanted:
-                found.with_units(tuple(one for _, units in wanted for one in units))
-            return found
+            return found.with_units(tuple(one for _, units in wanted for one in units))
 
-        return Deferred(self.n_agents, made, self.outline, sizes=sizes if sizes.width else None, sites=self.sites)
+        known = sizes if sizes.width else None
+        return Deferred(self.n_agents, made, self.outline, sizes=known, sites=self.sites)
 
 
-def on_each_rank(n_agents: int, make: Callable[[slice], Any], outline: Callable[[], Outline] | None = None) -> Deferred:
+Sizes = Callable[[], Outline]
+"""The sizes of a problem's data, computed when they are asked for."""
+
+
+def on_each_rank(n_agents: int, make: Callable[[slice], object], outline: Sizes | None = None) -> Deferred:
     """A problem that each rank makes for its agents without the others; where one fails, all fail."""
 
-    def build(agents: slice, collective: Collective) -> Any:
+    def build(agents: slice, collective: Collective) -> object:
         with collective.together():
             return make(agents)
 
@@ -350,13 +375,13 @@ class Loadable:
     @classmethod
     def from_loader(
         cls,
-        loader: Callable[[int], Any],
+        loader: Callable[[int], object],
         n_agents: int,
-        *settings: Any,
+        *settings: object,
         center: bool = False,
         scale: bool = False,
         missing: Missing = "refuse",
-        **more: Any,
+        **more: object,
     ) -> Deferred:
         """A problem whose ranks each load their own agents.
 
@@ -372,32 +397,28 @@ class Loadable:
             The settings of the class.
         """
 
-        problem: Any = cls
         cls._check_settings("from_loader(loader, n_agents, ...)", "n_agents", settings, more)
 
-        def build(agents: slice, collective: Collective) -> Any:
-            where = {"n_agents": n_agents, "first_agent": agents.start}
+        def read(agents: slice, collective: Collective) -> list[View]:
             with collective.together():
                 data = [loader(agent) for agent in range(agents.start, agents.stop)]
-                lists = list(map(list, zip(*data, strict=True))) if cls._arrays > 1 else [data]
-            wanted = Wanted(center, scale, missing)
-            lists, units = _in_units([(view, ()) for view in lists], agents.start, collective, wanted)
-            found = cls._of_all(lists[0], collective)
-            with collective.together():
-                return problem(*lists, *settings, **where, **found | more).with_units(units)
+                views = zip(*data, strict=True) if cls._arrays > 1 else [data]
+                return [(list(view), ()) for view in views]
 
+        given = {"n_agents": n_agents, **more}
+        build = cls._builder(read, Wanted(center, scale, missing), settings, given)
         return Deferred(n_agents, build)
 
     @classmethod
     def from_sites(
         cls,
         sites: Any,
-        *settings: Any,
+        *settings: object,
         columns: Any = None,
         center: bool = False,
         scale: bool = False,
         missing: Missing = "refuse",
-        **more: Any,
+        **more: object,
     ) -> Deferred:
         """A problem of sites that each hold their own samples; a rank opens only those of its own agents.
 
@@ -423,7 +444,6 @@ class Loadable:
         from ..data.sites import Sites, naming, sites_of
         from ..data.tables import Columns
 
-        problem: Any = cls
         if misplaced := sorted({"exclude", "drop_missing", "label"} & more.keys()):
             listed = ", ".join(f"{name}={more[name]!r}" for name in misplaced)
             raise TypeError(f"{', '.join(misplaced)}: give columns=Columns({listed}), of decentorth.data")
@@ -431,62 +451,75 @@ class Loadable:
         given, names = sites_of(sites)
         every = [name for name, _ in given]
 
-        def view(samples: Any, number: int) -> Any:
-            return samples[number] if cls._arrays > 1 and samples is not None else samples
-
-        def entries(agents: slice) -> list[list[tuple[str, Any]]]:
+        def entries(agents: slice) -> list[list[tuple[str, object]]]:
             own: list[Any] = [None] * len(given)
-            for agent in range(agents.start, agents.stop):
-                samples = given[agent][1]
-                if callable(samples):
-                    samples = samples()
-                own[agent] = samples
-            named = list(zip(every, own, strict=True))
-            return [[(name, view(one, k)) for name, one in named] for k in range(cls._arrays)]
+            for agent, (_, samples) in enumerate(given[agents], agents.start):
+                own[agent] = samples() if callable(samples) else samples
+            views = [own]
+            if cls._arrays > 1:
+                numbers = range(cls._arrays)
+                views = [[None if one is None else one[k] for one in own] for k in numbers]
+            return [list(zip(every, view, strict=True)) for view in views]
 
         wanted = Wanted(center, scale, missing)
-        held = Sites(entries, (columns or Columns())._replace(keep_missing=wanted.fill))
-
-        def build(agents: slice, collective: Collective) -> Any:
-            read = held.read(agents, collective)
-            with naming(every):
-                lists, units = _in_units(read, agents.start, collective, wanted)
-            found = cls._of_all(lists[0], collective)
-            with collective.together(), naming(every):
-                where = {"n_agents": len(given), "first_agent": agents.start}
-                return problem(*lists, *settings, **where, **found | more).with_units(units)
+        found = Sites(entries, (columns or Columns())._replace(keep_missing=wanted.fill))
 
         def outline() -> Outline:
-            return Outline(held.counts, held.width, beside=held.beside)
+            return Outline(found.counts, found.width, beside=found.beside)
 
-        return Deferred(len(given), build, outline, held.open, sites=names)
+        arguments = {"n_agents": len(given), **more}
+        build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
+        return Deferred(len(given), build, outline, found.open, sites=names)
 
     @classmethod
-    def _check_settings(cls, call: str, last: str, settings: Sequence[Any], more: Mapping[str, Any]) -> None:
+    def _builder(
+        cls,
+        read: Callable[[slice, Collective], Sequence[View]],
+        wanted: Wanted,
+        settings: Sequence[Any],
+        more: Mapping[str, Any],
+        named: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Callable[[slice, Collective], object]:
+        """The function that makes a rank's problem of the views that ``read`` gives; errors are ``named``."""
+        make: Callable[..., Any] = cls
+
+        def build(agents: slice, collective: Collective) -> object:
+            views = read(agents, collective)
+            with named():
+                lists, units = _in_units(views, agents.start, collective, wanted)
+            place = {"first_agent": agents.start, **cls._of_all(lists[0], collective), **more}
+            with collective.together(), named():
+                return make(*lists, *settings, **place).with_units(units)
+
+        return build
+
+    @classmethod
+    def _check_settings(cls, call: str, last: str, settings: Sequence[object], more: Mapping[str, object]) -> None:
         """Raise a TypeError unless the class takes these settings, which follow the argument ``last`` of ``call``."""
+        given = {"n_agents": 1, "first_agent": 0, **more}
         try:
-            inspect.signature(cls).bind(*[None] * cls._arrays, *settings, **{"n_agents": 1, "first_agent": 0, **more})
+            inspect.signature(cls).bind(*[None] * cls._arrays, *settings, **given)
         except TypeError as error:
-            name = cls.__name__
-            raise TypeError(f"{name}.{call} takes the settings of {name} after {last}: {error}") from None
+            call = f"{cls.__name__}.{call} takes the settings of {cls.__name__}"
+            raise TypeError(f"{call} after {last}: {error}") from None
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         """The arguments that need the data of all agents, of which ``data`` are those here."""
         return {}
 
 
 def _in_units(
-    views: Sequence[tuple[list[Any], Sequence[str]]], first_agent: int, collective: Collective, wanted: Wanted
+    views: Sequence[View], first: int, collective: Collective, wanted: Wanted
 ) -> tuple[list[list[Any]], tuple[Units, ...]]:
-    """The samples of each view, given with the names of its columns, in the units that are wanted, and these."""
+    """The samples of each view in the units that are wanted, and these; ``first`` is the first agent's number."""
     if not wanted.any:
-        return [view for view, _ in views], ()
+        return [list(view) for view, _ in views], ()
     found = []
     for view, names in views:
         with collective.together():
-            checked = matrices("A", view, first_agent, missing=wanted.fill)
-            width = same_columns("A", checked, first_agent)
+            checked = matrices("A", view, first, missing=wanted.fill)
+            width = same_columns("A", checked, first)
         collective.same("the number of columns", str(width).encode())
         found.append(in_units(checked, collective, wanted, names))
     return [scaled for scaled, _ in found], tuple(one for _, units in found for one in units)
@@ -503,7 +536,8 @@ class SeparateColumns(ABC):
         """``(n_local, 0)``: an empty cache."""
         return np.empty((len(x), 0))
 
-    def refresh(self, cache: Array, x: Array, columns: Index) -> None:  # noqa: B027  # not every column oracle has a cache
+    # Not every column oracle has a cache.
+    def refresh(self, cache: Array, x: Array, columns: Index) -> None:  # noqa: B027
         """The cache is empty: nothing to refresh."""
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:

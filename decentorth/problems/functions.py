@@ -12,6 +12,9 @@ from ..protocols import Array, Index
 from ..settings import Count, check
 from .base import AgentProblem, C, Selection, SeparateColumns
 
+Function = Callable[..., object]
+"""A user's function."""
+
 
 class FunctionProblem(AgentProblem[C]):
     """Objectives given as functions of one agent's number and point.
@@ -77,18 +80,20 @@ class FunctionProblem(AgentProblem[C]):
         gradient_on: Callable[..., Array] | None = None,
         n_samples: int | Sequence[int] | Index | None = None,
     ) -> None:
-        for name, function in (("value", value), ("gradient", gradient), ("gradient_on", gradient_on)):
-            if not callable(function) and not (function is None and name == "gradient_on"):
-                raise TypeError(f"{name} must be a function, got {type(function).__name__}")
+        _check_functions(value=value, gradient=gradient, gradient_on=gradient_on or value)
         n_agents = check("n_agents", Count, n_agents)
-        if isinstance(constraint, type) or not hasattr(constraint, "shape"):
-            raise TypeError(f"constraint must be a set such as do.sets.Stiefel(8, 2), got {constraint!r:.80}")
+        try:
+            len(constraint.shape)
+        except (AttributeError, TypeError):
+            such = "a set such as do.sets.Stiefel(8, 2)"
+            raise TypeError(f"constraint must be {such}, got {constraint!r:.80}") from None
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
-        self._value, self._gradient, self._gradient_on, self._stacked = value, gradient, gradient_on, stacked
-        self._put: Callable[[Any], Any] | None = None
+        self._value, self._gradient, self._gradient_on = value, gradient, gradient_on
+        self._stacked = stacked
+        self._put: Callable[[object], Any] = _stay
         if (gradient_on is None) != (n_samples is None):
-            raise ValueError("gradient_on and n_samples go together: give both to allow mini-batches, or neither")
+            raise ValueError("gradient_on and n_samples go together: give both, or neither")
         if n_samples is not None:
             self.n_samples = _counts(n_samples, n_agents)
 
@@ -101,9 +106,10 @@ class FunctionProblem(AgentProblem[C]):
     def on(self, put: Callable[[Any], Any]) -> Self:
         """The same problem, whose functions take and return tensors of the device; points of the host go there and back."""
         if not self._stacked:
-            raise ValueError("functions of one agent do not run on a device: give functions of all agents, and stacked=True")
+            cure = "give functions of all agents, and stacked=True"
+            raise ValueError(f"functions of one agent do not run on a device: {cure}")
         placed = self._in_one_block()
-        placed._put, placed._numbers = put, put(self._numbers)
+        placed._put = put
         return placed
 
     def value(self, x: Array) -> Array:
@@ -116,36 +122,34 @@ class FunctionProblem(AgentProblem[C]):
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``."""
         if self._gradient_on is None:
-            raise TypeError("gradients on a few samples need the function gradient_on, which this problem was made without")
+            raise TypeError("gradients on a few samples need gradient_on: give it, and n_samples")
         return self._answers("gradient_on", self._gradient_on, x, self.shape, batch)
 
-    def _answers(
-        self, name: str, function: Callable[..., object], x: Array, shape: tuple[int, ...], batch: Index | None = None
-    ) -> Array:
+    def _answers(self, name: str, function: Function, x: Array, shape: tuple[int, ...], *batch: Index) -> Array:
         """``(n_local, *shape)``: the values of a user's function at the points ``x``, which are read-only for it."""
-        if self._put is not None:
-            return self._on_device(name, function, x, shape, batch)
+        if self._put is not _stay:
+            return self._on_device(name, function, x, (len(x), *shape), *batch)
         points = x.view()
         points.flags.writeable = False
-        given = [points] if batch is None else [points, batch]
         if self._stacked:
-            return _answer(name, function, (self._numbers, *given), (len(x), *shape))
+            given = self._numbers, points, *batch
+            return _answer(name, function, given, (len(x), *shape))
         out = np.empty((len(x), *shape))
-        for i, (agent, *own) in enumerate(zip(self._numbers.tolist(), *given, strict=True)):
+        for i, (agent, *own) in enumerate(zip(self._numbers.tolist(), points, *batch, strict=True)):
             out[i] = _answer(f"{name} of agent {agent}", function, (agent, *own), shape)
         return out
 
-    def _on_device(self, name: str, function: Callable[..., object], x: Any, shape: tuple[int, ...], batch: Index | None) -> Any:
+    def _on_device(self, name: str, function: Function, x: Any, shape: tuple[int, ...], *batch: Index) -> Array:
         """The values on a device; on the host again for points of the host."""
-        put: Any = self._put
         away = isinstance(x, np.ndarray)
-        points: Any = put(x) if away else x
-        more = () if batch is None else (put(batch).tensor,)
-        found: Any = function(self._numbers.tensor, points.tensor, *more)  # type: ignore[attr-defined]  # an array of the device
-        is_tensor = hasattr(found, "detach")
-        if not is_tensor or tuple(found.shape) != (len(x), *shape) or found.is_complex() or found.is_sparse:
-            got = f"{found.dtype}, {found.layout}, of shape {tuple(found.shape)}" if is_tensor else f"a {type(found).__name__}"
-            raise ValueError(f"{name} on a device must be a tensor of shape {(len(x), *shape)}, dense and real, got {got}")
+        points = self._put(x) if away else x
+        numbers = [self._put(given).tensor for given in (self._numbers, *batch)]
+        found: Any = function(numbers[0], points.tensor, *numbers[1:])
+        if type(found).__module__.partition(".")[0] != "torch":
+            raise ValueError(f"{name} on a device must be a tensor, got a {type(found).__name__}")
+        if tuple(found.shape) != shape or found.is_complex() or found.is_sparse:
+            got = f"{found.dtype}, {found.layout}, of shape {tuple(found.shape)}"
+            raise ValueError(f"{name} on a device must be a tensor of shape {shape}, dense and real, got {got}")
         answer = type(points)(found.detach().to(points.tensor)).copy()
         return answer.host() if away else answer
 
@@ -204,50 +208,57 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         gradient_on: Callable[..., Array] | None = None,
         n_samples: int | Sequence[int] | Index | None = None,
     ) -> None:
-        for name, function in (("subgradient", subgradient), ("partial_subgradient", partial_subgradient)):
-            if not callable(function) and not (function is None and name == "partial_subgradient"):
-                raise TypeError(f"{name} must be a function, got {type(function).__name__}")
-        super().__init__(value, subgradient, constraint, n_agents, stacked=stacked, gradient_on=gradient_on, n_samples=n_samples)
+        _check_functions(subgradient=subgradient, partial_subgradient=partial_subgradient or value)
+        super().__init__(
+            value,
+            subgradient,
+            constraint,
+            n_agents,
+            stacked=stacked,
+            gradient_on=gradient_on,
+            n_samples=n_samples,
+        )
         self._partial = partial_subgradient
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
         """``(n_local, d, c)``: the columns ``(c,)`` of the subgradient, from all columns without a ``partial_subgradient``."""
         if self._partial is None:
             return self.gradient(x).take(columns, -1)
-        some = self._partial
-        return self._answers(
-            "partial_subgradient", lambda agents, point: some(agents, point, columns), x, (self.shape[0], len(columns))
-        )
+        some, shape = self._partial, (self.shape[0], len(columns))
+
+        def partial(agents: object, point: Array) -> object:
+            return some(agents, point, columns)
+
+        return self._answers("partial_subgradient", partial, x, shape)
 
 
-def _called(what: str, function: Callable[..., object], arguments: tuple[object, ...]) -> NDArray[Any]:
-    """The value of the function as an array; an error names the function and the agent."""
+def _stay(given: object) -> object:
+    """The array itself, for functions of NumPy's arrays."""
+    return given
+
+
+def _check_functions(**given: object) -> None:
+    for name, function in given.items():
+        if not callable(function):
+            raise TypeError(f"{name} must be a function, got {type(function).__name__}")
+
+
+def _answer(what: str, function: Function, arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
+    """A fresh float64 copy of the value of the function; an error names the function and the agent."""
     try:
-        result = function(*arguments)
+        found = function(*arguments)
     except Exception as error:
-        if isinstance(error, ValueError) and "read-only" in str(error):
-            raise ValueError(f"{what} must not write into x, the agent's own point ({error}): let it work on x.copy()") from error
+        if "read-only" in str(error):
+            raise ValueError(f"{what} must not write into x, the agent's point: let it work on x.copy()") from error
         error.add_note(f"raised by {what}")
         raise
-    return _array(what, result)
-
-
-def _array(what: str, result: Any) -> NDArray[Any]:
-    """The value of a function as an array."""
-    if np.ma.is_masked(result):
-        raise ValueError(f"{what} has masked entries, whose values are unknown: return np.ma.filled(..., 0.0) if that is meant")
+    if np.ma.is_masked(found):
+        raise ValueError(f"{what} has masked entries: return np.ma.filled(..., 0.0) if that is meant")
     try:
-        return np.asarray(result)
-    except ValueError as error:
-        raise ValueError(f"{what} must be one array of numbers, got a {type(result).__name__} of unequal parts") from error
-    except Exception as error:  # a tensor that follows gradients, or lies on a GPU
-        why = str(error).partition("\n")[0]
-        raise TypeError(f"{what} must be an array of NumPy, got a {type(result).__name__} ({why})") from error
-
-
-def _answer(what: str, function: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
-    """A fresh float64 copy of the value of the function."""
-    result = _called(what, function, arguments)
+        result = np.asarray(found)
+    except Exception as error:  # rows of unequal lengths, a tensor that follows gradients or lies on a GPU
+        got = f"a {type(found).__name__} ({str(error).partition(chr(10))[0]})"
+        raise TypeError(f"{what} must be one array of NumPy, got {got}") from error
     if not np.can_cast(result.dtype, np.float64, "same_kind"):
         raise TypeError(f"{what} must be of real numbers, got {_not_real(result)}")
     if result.shape != shape:
@@ -260,12 +271,10 @@ def _not_real(result: NDArray[Any]) -> str:
     """The kind of a value that is not of real numbers, and the advice, in one line."""
     if result.dtype.kind == "c":
         return f"dtype {result.dtype}: return np.real(...) of it if that is meant"
-    found = result.tolist()
-    if hasattr(found, "toarray"):
-        return f"a {type(found).__name__}: return its toarray()"
-    shown = " ".join(repr(found).split())
-    cure = "return the numbers alone" if isinstance(found, dict | list) else "does the function end with `return`?"
-    return f"{shown:.80}: {cure}"
+    found, cure = result.tolist(), "return one array of numbers"
+    if found is None:
+        cure = "does the function end with `return`?"
+    return f"{' '.join(repr(found).split()):.80}: {cure}"
 
 
 def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:
@@ -273,9 +282,9 @@ def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:
     if counts.dtype.kind not in "iu":
         raise TypeError(f"n_samples must be whole numbers, got dtype {counts.dtype}")
     if counts.shape not in ((), (n_agents,)):
-        raise ValueError(f"n_samples must be one number or one for each of the {n_agents} agents, got shape {counts.shape}")
+        must = f"one number or one for each of the {n_agents} agents"
+        raise ValueError(f"n_samples must be {must}, got shape {counts.shape}")
     everywhere = np.broadcast_to(counts, (n_agents,)).astype(np.int64)
-    low = np.flatnonzero(everywhere < 1)
-    if len(low):
-        raise ValueError(f"n_samples must be at least 1, got {everywhere[low[0]]} for agent {low[0]}")
+    for agent in np.flatnonzero(everywhere < 1)[:1]:
+        raise ValueError(f"n_samples must be at least 1, got {everywhere[agent]} for agent {agent}")
     return everywhere

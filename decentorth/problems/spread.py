@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from ..numerics.ordered_sums import add_agents
 from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, Smooth, TraceForm, WeaklyConvex
 from .base import AgentProblem, Deferred, Outline, Selection, SeparateColumns
 
-T = TypeVar("T")
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""
 AT_POINTS = ("hessian_product", "product", "local_product", "local_diagonal")
@@ -55,18 +54,21 @@ class Spread:
     problem: Problem[object] | Deferred
     n_agents = 1
 
+    @property
+    def _deferred(self) -> Deferred:
+        if isinstance(self.problem, Deferred):
+            return self.problem
+        given = self.problem
+        return Deferred(given.n_agents, lambda blocks, _: given.restrict(blocks))
+
     def stand_in(self, more: int = 0) -> Spread:
         """The agent with a few random samples in each block, see `Deferred.stand_in`."""
-        if isinstance(self.problem, Deferred):
-            return Spread(self.problem.stand_in(more))
-        return self
+        return Spread(self._deferred.stand_in(more))
 
     @property
     def sizes(self) -> Outline | None:
         """The sizes of the samples that stand for others, see `Deferred.sizes`."""
-        if isinstance(self.problem, Deferred):
-            return self.problem.sizes
-        return None
+        return self._deferred.sizes
 
     @property
     def n_blocks(self) -> int:
@@ -75,7 +77,7 @@ class Spread:
 
     def build(self, blocks: slice, collective: Collective) -> SpreadProblem:
         """The problem of the one agent, with the blocks of this rank; every rank calls it with the collective of the blocks."""
-        base = self.problem.build(blocks, collective) if isinstance(self.problem, Deferred) else self.problem.restrict(blocks)
+        base = self._deferred.build(blocks, collective)
         if isinstance(base, Smooth):
             return SmoothSpread(base, collective)
         if isinstance(base, WeaklyConvex):
@@ -112,8 +114,11 @@ class SpreadProblem(AgentProblem[Any]):
     def __init__(self, base: Any, collective: Collective) -> None:
         super().__init__(1, slice(0, 1), base.constraint)
         self.base, self._collective, self.units = base, collective, base.units
+        self.nonsmooth, self.evaluations = base.nonsmooth, base.evaluations
+        self.holds_out, self.error_name = base.holds_out, base.error_name
         names = {*dir(base)}
-        vars(self).update({name: method for name, method in self._methods().items() if name in names})
+        methods = self._methods()
+        vars(self).update({name: methods[name] for name in methods.keys() & names})
         if "n_samples" in names:
 
             def add(total: Array) -> None:
@@ -150,13 +155,17 @@ class SpreadProblem(AgentProblem[Any]):
         """``(1, ...)``: the mean over all blocks."""
         return self._total(per_block) / self.base.n_agents
 
+    def _per_block(self, evaluate: Callable[..., Array], *points: Array) -> Array:
+        """The values of ``evaluate(blocks, *points)``, with a copy of the points for each block."""
+        found = []
+        for local, part in self.base.blocks():
+            own = [np.repeat(point, local.stop - local.start, axis=0) for point in points]
+            found.append(evaluate(part, *own))
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
     def _mean_of(self, evaluate: Callable[..., Array], *points: Array) -> Array:
-        """``(1, ...)``: the mean over all blocks of ``evaluate(blocks, *points)``, with a copy of the points for each block."""
-        found = [
-            evaluate(part, *(np.repeat(point, local.stop - local.start, axis=0) for point in points))
-            for local, part in self.base.blocks()
-        ]
-        return self._mean(found[0] if len(found) == 1 else np.concatenate(found))
+        """``(1, ...)``: the mean over all blocks of ``evaluate(blocks, *points)``."""
+        return self._mean(self._per_block(evaluate, *points))
 
     def _mean_at(self, name: str, *points: Array) -> Array:
         """The mean of the blocks' method ``name`` at the same points."""
@@ -164,7 +173,11 @@ class SpreadProblem(AgentProblem[Any]):
 
     def _mean_from(self, name: str, x: Array, batch: Index) -> Array:
         """An unbiased estimate, like ``x``, of the mean of the blocks' method ``name`` from the samples ``batch``, ``(1, b)``."""
-        return self._mean_on(batch, x.shape[1:], lambda block, own: methodcaller(name, x, own)(block))
+
+        def at(block: object, own: Index) -> Array:
+            return methodcaller(name, x, own)(block)
+
+        return self._mean_on(batch, x.shape[1:], at)
 
     def _mean_matrix(self, name: str) -> Array:
         """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank holds one at a time."""
@@ -236,6 +249,7 @@ class SpreadProblem(AgentProblem[Any]):
 
     def prepare(self, collective: Collective) -> None:
         self.base.prepare(self._collective)
+        self.error_name, self.optimal_value = self.base.error_name, self.base.optimal_value
 
     def start(self, seed: int) -> Array:
         return self.base.start(seed)
@@ -243,41 +257,15 @@ class SpreadProblem(AgentProblem[Any]):
     def unpack(self, x: Array) -> Mapping[str, Array]:
         return self.base.unpack(x)
 
-    def _of_base(self, name: str, otherwise: T) -> T:
-        """The blocks' attribute ``name``, or ``otherwise`` where they lack it."""
-        return getattr(self.base, name, otherwise)
-
-    @property
-    def error_name(self) -> str:
-        return self._of_base("error_name", "")
-
     def error(self, xhat: Array) -> float:
         return float(self.base.error(xhat))
 
-    @property
-    def holds_out(self) -> bool:
-        return self._of_base("holds_out", False)
-
     def held_out_errors(self, x: Array) -> Array:
         """``(1, 2)``: the sums over all blocks."""
-        blocks = self.base.blocks()
-        found = [part.held_out_errors(np.repeat(x, local.stop - local.start, axis=0)) for local, part in blocks]
-        return self._total(np.concatenate(found))
-
-    @property
-    def evaluations(self) -> tuple[str, ...]:
-        return self._of_base("evaluations", ())
+        return self._total(self._per_block(lambda part, x: part.held_out_errors(x), x))
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         return self.base.evaluate(xhat)
-
-    @property
-    def nonsmooth(self) -> bool:
-        return self._of_base("nonsmooth", False)
-
-    @property
-    def optimal_value(self) -> float | None:
-        return self._of_base("optimal_value", None)
 
 
 class SmoothSpread(SpreadProblem):

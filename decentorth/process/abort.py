@@ -46,7 +46,8 @@ def abort(code: int) -> None:
     mpi: Any = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
         mpi.COMM_WORLD.Abort(code)
-    os.kill(os.getpid(), signal.SIGTERM)  # not connected yet: a launcher ends the job when one process dies of a signal
+    # not connected yet: a launcher ends the job when one process dies of a signal
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def end_soon() -> None:

@@ -25,9 +25,11 @@ def prepare() -> None:
         if vars(sys)[name] is None:
             descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free one, the stream's
             vars(sys)[name] = open(descriptor, mode, closefd=False)  # noqa: SIM115
+    # two BLAS threads a rank cost a factor of 20 when ranks share cores
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
-    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")  # Open MPI spins for 3 ms a message otherwise
+        os.environ.setdefault(name, "1")
+    # Open MPI spins for 3 ms a message otherwise
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
 
 
 def prepare_command() -> None:
@@ -65,9 +67,10 @@ def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
 
 def cores() -> list[int]:
     """The processors that this process may use; all processors on macOS and Windows, which do not report them."""
-    if hasattr(os, "sched_getaffinity"):
+    if sys.platform == "linux":
         return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    else:
+        return list(range(os.cpu_count() or 1))
 
 
 def fault_tolerant(environ: Mapping[str, str] = os.environ) -> bool:

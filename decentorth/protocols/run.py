@@ -113,6 +113,15 @@ class Asynchronous(Algorithm[Any, Any], Protocol):
         """Write the logs of all agents, with the facts; called by every rank."""
 
 
+@runtime_checkable
+class Scheduled(Protocol):
+    """Steps that follow a schedule."""
+
+    initial: float | str
+
+    def scale(self, k: int) -> float: ...
+
+
 class Declared:
     """The facts of a method that a run reads beside its steps, with their defaults. `algorithms.common.method.Method` has them."""
 
@@ -178,12 +187,15 @@ class Declared:
     @property
     def first_step(self) -> Any:
         """The step of iteration 0, of a schedule too: a number, or "auto"; None for a method without a step size."""
-        return getattr(self.step_size, "initial", self.step_size)
+        match self.step_size:
+            case Scheduled(initial=first):
+                return first
+        return self.step_size
 
     @property
     def scale(self) -> Callable[[int], float] | None:
         """The steps as multiples of the first, if they follow a schedule."""
-        return getattr(self.step_size, "scale", None)
+        return self.step_size.scale if isinstance(self.step_size, Scheduled) else None
 
 
 class _Other(Declared):

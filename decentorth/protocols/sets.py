@@ -6,10 +6,12 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from .arrays import Array
+from .arrays import Array, Known, Two
 
 Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
 """The retractions of a tangent step to the manifold; polar selects the fastest accurate of the polar methods."""
+Polar = Literal["polar", "polar-svd", "polar-eigh"]
+"""The retractions that are projections."""
 Direction = Literal["psi-b", "psi-br", "riemannian", "natural"]
 """The objective's part of the landing field of {x : x^T B x = I}: from products with B, with B^{-1}, or the Riemannian gradient."""
 MetricName = Literal["euclidean", "natural"]
@@ -34,7 +36,7 @@ class ConstraintSet(Protocol):
 class Projection(Protocol):
     """A set whose nearest point can be computed."""
 
-    def project(self, y: Array, method: Literal["polar", "polar-svd", "polar-eigh"] = "polar-svd") -> Array:
+    def project(self, y: Array, method: Polar = "polar-svd") -> Array:
         """The nearest point, per agent, fresh; the metrics call it xhat. NaN for agents where ``y`` is not finite."""
 
     def distance(self, x: Array) -> Array:
@@ -119,16 +121,16 @@ class ByProducts(Protocol):
     def solve(self, g: Array) -> Array:
         """The solution B^{-1} g; a TypeError, which says what to do, if B is known by products only."""
 
-    def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
+    def tangent(self, x: Array, g: Array, bx: Known = None) -> Array:
         """The Riemannian gradient of the Euclidean metric."""
 
-    def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
+    def natural_gradient(self, x: Array, g: Array, bx: Known = None) -> Two:
         """The Riemannian gradient z of the metric tr(u^T B v) at a feasible x, and B z."""
 
-    def natural_projection(self, x: Array, v: Array, bv: Array, bx: Array) -> tuple[Array, Array]:
+    def natural_projection(self, x: Array, v: Array, bv: Array, bx: Array) -> Two:
         """The tangent z at a feasible x nearest to v in the metric tr(u^T B v), and B z, from B v and B x."""
 
-    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> Two:
         """The feasible point x to which the retraction brings y, from y and B y, and B x; fresh."""
 
 
@@ -143,19 +145,20 @@ class ProductLanding(Protocol):
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
         """The contribution to the curvature as in `Landing`, in either metric."""
 
-    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
+    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Known = None) -> Array:
         """The field Psi(x) + penalty grad N(x), N = ||x^T B x - I||_F^2 / 2; ``penalty`` has shape ``(n_local,)``."""
 
     def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
         """The field psi-b from products with B, where ``bx`` and ``bx2`` may be two independent estimates of B x."""
 
-    def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> tuple[Array, Array]:
+    def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Known = None) -> Two:
         """The field of the direction natural, and its product with B."""
 
-    def safe_step(
-        self, x: Array, direction: Array, penalty: Array, eps: float, bx: Array | None = None, image: Array | None = None
-    ) -> Array:
-        """The largest step ``(n_local,)`` along ``-direction`` (with product ``image``) within ``feasibility <= eps``."""
+    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, *products: Array) -> Array:
+        """The largest step ``(n_local,)`` along ``-direction`` (with product ``image``) within ``feasibility <= eps``.
+
+        ``products`` are B x and the product of B with ``direction``, where the caller has them.
+        """
 
 
 @runtime_checkable
@@ -163,13 +166,13 @@ class AugmentedLagrangian(Protocol):
     """A set {x : x^T B x = I} whose multiplier sym(x^T G) has a closed form."""
 
     def product(self, x: Array) -> Array: ...
-    def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
+    def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Known = None) -> Array:
         """The field G - B x sym(x^T G) + penalty B x (x^T B x - I); ``penalty`` has shape ``(n_local,)``."""
 
-    def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
+    def column_tangent(self, x: Array, field: Array, bx: Known = None) -> Array:
         """The part of a field that keeps every x_j^T B x_j."""
 
-    def normalized(self, y: Array) -> tuple[Array, Array]:
+    def normalized(self, y: Array) -> Two:
         """The point x, the columns of y scaled so that x_j^T B x_j = 1, and B x; fresh."""
 
 
@@ -180,8 +183,8 @@ class TrackedProducts(Protocol):
     rows: tuple[slice, ...]
     """The rows of each factor of a product in a point; all rows if there is one factor."""
 
-    def feasibility(self, x: Array, bx: Array | None = None) -> Array: ...
-    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]: ...
+    def feasibility(self, x: Array, bx: Known = None) -> Array: ...
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> Two: ...
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
         """The contribution to the curvature as in `ProductLanding`; the natural metric does not use B."""
 

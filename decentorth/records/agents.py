@@ -42,7 +42,13 @@ def weights_graph(W: object) -> nx.Graph[int]:
 
 
 @style()
-def draw_agents(graph: nx.Graph[Any], W: Any, x: Array, quantity: AgentQuantity, labels: Sequence[str] | None = None) -> Figure:
+def draw_agents(
+    graph: nx.Graph[int],
+    W: Any,
+    x: Array,
+    quantity: AgentQuantity,
+    labels: Sequence[str] | None = None,
+) -> Figure:
     """The graph with the weights W, ``(n, n)`` or None, and its agents coloured by ``quantity`` of their points ``(n, *shape)``."""
     figure, ((axes,),) = panels(1, 1, (5, 4.2))
     values = agent_quantity(x, quantity)

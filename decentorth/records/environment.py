@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from threadpoolctl import threadpool_info
 
@@ -30,7 +28,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def blas() -> list[Mapping[str, Any]]:
+def blas() -> list[dict[str, object]]:
     """The loaded BLAS libraries: name, version, chosen kernels and number of threads of each."""
     names = {"library": "internal_api", "threads": "num_threads"}
     names |= {name: name for name in ("version", "architecture")}
@@ -49,7 +47,7 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def environment() -> dict[str, Any]:
+def environment() -> dict[str, object]:
     """Versions, BLAS libraries and processor, for the summary of a run."""
     found = {"versions": versions(), "blas": blas(), "cpu": cpu_model()}
     return {**found, "system": platform.platform()}

@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from topologies.flags import InputError, unknown
+from topologies.flags import InputError
+from topologies.words import suggestion
 
-from ..running.history import Columns
+from ..running.history import Column, Columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Against = Literal["iterations", "rounds", "bytes", "seconds"]
+Against = Literal["iterations", "rounds", "bytes", "gradients", "seconds"]
 Scale = Literal["linear", "log"]
 Width = Literal["column", "page"]
+Look = dict[str, Any]
+"""Keyword arguments of matplotlib."""
 
 COLOURS = ("#004488", "#6699cc", "#994455", "#000000", "#997700", "#ee99aa")
 DASHES: tuple[Any, ...] = (
@@ -40,6 +42,7 @@ LABELS = {
     "iterations": "iteration $k$",
     "rounds": "rounds of messages",
     "bytes": "bytes sent, all agents",
+    "gradients": "gradients of each agent",
     "seconds": "seconds",
 }
 
@@ -96,7 +99,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def look(place: int, *, marked: bool = False) -> dict[str, Any]:
+def look(place: int, *, marked: bool = False) -> Look:
     """Colour and dashes, and the marker where asked for, of a curve; the dashes of a colour change when it comes round again."""
     turns, colour = divmod(place, len(COLOURS))
     kind = (colour + turns) % len(DASHES)
@@ -121,7 +124,7 @@ def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None
     """Raise unless all names are known; ``what`` is the message before the name."""
     for name in given:
         if name not in known:
-            raise unknown(f"{what} {name!r} (there are {', '.join(known)})", name, known, "")
+            raise InputError(f"{what} {name!r} (there are {', '.join(known)}){suggestion(name, known)}")
 
 
 def label(name: str) -> str:
@@ -157,7 +160,7 @@ def whole_decades(low: float, high: float) -> tuple[float, float]:
 
 def say_empty(axes: Axes) -> None:
     """Say in a panel with logarithmic axes that none of its numbers can be shown on them."""
-    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+    middle: Look = {"transform": axes.transAxes, "ha": "center", "va": "center"}
     axes.text(0.5, 0.5, "nothing above zero", fontsize=7, **middle)
 
 
@@ -256,11 +259,11 @@ def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequ
     axes.set_ylabel(label(names[0]))
     if len(names) > 1:
         handles = [Line2D([], [], color="0.55", linewidth=THIN)]
-        where: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.97)}
+        where: Look = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.97)}
         axes.legend(handles, [VANISHES_NOT], handlelength=1.2, **where)
 
 
-def _fit(axes: Axes, drawn: Sequence[NDArray[Any]]) -> None:
+def _fit(axes: Axes, drawn: Sequence[Column]) -> None:
     """Fit a logarithmic vertical axis to the values that the panel can show; with no such value, say so in the panel.
 
     The start does not count, where agents are equal up to rounding.
@@ -281,20 +284,10 @@ def _guide(axes: Axes) -> None:
     start = (left + 0.05 * (right - left), bottom + 0.5 * (top - bottom))
     length = min(0.4 * (right - left), 0.42 * (top - bottom))
     ends = 10 ** np.array([start, (start[0] + length, start[1] - length)])
-    line: dict[str, Any] = {"color": "0.6", "linewidth": 0.7, "linestyle": "-"}
+    line: Look = {"color": "0.6", "linewidth": 0.7, "linestyle": "-"}
     axes.plot(ends[:, 0], ends[:, 1], label="_guide", gid="guide", **line)
-    place: dict[str, Any] = {"xytext": (2, -1), "textcoords": "offset points", "va": "center"}
+    place: Look = {"xytext": (2, -1), "textcoords": "offset points", "va": "center"}
     axes.annotate("$O(1/K)$", tuple(ends[1]), fontsize=6, color="0.4", **place)
-
-
-def check_place(path: Path) -> None:
-    """Raise InputError if a figure would replace a file that is none of this package's."""
-    from topologies import pictures
-
-    try:
-        pictures.check_place(path)
-    except ValueError as error:
-        raise InputError(str(error)) from None
 
 
 def save(figure: Figure, path: str | Path) -> None:
@@ -306,5 +299,3 @@ def save(figure: Figure, path: str | Path) -> None:
             pictures.save(figure, Path(path))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(str(error)) from None

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import json
 import logging
@@ -32,11 +33,11 @@ from typing import IO, Any
 import numpy as np
 
 from topologies.flags import InputError
-from topologies.matrix_files import refuse_other
 
 from ..display import size
 from ..protocols import Array, Collective, Row
 from ..running.checkpoint import FOLDER, clear, kept
+from ..running.checkpoint.files import Json
 from ..running.history import COUNTS
 
 if sys.platform != "win32":
@@ -47,6 +48,7 @@ FIGURE, LOCK = "history.png", ".lock"
 COMPARISON = "comparison.yaml"
 """The settings of a comparison, which mark its folder."""
 
+Place = str | os.PathLike[str]
 log = logging.getLogger(__name__)
 
 
@@ -136,15 +138,7 @@ def _line(row: Row) -> str:
     return ",".join([*counts, *[repr(float(value)) for value in columns.values()]])
 
 
-def refuse_file(path: Path, mark: bytes, what: str) -> None:
-    """Raise if a file is at ``path`` without the ``mark`` of files that a command writes."""
-    try:
-        refuse_other(path, mark, what)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
-def refuse_unmarked(path: str | os.PathLike[str], names: Iterable[str], mark: str) -> None:
+def refuse_unmarked(path: Place, names: Iterable[str], mark: str) -> None:
     """Raise if one of the names that a command writes is in the folder without the file that marks its own folders."""
     folder = Path(path)
     for name in names:
@@ -153,13 +147,13 @@ def refuse_unmarked(path: str | os.PathLike[str], names: Iterable[str], mark: st
             raise InputError(f"{folder / name} {why}: choose another --out, or move it away")
 
 
-def refuse_foreign(path: str | os.PathLike[str]) -> None:
+def refuse_foreign(path: Place) -> None:
     """Raise if the folder has a file of the name of a run's and holds no run, whose lock, summary or checkpoints mark it."""
     if not ((Path(path) / SUMMARY).exists() or kept(Path(path) / FOLDER)):
         refuse_unmarked(path, (CONFIG, HISTORY, FINAL, FIGURE, FOLDER), LOCK)
 
 
-def refuse_existing(path: str | os.PathLike[str]) -> None:
+def refuse_existing(path: Place) -> None:
     """Raise if the folder already holds a run."""
     if (Path(path) / SUMMARY).exists():
         instead = "choose another --out or give --overwrite"
@@ -169,7 +163,7 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{path} holds the checkpoints of a run that did not end; {instead}")
 
 
-def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
+def hold(path: Place, insist: bool = True) -> IO[bytes]:
     """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
 
     Any end of this process closes it. Where another run holds the lock this raises, or without ``insist`` warns. On a file
@@ -186,7 +180,7 @@ def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if insist and isinstance(error, BlockingIOError):
+        if insist and error.errno in (errno.EAGAIN, errno.EACCES):
             file.close()
             cure = "wait for its end, or choose another --out"
             raise InputError(f"another run writes to {path}: {cure}") from None
@@ -195,7 +189,7 @@ def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     return file
 
 
-def _unusable(path: str | os.PathLike[str], error: OSError) -> InputError:
+def _unusable(path: Place, error: OSError) -> InputError:
     return InputError(f"cannot write to {path}: {error.strerror or error}; choose another --out")
 
 
@@ -220,7 +214,7 @@ class RunFolder:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         config: str,
         *,
         overwrite: bool = False,
@@ -267,9 +261,7 @@ class RunFolder:
 
     def history(self, earlier: Sequence[Row] = (), source: Path | None = None) -> HistoryWriter:
         """The recorder of this run's rows; as `HistoryWriter`, where ``source`` is the folder of the resumed run."""
-        if source is not None:
-            source = source / HISTORY
-        return HistoryWriter(self.path / HISTORY, earlier, source)
+        return HistoryWriter(self.path / HISTORY, earlier, source and source / HISTORY)
 
     def write_summary(self, summary: Mapping[str, object]) -> None:
         """Write ``summary.json``."""
@@ -319,9 +311,9 @@ def variables(problem: Any, x: Array) -> dict[str, Array]:
 
 
 def save(
-    folder: str | os.PathLike[str],
+    folder: Place,
     about: Mapping[str, str],
-    summary: Mapping[str, Any],
+    summary: Json,
     rows: Sequence[Row],
     variables: Mapping[str, Array],
     collective: Collective,
@@ -339,8 +331,8 @@ def save(
     ValueError, OSError
         On every rank: the folder holds a run, or cannot be written to.
     """
-    lines = ["# saved from Python", *(f"{name}: {json.dumps(one)}" for name, one in about.items())]
-    config = "".join(f"{line}\n" for line in lines)
+    lines = [f"{name}: {json.dumps(one)}\n" for name, one in about.items()]
+    config = "".join(["# saved from Python\n", *lines])
     made = None
     with collective.together():
         if collective.rank == 0:
@@ -379,28 +371,26 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             part.unlink(missing_ok=True)
 
 
-def cell(value: object) -> str:
-    """A value of a CSV file: a float with all its digits, nothing for None and NaN."""
-    return "" if value is None or value != value else str(value)
-
-
-def csv_text(rows: Iterable[Mapping[str, object]], columns: Sequence[str] | None = None) -> str:
-    """Rows as CSV; the columns are by default those of the first row."""
-    rows = list(rows)
-    columns = list(columns or rows[0])
-    file = io.StringIO()
-    write = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-    write.writeheader()
-    write.writerows({name: cell(row[name]) for name in columns} for row in rows)
+def csv_text(rows: Iterable[Mapping[str, object]]) -> str:
+    """Rows as CSV, with the columns of the first row: floats with all their digits, nothing for None and NaN."""
+    rows, file = list(rows), io.StringIO()
+    columns, write = list(rows[0]), csv.writer(file, lineterminator="\n")
+    write.writerow(columns)
+    for row in rows:
+        cells = [row[name] for name in columns]
+        write.writerow([cell if cell == cell else None for cell in cells])
     return file.getvalue()
 
 
 def _plain(value: object) -> object:
     """The value as JSON can hold it: null where a number is not finite."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    match value:
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case np.generic():
+            return _plain(value.item())
+        case float() if not math.isfinite(value):
+            return None
+    return value

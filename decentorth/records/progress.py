@@ -18,6 +18,7 @@ from topologies.progress import LOG, Telling
 from ..numerics.devices import is_on_device
 from ..process.printing import on_terminal, say
 from ..protocols import SETUP, Collective, Recorder, Row
+from ..settings import settings
 
 SHOWN = (
     *("objective", "gradient_norm", "subgradient_norm", "stationarity"),
@@ -34,11 +35,15 @@ class SettingUp(Telling):
         super().__init__("setting up", "reading the settings", (SETUP, LOG), prints)
 
 
-def step_ranges(algorithm: object, state: object, collective: Collective) -> dict[str, list[float]]:
+Ranges = dict[str, list[float]]
+"""The smallest and largest value by name."""
+
+
+def step_ranges(algorithm: object, state: Any, collective: Collective) -> Ranges:
     """The smallest and largest of each per-agent constant that is both a setting of the algorithm and in its state."""
-    found = {}
-    for name in getattr(algorithm, "__dataclass_fields__", {}):
-        values: Any = getattr(state, name, None)
+    found, entries = {}, state._asdict()
+    for name in settings(type(algorithm)):
+        values = entries.get(name)
         if isinstance(values, np.ndarray) or is_on_device(values):
             least, most = float(values.min()), float(values.max())
             found[name] = [-collective.max(-least), collective.max(most)]
@@ -62,7 +67,7 @@ class Steps:
 
     columns: tuple[str, ...] = ()
 
-    def __init__(self, algorithm: object, prints: bool, ranges: dict[str, list[float]] | None = None) -> None:
+    def __init__(self, algorithm: object, prints: bool, ranges: Ranges | None = None) -> None:
         self.algorithm = algorithm
         self.prints = prints
         self.ranges = ranges
@@ -124,25 +129,9 @@ def show_row(show: Show, row: Row) -> None:
 
 @contextlib.contextmanager
 def row_progress(total: int) -> Iterator[Recorder]:
-    """A recorder that shows how far a run is, and its latest row: in a notebook in one line, else as `progress`."""
-    showing = progress(total)
-    if "ipykernel" in sys.modules:
-        showing = _in_notebook(total)
-    with showing as show:
+    """A recorder that shows how far a run is, and its latest row."""
+    with progress(total) as show:
         yield SimpleNamespace(record=partial(show_row, show))
-
-
-@contextlib.contextmanager
-def _in_notebook(total: int) -> Iterator[Show]:
-    from IPython.display import HTML, display
-
-    line = display(HTML(""), display_id=True)
-
-    def show(done: int, words: str, short: str) -> None:
-        bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
-        line.update(HTML(f"{bar} {done}/{total} {words}"))
-
-    yield show
 
 
 @contextlib.contextmanager

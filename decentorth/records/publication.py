@@ -35,8 +35,7 @@ def publish(figure: Figure, path: str | Path, caption: str) -> None:
 def band(axes: Axes, x: ArrayLike, runs: ArrayLike, place: int, label: str, **more: Any) -> None:
     """Draw the median of runs ``(seeds, points)`` and their range, whose edges stay visible in grey."""
     values, own = np.asarray(runs), look(place) | more
-    middle = np.median(values, axis=0)
-    axes.plot(x, middle, label=label, **own)
+    axes.plot(x, np.median(values, axis=0), label=label, **own)
     if len(values) > 1:
         low, high = values.min(axis=0), values.max(axis=0)
         axes.fill_between(x, low, high, color=own["color"], alpha=0.12, linewidth=0)
@@ -46,5 +45,6 @@ def band(axes: Axes, x: ArrayLike, runs: ArrayLike, place: int, label: str, **mo
 
 def legend_below(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
     """Put one legend of all curves of the axes below the panels."""
-    found = {str(line.get_label()): line for each in axes for line in each.lines if not str(line.get_label()).startswith("_")}
-    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
+    lines = {str(line.get_label()): line for each in axes for line in each.lines}
+    found = {name: line for name, line in lines.items() if not name.startswith("_")}
+    figure.legend([*found.values()], [*found], loc="outside lower center", ncols=columns)

@@ -8,25 +8,24 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topologies.flags import InputError
 from topologies.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
 from ..running.checkpoint import limited
-from ..running.history import COUNTS
+from ..running.checkpoint.files import Json
+from ..running.history import COUNTS, Column
 from .files import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
-_HISTORY, _SUMMARY, _LARGEST = 1 << 30, 1 << 26, 1 << 28
-"""The most bytes of a history, of a summary, and of another text file."""
+_HISTORY, _SUMMARY = 1 << 30, 1 << 26
+"""The most bytes of a history and of a summary."""
 
 
-def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, NDArray[Any]]]:
+def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str, Column]]:
     """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
     summary, columns = read_end(folder), read_history(folder)
     if not len(columns["iteration"]):
@@ -36,14 +35,14 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
     labels = summary.get("labels")
-    named = isinstance(labels, list) and all(type(one) is str for one in labels)
-    if labels is not None and not (named and len(labels) == len(x)):
+    named = type(labels) is list and [*map(type, labels)] == [str] * len(x)
+    if labels is not None and not named:
         must = f"labels must be the names of the {len(x)} agents, or null, got {labels!r:.80}"
         raise InputError(f"{Path(folder) / SUMMARY}: {must}")
     return summary, x, columns
 
 
-def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+def read_history(folder: str | os.PathLike[str]) -> dict[str, Column]:
     """The columns of a run's history: counts as int64, seconds and metrics as float64.
 
     The last line of a run that was killed may be cut short; it is left out, and the log says so.
@@ -63,7 +62,7 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         if len(row) != len(header):
             what = f"{len(header)} values expected, got {len(row)}"
             raise InputError(f"{path}, line {number}: {what}")
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Column] = {}
     for index, name in enumerate(header):
         try:
             if name in COUNTS:
@@ -75,7 +74,7 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def read_summary(folder: str | os.PathLike[str]) -> Json:
     """The summary of a run, whatever is in it."""
     path = Path(folder) / SUMMARY
     with _refusing(path):
@@ -84,27 +83,22 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
         summary = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not well-formed JSON: {error}") from None
-    if not isinstance(summary, dict):
+    if type(summary) is not dict:
         raise InputError(f"{path}: must hold a mapping, got {type(summary).__name__}")
     return summary
 
 
-def read_end(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def read_end(folder: str | os.PathLike[str]) -> Json:
     """The summary of a run that has ended, which says how it did, and how long it took."""
     path, summary = Path(folder) / SUMMARY, read_summary(folder)
     for name, kind in {"status": str, "converged": bool, "message": str, "seconds": dict}.items():
-        if not isinstance(summary.get(name), kind):
+        if type(summary.get(name)) is not kind:
             raise InputError(f"{path}: not the summary of a run, as it lacks {name}")
     seconds = summary["seconds"]
     numbers = all(type(one) in (int, float) and abs(one) < 2**63 for one in seconds.values())
     if "total" not in seconds or not numbers:
         raise InputError(f"{path}: seconds must hold numbers, and their total, got {seconds!r:.80}")
     return summary
-
-
-def text_lines(path: Path) -> list[str]:
-    """The lines of a regular text file; a ValueError for anything else, and for more than 256 MiB."""
-    return limited(path, _LARGEST).decode().splitlines()
 
 
 def read_start(place: str | os.PathLike[str]) -> Array:
@@ -129,7 +123,7 @@ def read_start(place: str | os.PathLike[str]) -> Array:
     return start
 
 
-def final_points(folder: str | os.PathLike[str]) -> NDArray[Any]:
+def final_points(folder: str | os.PathLike[str]) -> Column:
     """``(n, *shape)``: the agents' points at the end of the run in ``folder``.
 
     Raises

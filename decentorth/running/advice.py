@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..numerics.devices import is_on_device, on_host
-from ..protocols import Array, Declared, Landing, Observed, Projection, Row, Smooth, SplitFeatures, Stop
+from ..protocols import Array, Declared, Landing, Observed, Row, Smooth, Stop
 from ..stopping import Rule
 from .checkpoint import Snapshot
 from .history import History
+from .metrics import projects, splits_features
 from .parts import Parts
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,9 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
     """The reason why points have not moved from the start, or not since an iteration long before the end."""
     rows = history.rows
     first, last = rows[0], rows[-1]
-    if _stationary(parts, first) and not _lower(last, first):
+    begun, ended = (row.values.get("objective", 0.0) for row in (first, last))
+    least = _STATIONARY * abs(begun)
+    if _gain(parts, first) <= least and not ended < begun - least:
         return "x0 is stationary: a solution, or a saddle point, which another x0 would avoid"
     moving = [row.iteration for row in rows if not _same(row, last)]
     away = parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max()))
@@ -88,16 +91,6 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
         return None
     since = f"since iteration {rows[len(moving)].iteration}"
     return f"neither objective nor gradient norm has changed {since}: try another step size or start"
-
-
-def _stationary(parts: Parts, row: Row) -> bool:
-    """True if a move as long as x0 would change the objective by rounding only, to first order."""
-    return _gain(parts, row) <= _STATIONARY * abs(row.values.get("objective", 0.0))
-
-
-def _lower(last: Row, first: Row) -> bool:
-    begun, ended = first.values["objective"], last.values["objective"]
-    return ended < begun - _STATIONARY * abs(begun)
 
 
 def _gain(parts: Parts, row: Row) -> float:
@@ -129,12 +122,13 @@ def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     gain = _gain(parts, first)
     if gain == math.inf:
         gain = 0.0
-    if begun > 0.0 and ended > _RISE * begun and _number(Declared.of(parts.algorithm).varsigma):
+    declared = Declared.of(parts.algorithm)
+    if begun > 0.0 and ended > _RISE * begun and _number(declared.varsigma):
         return f"the objective has risen from {begun:.3g} to {ended:.3g}; {_smaller(parts, state)}"
     if not ended - begun > max((_GROWTH - 1.0) * abs(begun), gain):
         return None
     advice = "try another start or method"
-    if Declared.of(parts.algorithm).step_size is not None:
+    if declared.step_size is not None:
         advice = _smaller(parts, state)
     grown = f"from {begun:.3g} to {ended:.3g}, more than a hundredfold"
     return f"the objective has grown {grown}; {advice}"
@@ -149,9 +143,9 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     problem: Any = parts.problem
     constraint: Any = problem.constraint
     square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
-    if not square or isinstance(problem, SplitFeatures) or is_on_device(state.x):
+    if not square or not _can_project(problem) or is_on_device(state.x):
         return None
-    if not isinstance(constraint, Projection) or not {"objective", "gradient_norm"} <= {*row.values}:
+    if not {"objective", "gradient_norm"} <= {*row.values}:
         return None
     if not row.values["gradient_norm"] <= _SETTLED * first.values["gradient_norm"]:
         return None
@@ -164,12 +158,12 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
         return None
     there = problem.value(np.repeat(mirrored[None], len(state.x), axis=0))
     (values,) = parts.collective.sum(there[:, None])
-    own, other = row.values["objective"], float(values[0]) / problem.n_agents
-    if _sign(point) != _sign(parts.start) or not other < own - _SETTLED * abs(own):
+    own, other, sign = row.values["objective"], float(values[0]) / problem.n_agents, _sign(point)
+    if sign != _sign(parts.start) or not other < own - _SETTLED * abs(own):
         return None
-    better = f"one with {_sign(mirrored):+.0f} has the objective {other:.6g} in place of {own:.6g}"
+    better = f"one with {-sign:+.0f} has the objective {other:.6g} in place of {own:.6g}"
     again = "start again from x0 with one column negated"
-    return f"the points have determinant {_sign(point):+.0f}, as x0, and {better}: {again}"
+    return f"the points have determinant {sign:+.0f}, as x0, and {better}: {again}"
 
 
 def _sign(point: Array) -> float:
@@ -238,13 +232,18 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
 def _off_set(parts: Parts) -> str | None:
     """The advice for a start from which steps of any usual size leave the set for good; None for other starts."""
     constraint = parts.problem.constraint
-    if isinstance(parts.problem, SplitFeatures) or not isinstance(constraint, Projection):
+    if not _can_project(parts.problem):
         return None
-    off = float(parts.problem.constraint.feasibility(parts.start[None])[0])
+    off = float(constraint.feasibility(parts.start[None])[0])
     if off <= _OFF:
         return None
     on = "give problem.constraint.project(x0[None])[0], or leave x0 out"
     return f"x0 is not on {constraint!r}, with feasibility {off:.3g}: {on}"
+
+
+def _can_project(problem: object) -> bool:
+    """True if the agents' points can be projected to the constraint set."""
+    return projects(problem) and not splits_features(problem)
 
 
 def _number(setting: object) -> bool:
@@ -256,7 +255,8 @@ def _smaller(parts: Parts, state: Observed) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty, or for a majoriser that is none."""
     declared, problem = Declared.of(parts.algorithm), parts.problem
     if _number(declared.varsigma):
-        return f"the varsigma {declared.varsigma:g} is too small: try {10.0 * declared.varsigma:g}, or 'auto'"
+        larger = 10.0 * declared.varsigma
+        return f"the varsigma {declared.varsigma:g} is too small: try {larger:g}, or 'auto'"
     step, penalty = declared.first_step, declared.penalty
     if not _number(step):
         return _below(parts, step, state, ", or momentum 0" * bool(declared.momentum))
@@ -267,10 +267,9 @@ def _smaller(parts: Parts, state: Observed) -> str:
     if 0.0 < steepest < math.inf:
         curved = 1.0 / steepest
     if _number(penalty) and step * penalty > 0.5 and step <= 2.0 * curved:
-        return (
-            f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
-            f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"
-        )
+        both = f"a penalty of {0.1 / step:.2g}, a step size of {0.1 / penalty:.2g}"
+        large = f"the step size {step:g} is too large for the penalty {penalty:g}"
+        return f"{large}: try {both}, or step size 'auto'"
     return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
 
 

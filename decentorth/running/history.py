@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from ..display import Shown
 from ..protocols import Index, Row
 
-Columns = Mapping[str, NDArray[Any]]
+Column = NDArray[Any]
+"""An array of integers or of floats."""
+Columns = Mapping[str, Column]
 """The columns of a history by name."""
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The integer columns; ``seconds`` and the metrics are float64."""
@@ -20,7 +22,7 @@ LIMIT = 20_000
 """The largest number of rows that a history keeps."""
 
 
-class History(Shown, dict[str, NDArray[Any]]):
+class History(Shown, dict[str, Column]):
     """The recorded rows of a run, as a dict of NumPy columns: ``history["gradient_norm"]``, ``pandas.DataFrame(history)``.
 
     Parameters
@@ -33,7 +35,7 @@ class History(Shown, dict[str, NDArray[Any]]):
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._rows: list[Row] = []
-        self._room: dict[str, NDArray[Any]] = {}
+        self._room: dict[str, Column] = {}
         self._fill()
 
     def _facts(self) -> Mapping[str, object]:
@@ -93,7 +95,7 @@ class History(Shown, dict[str, NDArray[Any]]):
         """The names of all columns."""
         return tuple(self)
 
-    def __missing__(self, name: str) -> NDArray[Any]:
+    def __missing__(self, name: str) -> Column:
         raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
 
     def to_pandas(self) -> Any:

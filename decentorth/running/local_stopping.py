@@ -30,16 +30,17 @@ vanish with diminishing steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..numerics.ordered_sums import norms
-from ..protocols import Agreed, Array, Declared, Observed, Problem, Projection, Quantity, SplitFeatures, Stop
+from ..protocols import Agreed, Array, Declared, Observed, Problem, Quantity, Stop
 from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
-from .metrics import nonsmooth
+from .checkpoint.files import Json
+from .metrics import nonsmooth, projects, splits_features
 
 
 class Tally(NamedTuple):
@@ -75,7 +76,7 @@ class Agreement:
         The rules contradict each other, no number of rounds is enough, or the agents cannot know a quantity.
     """
 
-    def __init__(self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: Any, network: Any) -> None:
+    def __init__(self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: object, network: Any) -> None:
         self.rules = tuple(rules)
         self._problem, self._network = problem, network
         self._alone = problem.n_agents == 1
@@ -87,7 +88,11 @@ class Agreement:
         self.rounds: int = network.flooding_rounds
         if rules[0].rounds is not None:
             self.rounds = rules[0].rounds
-        _check(self.rules, asked, problem, self._usual, self.rounds, network.flooding_rounds)
+        _check(rules, asked, problem, self._usual)
+        if self.rounds < network.flooding_rounds:
+            needed = f"it takes {network.flooding_rounds} until every agent has heard of every other"
+            few = f"{self.rounds} rounds of max-consensus are too few for this network"
+            raise ValueError(f"{few}: {needed}, so agents would decide differently")
         measures = {
             "gradient": self._gradient,
             "movement": self._movement,
@@ -107,10 +112,10 @@ class Agreement:
         self.next, self.wanted = 0, -1
 
     @classmethod
-    def of(cls, stopping: Rule | None, problem: Problem[object], algorithm: object, network: object) -> Self | None:
-        """The agreement by the rules in a combination; None where the agents do not decide."""
+    def of(cls, stopping: Rule | None, *parts: Any) -> Self | None:
+        """The agreement by the rules in a combination, with the other arguments; None where the agents do not decide."""
         rules = rules_of(LocalMaximum, stopping)
-        return cls(rules, problem, algorithm, network) if rules else None
+        return cls(rules, *parts) if rules else None
 
     def at(self, k: int) -> Agreed | None:
         """The result of the attempt at iteration ``k``, if it is the last one."""
@@ -150,7 +155,7 @@ class Agreement:
         if not self._alone:
             return self._factor * norms(state.tracker)
         constraint, hat = self._problem.constraint, state.x
-        if isinstance(constraint, Projection):
+        if projects(self._problem):
             hat = constraint.project(hat)
         if not np.isfinite(hat).all():
             return np.full(1, np.nan)
@@ -177,14 +182,14 @@ class Agreement:
             found[block] = part.constraint.feasibility(*[one[block] for one in known])
         return found
 
-    def saved(self) -> dict[str, Any]:
+    def saved(self) -> Json:
         """The part that a checkpoint holds."""
         saved: dict[str, object] = {"tally": self.tally}
         if self.latest is not None:
             saved |= {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
         return saved
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
+    def restore(self, saved: Json) -> None:
         """Continue with the result of `saved`; its maxima count if they are of the same quantities."""
         if saved:
             self.tally = Tally(*saved["tally"])
@@ -192,26 +197,20 @@ class Agreement:
             self.latest = Agreed(saved["iteration"], self.rounds, saved["maxima"], self._usual)
 
 
-def _check(
-    rules: Sequence[LocalMaximum], asked: set[Quantity], problem: object, usual: Sequence[Quantity], rounds: int, needed: int
-) -> None:
+def _check(rules: Sequence[LocalMaximum], asked: set[Quantity], problem: object, usual: Sequence[Quantity]) -> None:
     """Raise a ValueError for rules that these agents cannot follow."""
     if len({(rule.every, rule.rounds) for rule in rules}) > 1:
-        once = "one attempt serves all of them"
-        raise ValueError(f"local tolerances that are combined must have the same every and rounds: {once}")
-    if isinstance(problem, SplitFeatures):
+        same = "combined must have the same every and rounds: one attempt serves all of them"
+        raise ValueError(f"local tolerances that are {same}")
+    if splits_features(problem):
         rows = "here each holds rows: give a gradient tolerance"
         raise ValueError(f"a local tolerance is for agents that hold a whole point; {rows}")
-    if "gradient" in asked and "gradient" not in usual:
-        other = "give a local tolerance for movement, disagreement or feasibility"
-        raise ValueError(f"the agents of this method have no estimate of the mean gradient: {other}")
-    if "gradient" in asked and nonsmooth(problem):
-        raise ValueError(
-            "a local tolerance on the gradient needs a differentiable problem, as a subgradient's norm need not vanish: give "
-            "one for movement, disagreement or feasibility"
-        )
-    if rounds < needed:
-        raise ValueError(
-            f"{rounds} rounds of max-consensus are too few for this network: it takes {needed} until every agent has "
-            "heard of every other, so agents would decide differently"
-        )
+    if "gradient" not in asked:
+        return
+    others = "for movement, disagreement or feasibility"
+    if "gradient" not in usual:
+        lack = "the agents of this method have no estimate of the mean gradient"
+        raise ValueError(f"{lack}: give a local tolerance {others}")
+    if nonsmooth(problem):
+        why = "needs a differentiable problem, as a subgradient's norm need not vanish"
+        raise ValueError(f"a local tolerance on the gradient {why}: give one {others}")

@@ -42,7 +42,11 @@ class Outcome(NamedTuple):
 
 
 def run(
-    parts: Parts, options: Options, write: Write | None = None, resumed: Resumed | None = None, rewind: Rewind | None = None
+    parts: Parts,
+    options: Options,
+    write: Write | None = None,
+    resumed: Resumed | None = None,
+    rewind: Rewind | None = None,
 ) -> Outcome:
     """Step to the next iteration at which a watcher is due, call the due watchers in order, and stop when one returns a reason.
 
@@ -71,7 +75,7 @@ def run(
     return Outcome(state, stop, row, before.history, clock.seconds(), watch.agreement, unwritten)
 
 
-def _step(states: Iterator[Any], state: Any, watch: Watch) -> Any:
+def _step(states: Iterator[Observed], state: Observed, watch: Watch) -> Observed:
     """The state at which a watcher is due, or an earlier one at which the method ends or the time is over: then a row is wanted."""
     recording, goal, deadline = watch.recording, watch.next, watch.limits.deadline
     while state.k < goal and recording.ending(state) is None:
@@ -109,7 +113,8 @@ class Watch:
         asking = [one for one in (self.limits, self.agreement) if one is not None]
         small = parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED
         keeps = parts.repeats and (write is not None or small)
-        self.recording = Recording(parts, options, clock, history, state, asking, self.agreement, keeps)
+        more = asking, self.agreement, keeps
+        self.recording = Recording(parts, options, clock, history, state, *more)
         self._writer, self._interrupts = None, None
         if write is not None:
             self._writer = write(history, k)
@@ -134,11 +139,9 @@ class Watch:
 
     def snapshot(self, state: Observed) -> Snapshot:
         """The run as it is now."""
-        network, agreed = self._network, {}
-        if self.agreement is not None:
-            agreed = self.agreement.saved()
+        network, agreed = self._network, self.agreement and self.agreement.saved()
         counts = (network.rounds, network.messages, network.bytes)
-        return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed)
+        return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed or {})
 
     def look(self, state: Observed) -> Stop | None:
         """The first reason to stop among the watchers that are due at this iteration."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,34 +16,36 @@ from ..numerics.ordered_sums import norms, power_of_two
 from ..numerics.tangent_proximal import stationarity
 from ..protocols import Array, Collective, Observed, Problem
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Seen:
     """A state as the measures see it, with the sums over all agents, the same on every rank."""
 
     problem: Any
-    state: Any
+    state: Observed
     collective: Collective
     hat: Array
     """The point xhat, ``(1, *shape)``."""
-    sums: dict[str, Any]
+    sums: Mapping[str, Array]
     """The sums over all agents of the terms of `StandardMetrics`, by their names."""
-    objective: Any
-    gradient: Any
-    consensus_rms: Any
+    objective: float
+    gradient: float
+    consensus_rms: float
     feasibility: float
 
     def mean_norm(self, name: str) -> Any:
         """The length of the agents' mean of a term."""
         return norms(self.sums[name][None] / self.problem.n_agents)[0]
 
-    def at_hat(self, function: Callable[[Array], Any], otherwise: object) -> Any:
+    def at_hat(self, function: Callable[[Array], T], otherwise: T) -> T:
         """A problem's own measure at xhat, where that is finite."""
         if not np.isfinite(self.hat).all():
             return otherwise
         return function(self.hat[0])
 
-    def stationarity(self) -> Any:
+    def stationarity(self) -> float:
         """The generalized gradient at xhat of a problem with a convex term."""
         mean = self.sums["smooth"] / self.problem.n_agents
         return self.at_hat(lambda x: stationarity(self.problem.regularizer, x, mean), math.nan)
@@ -65,7 +67,7 @@ class Measure(NamedTuple):
     name: str
     compute: Callable[[Seen], Any]
     entries: tuple[str, ...] = ()
-    applies: Callable[[Any], bool] | None = None
+    applies: Callable[[Any], object] | None = None
     """True for problems that have it; by default all."""
 
 
@@ -78,7 +80,8 @@ def _smooth(problem: object) -> bool:
     return not nonsmooth(problem)
 
 
-def _projects(problem: Any) -> bool:
+def projects(problem: Any) -> bool:
+    """True if the constraint set has a projection."""
     return isinstance(problem.constraint, protocols.Projection)
 
 
@@ -91,12 +94,18 @@ def composite(problem: object) -> bool:
     return isinstance(problem, protocols.Composite)
 
 
+def splits_features(problem: object) -> bool:
+    """True if each agent holds rows of one point."""
+    return isinstance(problem, protocols.SplitFeatures)
+
+
 def _counted(problem: object) -> bool:
     return isinstance(problem, protocols.Counted)
 
 
-def _solved(problem: object) -> bool:
-    return isinstance(problem, protocols.KnownOptimum) and bool(problem.error_name)
+def error_name(problem: object) -> str:
+    """The measure of the distance from the known answer; empty where there is none."""
+    return problem.error_name if isinstance(problem, protocols.KnownOptimum) else ""
 
 
 def _bounded(problem: object) -> bool:
@@ -115,17 +124,21 @@ MEASURES = (
     Measure("local_gradient_sum", lambda seen: seen.sums["scalars"][1]),
     Measure("consensus_error", lambda seen: seen.sums["scalars"][2]),
     Measure("consensus_rms", attrgetter("consensus_rms")),
-    Measure("distance_to_manifold", lambda seen: seen.sums["scalars"][4], applies=_projects),
+    Measure("distance_to_manifold", lambda seen: seen.sums["scalars"][4], applies=projects),
     Measure("feasibility", attrgetter("feasibility")),
     Measure("tracking_error", lambda seen: seen.mean_norm("gap"), ("tracker", "field")),
     Measure("landing_norm", lambda seen: seen.mean_norm("at_mean"), ("penalty",), _lands),
     Measure("flops", lambda seen: seen.sums["flops"], ("flops",), _counted),
     Measure("drift", lambda seen: seen.collective.max(seen.state.drift.max()), ("drift",)),
-    Measure("error", lambda seen: seen.at_hat(seen.problem.error, math.nan), applies=_solved),
+    Measure("error", lambda seen: seen.at_hat(seen.problem.error, math.nan), applies=error_name),
     Measure("relative_gap", Seen.relative_gap, applies=_bounded),
     Measure("held_out_rmse", Seen.held_out_rmse, applies=_holds_out),
 )
 """All standard measures, in the order of the columns."""
+
+
+Terms = tuple[dict[str, Array], Array]
+"""Terms of sums over the agents by name, and the agents' feasibility."""
 
 
 class StandardMetrics:
@@ -169,9 +182,9 @@ class StandardMetrics:
         if isinstance(problem, protocols.Evaluated):
             self._own = problem.evaluations
         self.columns = (*[measure.name for measure in self._measures], *self._own)
-        self._projects, self._lands = _projects(problem), _lands(problem)
+        self._projects, self._lands = projects(problem), _lands(problem)
 
-    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
         n, first = problem.n_agents, {"x": state.x}
         if "tracking_error" in self.columns:
             first["gap"] = state.tracker - state.field
@@ -197,7 +210,7 @@ class StandardMetrics:
             values += seen.at_hat(seen.problem.evaluate, [math.nan] * len(self._own))
         return numbers(values)
 
-    def _terms(self, problem: Any, state: Any, mean: Array, hat: Array, alone: bool) -> tuple[dict[str, Array], Array]:
+    def _terms(self, problem: Any, state: Observed, mean: Array, hat: Array, alone: bool) -> Terms:
         """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that stay in cache."""
         x = state.x
         at_hat, scalars = np.empty_like(x), np.zeros_like(x, shape=(len(x), 5))

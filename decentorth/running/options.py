@@ -18,6 +18,9 @@ from .checkpoint import Checkpoints, Resumed
 Stopping = Annotated[StoppingRule | Callable[[Row], object] | float, Form(as_rule)]
 
 
+_KEPT = 'do.Checkpoints("folder", every=1000)'
+
+
 def _limit(name: str, seconds: object) -> float:
     """The seconds of the time limit ``name``."""
     limit: float = check(name, Seconds, seconds)
@@ -122,8 +125,9 @@ class Options(Limits):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.checkpoints, Checkpoints | None):
-            raise TypeError(f'checkpoints must be such as do.Checkpoints("folder", every=1000), got {self.checkpoints!r}')
-        _check_listed("metrics", self.metrics, "columns", "functions with columns, the names of their values")
+            raise TypeError(f"checkpoints must be such as {_KEPT}, got {self.checkpoints!r}")
+        of_metrics = "functions with columns, the names of their values"
+        _check_listed("metrics", self.metrics, "columns", of_metrics)
         _check_listed("recorders", self.recorders, "record", "objects with a function record(row)")
 
     @property
@@ -140,12 +144,14 @@ class Options(Limits):
     def shared(self) -> Mapping[str, tuple[object, ...]]:
         """The facts that are the same on every rank, by their name."""
         kept, path, keeping = self.checkpoints, self.resume, None
-        if isinstance(path, Resumed):
-            path = path.path
+        match path:
+            case Resumed():
+                path = path.path
         if kept is not None:
             keeping = kept.folder, kept.every, kept.keep
         rows = self.iterations, self.stopping, self.rows, self.record_every, self.safety_region
-        return {"iterations, stopping and recording": rows, "checkpoints and resume": (keeping, str(path))}
+        kept_in = keeping, str(path)
+        return {"iterations, stopping and recording": rows, "checkpoints and resume": kept_in}
 
 
 def _check_listed(name: str, given: Any, needed: str, words: str) -> None:

@@ -12,6 +12,9 @@ from ..protocols import SETUP, Algorithm, Array, Collective, Completing, Observe
 from .checkpoint import CheckpointWriter
 from .metrics import RUNAWAY, first_runaway
 
+Method = Algorithm[Any, Any]
+"""A method for problems of any kind, whatever its state."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -21,7 +24,7 @@ class Parts:
     """True if iterations can be made again, from a copy of the points."""
 
     problem: Problem[Any]
-    algorithm: Algorithm[Any, Any]
+    algorithm: Method
     network: Any
     collective: Collective
     streams: Streams

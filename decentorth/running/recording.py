@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Recording:
         targets = schedule(options.iterations, options.rows, options.record_every)
         self._targets = (k for k in targets if k >= first)
         self._target: float = next(self._targets, math.inf)
-        self.ending: Callable[[Any], Stop | None] = _never
+        self.ending: Callable[[Observed], Stop | None] = _never
         if isinstance(parts.algorithm, Ending):
             self.ending = partial(parts.algorithm.ending, parts.problem)
 
@@ -124,7 +124,8 @@ class Recording:
             return advice.diverged(parts, runaway, state, self.row, self.good)
         values: dict[str, float] = {}
         for metric in self._metrics:
-            values |= zip(metric.columns, metric(parts.problem, state, parts.collective), strict=True)
+            found = metric(parts.problem, state, parts.collective)
+            values |= zip(metric.columns, found, strict=True)
         advice.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
         counts = (state.k, *snapshot.counts, state.gradients)

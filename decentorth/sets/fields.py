@@ -36,8 +36,8 @@ import numpy as np
 
 from ..numerics.devices import on_host
 from ..numerics.ordered_sums import norms, sums
-from ..protocols import Array
-from .retractions import plus, sym
+from ..protocols import Array, Known, Two
+from .retractions import gap_with, plus, sym
 
 _BORDER = 1e-12
 """Points with ||h||_F^2 up to eps^2 and this times eps are on the border of the region, and not outside."""
@@ -52,7 +52,7 @@ class ClosedMultiplier(ABC):
     def product(self, x: Array) -> Array:
         """The product B x."""
 
-    def _image(self, x: Array, bx: Array | None) -> Array:
+    def _image(self, x: Array, bx: Known) -> Array:
         """The product B x, if the caller has it; else it is computed."""
         if bx is None:
             return self.product(x)
@@ -71,7 +71,7 @@ class ClosedMultiplier(ABC):
         values = np.linalg.eigvalsh(sym(x.swapaxes(-1, -2) @ g))
         return np.abs(values[:, [0, -1]]).max(-1)
 
-    def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
+    def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Known = None) -> Array:
         """The field G - B x sym(x^T G) + penalty B x (x^T B x - I), at any x; ``penalty`` is ``(n_local,)``.
 
         It is the gradient in x of f - <S, x^T B x - I>/2 + penalty/4 ||x^T B x - I||_F^2 at the multiplier S = sym(x^T G).
@@ -86,14 +86,14 @@ class ClosedMultiplier(ABC):
         field += g
         return field
 
-    def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
+    def column_tangent(self, x: Array, field: Array, bx: Known = None) -> Array:
         """The part of a field that keeps each x_j^T B x_j: every column is made orthogonal to that of B x."""
         bx = self._image(x, bx)
         lengths = (bx * bx).sum(-2, keepdims=True)
         share = (bx * field).sum(-2, keepdims=True) / np.maximum(lengths, np.finfo(np.float64).tiny)
         return field - bx * share
 
-    def normalized(self, y: Array) -> tuple[Array, Array]:
+    def normalized(self, y: Array) -> Two:
         """The point x, the columns of y scaled so that each x_j^T B x_j = 1, and B x; fresh."""
         by = self.product(y)
         length = np.sqrt((y * by).sum(-2, keepdims=True))
@@ -105,11 +105,11 @@ class TrackedFields:
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
         """The point A(x) = x (3 I - x^T B x)/2, fresh."""
-        return x @ _half(_excess(x, bx))
+        return x @ _half(gap_with(x, bx))
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, ``g`` being that of f at A(x); ``penalty`` is ``(n_local,)``."""
-        e = _excess(x, bx)
+        e = gap_with(x, bx)
         field: Array = g @ _half(e)
         field += bx @ (penalty[:, None, None] * e - sym(x.swapaxes(-1, -2) @ g))
         return field
@@ -124,11 +124,6 @@ class TrackedFields:
         return field
 
 
-def _excess(x: Array, bx: Array) -> Array:
-    """The excess x^T B x - I, made symmetric."""
-    return plus(sym(x.swapaxes(-1, -2) @ bx), -1.0)
-
-
 def _half(e: Array) -> Array:
     """The matrix I - e/2."""
     return plus(-0.5 * e, 1.0)
@@ -136,7 +131,7 @@ def _half(e: Array) -> Array:
 
 def squares(x: Array, field: Array, bx: Array, image: Array) -> Array:
     """The coefficients ``(n_local, 5)`` of ||h(t)||_F^2, the constant first, from ``bx`` = B x and ``image`` = B F."""
-    gap = plus(sym(x.swapaxes(-1, -2) @ bx), -1.0)
+    gap = gap_with(x, bx)
     along = 2.0 * sym(field.swapaxes(-1, -2) @ bx)
     bend = sym(field.swapaxes(-1, -2) @ image)
     second = sums(along * along) + 2.0 * sums(gap * bend)
@@ -147,18 +142,12 @@ def squares(x: Array, field: Array, bx: Array, image: Array) -> Array:
 class WithSquares(Protocol):
     """A set whose infeasibility along a field is known as a polynomial."""
 
-    def gap_squares(self, x: Array, field: Array, bx: Array | None = None, image: Array | None = None) -> Array:
+    def gap_squares(self, x: Array, field: Array, bx: Known = None, image: Known = None) -> Array:
         """The coefficients ``(n_local, 5)`` of ||h(t)||_F^2, the constant first; ``image`` is the product of B with the field."""
 
 
 def safe_step(
-    self: WithSquares,
-    x: Array,
-    direction: Array,
-    penalty: Array,
-    eps: float | Array,
-    bx: Array | None = None,
-    image: Array | None = None,
+    self: WithSquares, x: Array, direction: Array, penalty: Array, eps: float | Array, bx: Known = None, image: Known = None
 ) -> Array:
     """The largest step ``(n_local,)`` along minus any field that keeps ||h||_F <= eps all the way.
 
@@ -172,8 +161,7 @@ def safe_step(
         image = scale * image
     polynomials = on_host(self.gap_squares(x, scale * direction, bx, image))
     bounds = np.broadcast_to(np.square(eps), len(x))
-    steps = np.array([_largest(own, bound) for own, bound in zip(polynomials, bounds, strict=True)])
-    return np.ldexp(steps, -size)
+    return np.ldexp([_largest(*own) for own in zip(polynomials, bounds, strict=True)], -size)
 
 
 def _largest(polynomial: Array, bound: float) -> float:

@@ -31,12 +31,13 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..numerics.devices import is_on_device
 from ..numerics.ordered_sums import norms
-from ..protocols import Array, Direction, Index, MetricName, Retraction
+from ..protocols import Array, Direction, Index, Known, MetricName, Polar, Retraction, Two
 from ..settings import check
 from .fields import ClosedMultiplier, TrackedFields, safe_step, squares
 from .operators import Matrices, Operator, operator
-from .retractions import CONDITION, Polar, gram, plus, sym, times_root
+from .retractions import CONDITION, gap_with, gram, plus, sym, times_root
 
+_DIRECTIONS = ", ".join(get_args(Direction))
 NEAR = 0.9
 """The largest ||y^T B y - I||_F, hence cond(y^T B y) <= 19, where one Cholesky factor is accurate."""
 
@@ -74,7 +75,8 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
 
     def _build(self, B: Operator, p: int) -> None:
         if not 1 <= p <= B.n:
-            raise ValueError(f"St_B(p, n) needs 1 <= p <= n columns that are orthonormal under B, got n = {B.n} and p = {p}")
+            fault = "St_B(p, n) needs 1 <= p <= n columns that are orthonormal under B"
+            raise ValueError(f"{fault}, got n = {B.n} and p = {p}")
         self.shape: tuple[int, ...] = (B.n, p)
         self.rows: tuple[slice, ...] = (slice(0, B.n),)
         self.operator = B
@@ -112,9 +114,9 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         """The largest ratio 2 beta_1 of the field psi-b to half the Riemannian gradient, the length of `Stiefel.landing`."""
         return 2.0 * self.largest
 
-    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
+    def feasibility(self, x: Array, bx: Known = None) -> Array:
         """The infeasibility ||x^T B x - I||_F, ``(n_local,)``."""
-        return norms(self._gap(x, self._image(x, bx)))
+        return norms(gap_with(x, self._image(x, bx)))
 
     def project(self, y: Array, method: Polar = "polar") -> Array:
         """The B-polar factor y (y^T B y)^{-1/2}: the nearest point of the set in the norm ||B^{1/2} .||_F.
@@ -127,12 +129,12 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         """The projection of a Gaussian matrix, ``(n, p)``."""
         return self.project(rng.standard_normal((1, *self.shape)))[0]
 
-    def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
+    def tangent(self, x: Array, g: Array, bx: Known = None) -> Array:
         """The Riemannian gradient of the Euclidean metric, from the Euclidean gradient g: the direction riemannian, at any x."""
         bx = self._image(x, bx)
         return g - bx @ _multiplier(g, bx)
 
-    def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
+    def natural_gradient(self, x: Array, g: Array, bx: Known = None) -> Two:
         """The Riemannian gradient z = B^{-1} G - x sym(x^T G) of the metric tr(u^T B v) at a feasible x, and B z; both fresh.
 
         It is as in Sato & Aihara, "Cholesky QR-based retraction on the generalized Stiefel manifold", 2019. It is computed as
@@ -145,7 +147,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         return self.solve(image), image
 
     @staticmethod
-    def natural_projection(x: Array, v: Array, bv: Array, bx: Array) -> tuple[Array, Array]:
+    def natural_projection(x: Array, v: Array, bv: Array, bx: Array) -> Two:
         """The tangent v - x sym(x^T B v) at a feasible x nearest to v in the norm tr(v^T B v)^{1/2}, from B v and B x, and its
         product with B; both fresh."""
         s = sym(x.swapaxes(-1, -2) @ bv)
@@ -157,7 +159,7 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
             y = x + v
         return self.retract_with(y, self.product(y), retraction)[0]
 
-    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> Two:
         """The point to which a retraction brings y, and its product with B, from y and B y; both fresh.
 
         ===========  =============================================================================================
@@ -172,28 +174,25 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         Only matrices of order p are factored. NaN for agents where y^T B y is not finite or not positive definite. The length of y
         does not matter: y and B y are first divided by the same power of two. A ValueError for an unknown retraction.
         """
-        if retraction not in get_args(Retraction):
+        if retraction not in _WAYS:
             known = ", ".join(get_args(Retraction))
             raise ValueError(f"retraction must be one of {known}, got {retraction!r}")
         both, n = np.concatenate((y, by), axis=1), self.shape[0]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             mean = (y * by).sum((-2, -1)) / self.shape[1]
             np.ldexp(both, -_nearest(mean)[:, None, None], out=both)
-            e = self._gap(both[:, :n], both[:, n:])
-            if retraction == "polar":
-                both = times_root(both, e, partial(_each, _polar))
-            else:
-                way = {"polar-eigh": _polar, "polar-svd": _polar_svd, "cholesky-qr": _cholesky_qr, "qr": _factored}[retraction]
-                both = _each(way, both, e)
+            e = gap_with(both[:, :n], both[:, n:])
+            far = partial(_each, _WAYS[retraction])
+            both = times_root(both, e, far) if retraction == "polar" else far(both, e)
         if is_on_device(both):
             return both[:, :n], both[:, n:]
         return np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
 
-    def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
+    def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b") -> Array:
         """The direction Psi(x) for any x."""
-        return self.landing(x, g, np.zeros(len(x)), direction, bx)
+        return self.landing(x, g, np.zeros(len(x)), direction)
 
-    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
+    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Known = None) -> Array:
         """The landing field Psi(x) + penalty grad N(x) for any x (natural: with B^{-1} grad N); ``penalty`` is ``(n_local,)``.
 
         It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br and natural also solve with B once.
@@ -213,9 +212,9 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
             return g - bx @ (_multiplier(g, bx) - _penalised(s, double))
         if direction == "natural":
             return self.natural_landing(x, g, penalty, bx)[0]
-        raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, got {direction!r}")
+        raise ValueError(f"direction must be one of {_DIRECTIONS}, got {direction!r}")
 
-    def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> tuple[Array, Array]:
+    def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Known = None) -> Two:
         """The field natural, psi-br + 2 penalty x (x^T B x - I), at any x, and its product with B; both fresh.
 
         Like `natural_gradient` it is computed from its product with B, by one solve and no product.
@@ -250,14 +249,9 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
 
     safe_step = safe_step
 
-    def gap_squares(self, x: Array, field: Array, bx: Array | None = None, image: Array | None = None) -> Array:
+    def gap_squares(self, x: Array, field: Array, bx: Known = None, image: Known = None) -> Array:
         """The coefficients ``(n_local, 5)`` of ||(x - t F)^T B (x - t F) - I||_F^2 as a polynomial in t, the constant first."""
         return squares(x, field, self._image(x, bx), self._image(field, image))
-
-    @staticmethod
-    def _gap(x: Array, bx: Array) -> Array:
-        """The gap x^T B x - I, made symmetric."""
-        return plus(sym(x.swapaxes(-1, -2) @ bx), -1.0)
 
 
 def _nearest(squares: Array) -> Index:
@@ -331,3 +325,7 @@ def _inverse_factor(square: Array) -> Array:
     if info != 0:
         return np.full_like(square, np.nan)
     return dtrtri(factor, lower=0)[0]
+
+
+_POLAR = {"polar": _polar, "polar-eigh": _polar, "polar-svd": _polar_svd}
+_WAYS = {**_POLAR, "cholesky-qr": _cholesky_qr, "qr": _factored}

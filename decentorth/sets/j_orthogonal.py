@@ -50,9 +50,8 @@ class JOrthogonal:
         p = check("p", int, p)
         q = check("q", int, q)
         if p < 0 or q < 0 or p + q < 1:
-            raise ValueError(
-                f"a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least, got p = {p} and q = {q}"
-            )
+            fault = "a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least"
+            raise ValueError(f"{fault}, got p = {p} and q = {q}")
         self.signs = np.concatenate((np.ones(p), -np.ones(q)))
         """The diagonal of J, ``(n,)``."""
 
@@ -149,13 +148,13 @@ class JOrthogonal:
         excess = self.signs[:, None] * self._gap(x)  # J x^T J x - I
         # The Frobenius norm is cheap and bounds the other.
         for agent in np.flatnonzero(~(norms(excess) < 1.0)):
-            size = np.linalg.svd(excess[agent], compute_uv=False)[0] if np.isfinite(excess[agent]).all(axis=(-2, -1)) else np.inf
+            size = np.inf
+            if np.isfinite(excess[agent]).all(axis=(-2, -1)):
+                size = np.linalg.svd(excess[agent], compute_uv=False)[0]
             if not size < 1.0:
-                raise ValueError(
-                    "the Newton-Schulz correction needs ||J x^T J x - I||_2 "
-                    f"< 1, but it is {size:.3g} at local agent {agent}: "
-                    "correct more often, or start again from a feasible point"
-                )
+                need = "the Newton-Schulz correction needs ||J x^T J x - I||_2 < 1"
+                repair = "correct more often, or start again from a feasible point"
+                raise ValueError(f"{need}, but it is {size:.3g} at local agent {agent}: {repair}")
         return x - 0.5 * (x @ excess)
 
 

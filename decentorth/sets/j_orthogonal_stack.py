@@ -47,7 +47,8 @@ class JOrthogonalStack:
         copies = check("copies", int, copies)
         free = check("free", int, free)
         if copies < 1 or free < 0:
-            raise ValueError(f"a stack needs copies >= 1 matrices and free >= 0 rows, got copies = {copies} and free = {free}")
+            fault = "a stack needs copies >= 1 matrices and free >= 0 rows"
+            raise ValueError(f"{fault}, got copies = {copies} and free = {free}")
         self.each, self.copies = each, copies
         n = each.shape[0]
         self.bound = copies * n
@@ -73,7 +74,8 @@ class JOrthogonalStack:
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
         """A point of matrices from random hyperbolic CS decompositions (`JOrthogonal.random`) and Gaussian free rows."""
         matrices = [self.each.random(rng, spread) for _ in range(self.copies)]
-        return np.concatenate((*matrices, rng.standard_normal((self.shape[0] - self.bound, self.shape[1]))))
+        rows, n = self.shape
+        return np.concatenate((*matrices, rng.standard_normal((rows - self.bound, n))))
 
     def _with_free(self, free: Array, matrices: Callable[[], Array]) -> Array:
         """A point of new matrices, with the free rows of the point ``free``."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.linalg import eigh, eigvalsh
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.sparse import csc_array, csr_array, issparse
-from scipy.sparse import linalg as sparse_linalg
+from scipy.sparse.linalg import LinearOperator as ScipyOperator
 from scipy.sparse.linalg import eigsh, splu
 
 from ..numerics.ordered_sums import norms
@@ -28,6 +28,7 @@ _SYMMETRY = 1e-10
 """The largest difference between B and its transpose, relative to its entries."""
 _LANCZOS = 1e-4
 """The relative accuracy of the largest eigenvalue by Lanczos iterations; the bound is larger by as much."""
+_PRODUCTS_ONLY = "use a direction or metric that needs products only (psi-b, euclidean)"
 _SMALL = 64
 """The largest order at which the largest eigenvalue comes from the matrix, formed by products."""
 
@@ -63,7 +64,8 @@ class Operator(ABC):
 
     def on(self, put: Callable[[Array], Array]) -> Operator:
         """The operator for points on a device, to which ``put`` brings an array; a ValueError unless it is a dense matrix."""
-        raise ValueError(f"{type(self).__name__} does not run on a device: give a dense matrix, or leave device out")
+        kind, repair = type(self).__name__, "give a dense matrix, or leave device out"
+        raise ValueError(f"{kind} does not run on a device: {repair}")
 
 
 def operator(B: Any) -> Operator:
@@ -80,17 +82,34 @@ def operator(B: Any) -> Operator:
 
 def symmetric(name: str, A: Any) -> Operator:
     """The operator of a symmetric A of any type that `operator` takes, positive definite or not; errors call it ``name``."""
-    if isinstance(A, SampleCovariance):
-        return A
-    if issparse(A):
-        return SparseMatrix(A, name)
-    if not isinstance(A, np.ndarray) and hasattr(A, "matmat") and hasattr(A, "shape"):
-        return LinearOperator(A, name)
+    match A:
+        case SampleCovariance():
+            return A
+        case _ if issparse(A):
+            return SparseMatrix(A, name)
+        case Multiplies():
+            return LinearOperator(A, name)
     array = np.asarray(A)
     _check_square(name, array.shape)
     _check_real(name, array)
     _check_symmetric(name, np.abs(array - array.T).max(), np.abs(array).max())
     return Matrices(np.ascontiguousarray(array, dtype=np.float64)[None])
+
+
+@runtime_checkable
+class Multiplies(Protocol):
+    """An object that multiplies matrices, as ``scipy.sparse.linalg.LinearOperator`` does."""
+
+    shape: tuple[int, ...]
+
+    def matmat(self, x: Array) -> Array: ...
+
+
+@runtime_checkable
+class Solves(Protocol):
+    """An operator that knows its inverse."""
+
+    def solve(self, g: Array) -> Array: ...
 
 
 def formed(A: Operator) -> Array:
@@ -124,11 +143,9 @@ class Matrices(Operator):
             factor, info = dpotrf(matrix.T, lower=0, clean=1)
             if info != 0:
                 values = np.linalg.eigvalsh(matrix)
-                raise ValueError(
-                    f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, "
-                    f"its largest {values[-1]:.3g}: add a ridge to its diagonal, or leave out "
-                    "the directions that it does not see (constant features)"
-                )
+                ends = f"its smallest eigenvalue is {values[0]:.3g}, its largest {values[-1]:.3g}"
+                repair = "add a ridge to its diagonal, or leave out constant features"
+                raise ValueError(f"B must be positive definite; {ends}: {repair}")
             found.append(factor)
         return found
 
@@ -210,7 +227,8 @@ class SparseMatrix(Operator):
         matrix, symmetric = csc_array(self.matrix), {"SymmetricMode": True}
         factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
         if not factor.U.diagonal().min() > 0.0:
-            raise ValueError("B must be positive definite; its factorization met a pivot that is not positive: add a ridge")
+            fault = "its factorization met a pivot that is not positive"
+            raise ValueError(f"B must be positive definite; {fault}: add a ridge")
         return factor
 
     def product(self, x: Array) -> Array:
@@ -230,7 +248,7 @@ class LinearOperator(Operator):
         _check_square(name, B.shape)
         self.operator = B
         self.n = int(B.shape[0])
-        self.solvable = hasattr(B, "solve")
+        self.solvable = isinstance(B, Solves)
         pair = _probe(self.n, 2)[None]
         image = self.product(pair)
         _check_real(name, image)
@@ -248,8 +266,8 @@ class LinearOperator(Operator):
     def solve(self, g: Array) -> Array:
         if not self.solvable:
             raise TypeError(
-                "B is an operator without an inverse, and B^{-1} g is needed: give the operator a method solve(g), give B as a "
-                "matrix, or use a direction or metric that needs products only (psi-b, euclidean)"
+                "B is an operator without an inverse, and B^{-1} g is needed: "
+                f"give it a method solve(g), give B as a matrix, or {_PRODUCTS_ONLY}"
             )
         return _each(self.operator.solve, g)
 
@@ -294,14 +312,14 @@ class SampleCovariance(Operator):
         if A.ndim != 2 or 0 in A.shape:
             raise ValueError(f"A must be a non-empty matrix with a sample in each row, got shape {A.shape}")
         _check_real("A", A.data if self._sparse else A)
-        self.rows: Any = A.tocsr().astype(np.float64) if self._sparse else np.ascontiguousarray(A, dtype=np.float64)
+        self.rows: Any = csr_array(A) if self._sparse else np.ascontiguousarray(A)
+        self.rows = self.rows.astype(np.float64, copy=False)
         if not (np.isfinite(ridge) and ridge >= 0.0):
             raise ValueError(f"ridge must be finite and not negative, got {ridge}")
         samples, self.n = int(A.shape[0]), int(A.shape[1])
         if ridge == 0.0 and samples < self.n:
-            raise ValueError(
-                f"A^T A / N of {samples} samples in {self.n} dimensions is singular: give a ridge, more samples, or fewer columns"
-            )
+            fault = f"A^T A / N of {samples} samples in {self.n} dimensions is singular"
+            raise ValueError(f"{fault}: give a ridge, more samples, or fewer columns")
         self.n_samples = samples
         self.ridge = float(ridge)
 
@@ -343,9 +361,8 @@ class SampleCovariance(Operator):
 
     def solve(self, g: Array) -> Array:
         raise TypeError(
-            "B is a sample covariance that is never formed, and B^{-1} g is needed: give GeneralizedStiefel the matrix "
-            "A.T @ A / N + ridge * I itself where it fits into memory, or use a direction or metric that needs products only "
-            "(psi-b, euclidean)"
+            "B is a sample covariance that is never formed, and B^{-1} g is needed: "
+            f"give the matrix A.T @ A / N + ridge * I if it fits into memory, or {_PRODUCTS_ONLY}"
         )
 
 
@@ -368,8 +385,8 @@ def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
         def product(v: Array) -> Array:
             return operator.product(v.reshape(1, n, 1))[0, :, 0]
 
-        wrapped = sparse_linalg.LinearOperator((n, n), matvec=product, dtype=np.float64)
-        (found,) = eigsh(wrapped, k=1, which=which, tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
+        wrapped, first = ScipyOperator((n, n), matvec=product, dtype=np.float64), _probe(n, 1)[:, 0]
+        (found,) = eigsh(wrapped, 1, which=which, tol=_LANCZOS, v0=first, return_eigenvectors=False)
         return float({"LA": found, "LM": abs(found)}[which]) * (1.0 + _LANCZOS)
 
 

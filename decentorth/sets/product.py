@@ -14,18 +14,23 @@ from typing import Any
 import numpy as np
 
 from ..numerics.ordered_sums import norms
-from ..protocols import Array, ConstraintSet
+from ..protocols import Array, ConstraintSet, Two
 from .fields import safe_step
 
 POINTS = (
-    *("project", "tangent", "retract", "product", "solve", "relative_gradient", "landing", "landing_from_products"),
-    *("dissolve_with", "dissolved_with", "landing_image", "augmented_gradient", "column_tangent"),
-    *("penalised", "dissolve", "dissolved", "matrix_sign"),
+    *("project", "tangent", "retract", "product", "solve", "relative_gradient", "landing"),
+    *("landing_from_products", "dissolve_with", "dissolved_with", "landing_image", "penalised"),
+    *("augmented_gradient", "column_tangent", "dissolve", "dissolved", "matrix_sign"),
 )
 """The methods that return a stacked point or field."""
 PAIRS = ("natural_gradient", "natural_projection", "natural_landing", "retract_with", "normalized")
 """The methods that return two of them."""
-NUMBERS = {"distance": norms, "multiplier_norm": lambda each: each.max(-1), "gap_squares": lambda each: each.sum(-1)}
+NUMBERS: dict[str, Callable[[Array], Array]] = {
+    "distance": norms,
+    "multiplier_norm": partial(np.max, axis=-1),
+    "landing_scale": partial(np.max, axis=-1),
+    "gap_squares": partial(np.sum, axis=-1),
+}
 """The methods that return a number of each agent, and how those of the parts are combined."""
 
 
@@ -70,10 +75,9 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         _check_sets(parts)
         widths = [part.shape[1] for part in parts]
         if len(set(widths)) > 1:
-            raise ValueError(
-                "the points of a product's parts must have equally many columns, got "
-                f"{', '.join(map(str, widths))}: sets.Flat joins matrices of any shapes"
-            )
+            got = ", ".join(map(str, widths))
+            fault = "the points of a product's parts must have equally many columns"
+            raise ValueError(f"{fault}, got {got}: sets.Flat joins matrices of any shapes")
         self._stack(parts, [part.shape[0] for part in parts], widths[0])
 
     def _stack(self, parts: tuple[Any, ...], sizes: Sequence[int], width: int) -> None:
@@ -90,14 +94,13 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
             self.singular_values = sum(part.singular_values for part in parts)
         self.offered = frozenset(vars(self))
 
-    def _methods(self) -> dict[str, Callable[..., Any]]:
+    def _methods(self) -> dict[str, Callable[..., object]]:
         """The methods that a product may offer: those of its parts decide."""
         return {
             **{name: partial(self._points, name) for name in POINTS},
             **{name: partial(self._pairs, name) for name in PAIRS},
-            **{name: partial(self._reduced, name, way) for name, way in NUMBERS.items()},
+            **{name: partial(self._reduced, name) for name in NUMBERS},
             "safe_step": self._safe_step,
-            "landing_scale": self._landing_scale,
             "with_matrices": self._with_matrices,
         }
 
@@ -109,9 +112,13 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         pairs = zip(self.parts, self.rows, strict=True)
         return [x[..., rows, :].reshape(*x.shape[:-2], *part.shape) for part, rows in pairs]
 
-    def _own(self, x: Array, number: int) -> Array:
-        """The part's points in the agents' points, ``(n_local, ...)``, as views."""
-        return x[:, self.rows[number]].reshape(len(x), *self.parts[number].shape)
+    def _own(self, argument: Any, number: int) -> Any:
+        """The part's points in the agents' points, ``(n_local, ...)``, as views; other arguments as they are."""
+        match argument:
+            case np.ndarray(ndim=3):
+                shape = self.parts[number].shape
+                return argument[:, self.rows[number]].reshape(-1, *shape)
+        return argument
 
     def feasibility(self, x: Array, *given: Array, **named: Array) -> Array:
         """The root of the sum of the parts' squares, ``(n_local,)``."""
@@ -126,27 +133,25 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         """The largest of the parts' eigenvalues of B, or a close bound on it."""
         return max([float(part.largest) for part in self.parts])
 
-    def _each(self, name: str, *given: Any, **named: Any) -> Iterator[tuple[slice, Any]]:
+    def _each(self, name: str, *given: object, **named: object) -> Iterator[tuple[slice, Any]]:
         """The rows of each part and the result of its method for these rows of all stacked points among the arguments."""
         for number, (part, rows) in enumerate(zip(self.parts, self.rows, strict=True)):
+            own = [self._own(one, number) for one in given]
+            more = {key: self._own(one, number) for key, one in named.items()}
+            yield rows, methodcaller(name, *own, **more)(part)
 
-            def own(argument: Any, number: int = number) -> Any:
-                return self._own(argument, number) if isinstance(argument, np.ndarray) and argument.ndim == 3 else argument
-
-            yield rows, methodcaller(name, *map(own, given), **{key: own(one) for key, one in named.items()})(part)
-
-    def _numbers(self, name: str, *given: Any, **named: Any) -> Array:
+    def _numbers(self, name: str, *given: object, **named: object) -> Array:
         """A number of each part and agent, ``(n_local, parts)``."""
         return np.stack([found for _, found in self._each(name, *given, **named)], axis=-1)
 
-    def _points(self, name: str, x: Array, *given: Any, **named: Any) -> Array:
+    def _points(self, name: str, x: Array, *given: object, **named: object) -> Array:
         """The parts' points or fields in one array like ``x``."""
         out = np.empty_like(x)
         for rows, found in self._each(name, x, *given, **named):
             out[:, rows] = found.reshape(len(x), rows.stop - rows.start, -1)
         return out
 
-    def _pairs(self, name: str, x: Array, *given: Any, **named: Any) -> tuple[Array, Array]:
+    def _pairs(self, name: str, x: Array, *given: object, **named: object) -> Two:
         """The parts' pairs of points or fields in two arrays like ``x``."""
         both = np.empty_like(x), np.empty_like(x)
         for rows, found in self._each(name, x, *given, **named):
@@ -154,33 +159,30 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
                 out[:, rows] = one.reshape(len(x), rows.stop - rows.start, -1)
         return both
 
-    def _reduced(self, name: str, way: Callable[[Array], Array], *given: Any, **named: Any) -> Array:
+    def _reduced(self, name: str, *given: object, **named: object) -> Array:
         """A number of each agent from those of the parts."""
-        return way(self._numbers(name, *given, **named))
+        return NUMBERS[name](self._numbers(name, *given, **named))
 
-    def _landing_scale(self) -> float:
-        return max([float(part.landing_scale()) for part in self.parts])
-
-    def _safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, *products: Array) -> Array:
+    def _safe_step(self, x: Array, field: Array, penalty: Array, eps: float, *more: Array) -> Array:
         """The largest safe step ``(n_local,)`` where all parts have `gap_squares`, and else the least of the parts' safe steps.
 
         For these the remaining slack is divided equally among the parts: the squares of the parts' own eps add up to eps^2.
         """
         if "gap_squares" in vars(self):
-            return safe_step(self, x, direction, penalty, eps, *products)
+            return safe_step(self, x, field, penalty, eps, *more)
         own = self._numbers("feasibility", x)
         room = np.maximum(eps * eps - (own * own).sum(-1), 0.0) / len(self.parts)
         shares = np.sqrt(own * own + room[:, None]).T
         steps = [
-            part.safe_step(self._own(x, k), self._own(direction, k), penalty, share)
+            part.safe_step(self._own(x, k), self._own(field, k), penalty, share)
             for k, (part, share) in enumerate(zip(self.parts, shares, strict=True))
         ]
         return np.stack(steps, axis=-1).min(-1)
 
     def _with_matrices(self, matrices: Array) -> Product:
         """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
-        parts = zip(self.parts, self.rows, strict=True)
-        return type(self)(*[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in parts])
+        own = zip(self.parts, self.rows, strict=True)
+        return type(self)(*[one.with_matrices(matrices[:, at, : one.shape[0]]) for one, at in own])
 
 
 class Flat(Product):
@@ -219,4 +221,5 @@ def _check_sets(parts: Sequence[Any]) -> None:
         if not isinstance(part, ConstraintSet):
             raise TypeError(f"a product's parts must be constraint sets, got {type(part).__name__}")
         if len(part.shape) != 2:
-            raise TypeError(f"the parts of a product must be sets of matrices, got {part!r} with points of shape {part.shape}")
+            got = f"{part!r} with points of shape {part.shape}"
+            raise TypeError(f"the parts of a product must be sets of matrices, got {got}")

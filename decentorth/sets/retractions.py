@@ -29,18 +29,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import comb
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics.ordered_sums import norms, sums
 from ..protocols import Array
+from ..protocols import Polar as Polar
 
-Polar = Literal["polar", "polar-svd", "polar-eigh"]
-"""The retractions that are projections."""
-
-SERIES = ((1, 1, 1.72e-8), (2, 1, 7.08e-6), (2, 2, 8.52e-4), (2, 3, 6.56e-3), (3, 3, 3.01e-2), (4, 4, 0.128))
+Way = Callable[..., Array]
+"""A function of stacked arrays, with the agent axis first."""
+SERIES = (
+    *((1, 1, 1.72e-8), (2, 1, 7.08e-6), (2, 2, 8.52e-4)),
+    *((2, 3, 6.56e-3), (3, 3, 3.01e-2), (4, 4, 0.128)),
+)
 """The powers of e that are formed, the number of blocks of as many terms (the degree is the product), and the largest delta."""
 STEPS = ((1, 0.388), (2, 0.651), (3, 0.825))
 """The Newton-Schulz steps before the longest series, and the largest delta."""
@@ -75,6 +78,11 @@ def gram(y: Array, spare: Array | None = None) -> Array:
 def gap(y: Array, spare: Array | None = None) -> Array:
     """The gaps y^T y - I, ``(n, r, r)``; ``spare``, like y, may be overwritten."""
     return plus(gram(y, spare), -1.0)
+
+
+def gap_with(x: Array, bx: Array) -> Array:
+    """The gaps x^T B x - I, ``(n, r, r)``, made symmetric, from ``bx`` = B x."""
+    return plus(sym(x.swapaxes(-1, -2) @ bx), -1.0)
 
 
 def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], Array]:
@@ -142,11 +150,10 @@ def factor(name: str, e: Array) -> Array | None:
     if not size.max() < CONDITION - 1.0:
         return None
     one = plus(np.zeros_like(e), 1.0)
-    if name in get_args(Polar):
-        kinds = np.searchsorted(_REACHED, size)
-        return _per_kind(kinds, (*_NEAR, _by_root), one, e, np.empty_like(e))
-    kinds = np.searchsorted(_FACTORED[:_SHORT], size)
-    return _per_kind(kinds, (*_FACTORS[:_SHORT], _by_cholesky), one, e, np.empty_like(e))
+    reached, ways = _REACHED, (*_NEAR, _by_root)
+    if name not in get_args(Polar):
+        reached, ways = _FACTORED[:_SHORT], (*_FACTORS[:_SHORT], _by_cholesky)
+    return _per_kind(np.searchsorted(reached, size), ways, one, e, np.empty_like(e))
 
 
 def _by_root(y: Array, e: Array, _: Array) -> Array:
@@ -160,13 +167,12 @@ def _by_cholesky(y: Array, e: Array, _: Array) -> Array:
     return y @ np.linalg.inv(np.linalg.cholesky(plus(e, 1.0))).swapaxes(-1, -2)
 
 
-Far = Callable[..., Array]
-"""A function ``far(y, e, spare)`` for agents whose Gram matrix is too far from I for a table, or not finite."""
-
-
 @_quiet
-def times_root(y: Array, e: Array, far: Far) -> Array:
-    """The product ``y (I + e)^{-1/2}``, for any symmetric e ``(n, r, r)``, related to y or not."""
+def times_root(y: Array, e: Array, far: Way) -> Array:
+    """The product ``y (I + e)^{-1/2}``, for any symmetric e ``(n, r, r)``, related to y or not.
+
+    ``far(y, e, spare)`` serves agents whose Gram matrix is too far from I for the table, or not finite.
+    """
     return _per_kind(_kinds(_REACHED, e), (*_NEAR, far), y, e, np.empty_like(y))
 
 
@@ -175,7 +181,7 @@ def _kinds(reached: Array, e: Array) -> NDArray[np.intp]:
     return np.searchsorted(reached, norms(e))
 
 
-def _per_kind(kinds: NDArray[Any], functions: Sequence[Callable[..., Array]], y: Array, *more: Array) -> Array:
+def _per_kind(kinds: NDArray[Any], functions: Sequence[Way], y: Array, *more: Array) -> Array:
     """Apply ``functions[kind]`` to each agent's slices of the arrays, in one call for all agents of a kind; like y."""
     present: list[int] = sorted(set(kinds.tolist()))
     if len(present) == 1:
@@ -240,7 +246,8 @@ def _normalised(y: Array) -> Array:
     """The polar factor of a single column."""
     squares = gram(y)
     usable = _in_range(squares[:, 0, 0])
-    return _per_kind(usable, (_alone(polar_svd), lambda y, squares: y / np.sqrt(squares)), y, squares)
+    ways = _alone(polar_svd), lambda y, squares: y / np.sqrt(squares)
+    return _per_kind(usable, ways, y, squares)
 
 
 def _by_eigh(y: Array, squares: Array) -> Array:
@@ -331,11 +338,12 @@ def _householder(y: Array) -> Array:
     return q
 
 
-_NEAR: list[Callable[..., Array]] = [partial(_by_series, steps=0, powers=powers, blocks=blocks) for powers, blocks, _ in SERIES]
-_FAR = [partial(_by_series, steps=steps, powers=SERIES[-1][0], blocks=SERIES[-1][1]) for steps, _ in STEPS]
+_NEAR: list[Way] = [partial(_by_series, steps=0, powers=j, blocks=b) for j, b, _ in SERIES]
+_FAR = [partial(_by_series, steps=steps, powers=4, blocks=4) for steps, _ in STEPS]
 _REACHED = np.array([delta for _, _, delta in SERIES])
 _REACHED_SCALED = np.array([*_REACHED, *[delta for _, delta in STEPS]])
-_FACTORS: list[Callable[..., Array]] = [partial(_by_factor, steps=steps) for steps in range(1, len(FACTOR_STEPS) + 1)]
+_FACTORS: list[Way] = [partial(_by_factor, steps=1 + n) for n in range(len(FACTOR_STEPS))]
 _FACTORS.append(_alone(qr))
 _FACTORED = np.array(FACTOR_STEPS)
-_FUNCTIONS = {"polar": polar, "polar-svd": polar_svd, "polar-eigh": polar_eigh, "qr": qr, "cholesky-qr": cholesky_qr}
+_POLAR = {"polar": polar, "polar-svd": polar_svd, "polar-eigh": polar_eigh}
+_FUNCTIONS = {**_POLAR, "qr": qr, "cholesky-qr": cholesky_qr}

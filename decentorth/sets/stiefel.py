@@ -12,10 +12,10 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from ..numerics.ordered_sums import norms, subtract_scaled
-from ..protocols import Array, Index, Retraction
+from ..protocols import Array, Index, Polar, Retraction, Two
 from ..settings import check
 from .fields import ClosedMultiplier
-from .retractions import Polar, factor, gap, gram, in_blocks, matrix_sign, named, plus, qr, sym
+from .retractions import factor, gap, gram, in_blocks, matrix_sign, named, plus, qr, sym
 
 LONG = 0.5
 """The norm ||Y||_F above which a step of some columns is long; see `move_columns`."""
@@ -53,10 +53,9 @@ class Stiefel(ClosedMultiplier):
         d = check("dimension d", int, d)
         r = check("rank r", int, r)
         if not 1 <= r <= d:
-            raise ValueError(
-                f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}: "
-                "ask for fewer columns (rank) or give data of a larger dimension"
-            )
+            fault = f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}"
+            repair = "ask for fewer columns (rank) or give data of a larger dimension"
+            raise ValueError(f"{fault}: {repair}")
         self.shape = (d, r)
 
     def __repr__(self) -> str:
@@ -103,7 +102,7 @@ class Stiefel(ClosedMultiplier):
         with np.errstate(over="ignore", invalid="ignore"):
             return in_blocks(lambda x, v: back(x + v), x, v)
 
-    def retract_both(self, y: Array, other: Array, retraction: Retraction = "polar") -> tuple[Array, Array] | None:
+    def retract_both(self, y: Array, other: Array, retraction: Retraction = "polar") -> Two | None:
         """The point y S to which a retraction brings y = x + v, v tangent at a feasible x, and ``other`` S; both fresh.
 
         For methods of a single agent. S, of order r, comes from y^T y = I + v^T v; None where ||v^T v||_F is above 127 or not a
@@ -192,4 +191,5 @@ class Stiefel(ClosedMultiplier):
         d = self.feasibility(x)
         g2 = np.maximum(norms(direction) ** 2, np.finfo(np.float64).tiny)
         pull = penalty * d * (1.0 - d)
-        return np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)
+        root = np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))
+        return np.minimum((pull + root) / g2, 0.5 / penalty)

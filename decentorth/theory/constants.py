@@ -49,7 +49,8 @@ def merit_smoothness_quadratic(lipschitz: float, gradient: float, symmetric: flo
     <sym(v^T G) + sym(x^T H v), v^T x + x^T v> - <sym(x^T G), v^T v>, at most eps L + 2 sqrt(1 + eps) (sup||G|| + sqrt(1 + eps) L)
     + s.
     """
-    return (3.0 + 3.0 * eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient + symmetric + (2.0 + 3.0 * eps) * gamma
+    own = (3.0 + 3.0 * eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient
+    return own + symmetric + (2.0 + 3.0 * eps) * gamma
 
 
 def landing_lipschitz(lipschitz: float, gradient: float, penalty: float, eps: float) -> float:
@@ -57,7 +58,8 @@ def landing_lipschitz(lipschitz: float, gradient: float, penalty: float, eps: fl
 
     It is (1 + eps) L + 2 sqrt(1 + eps) sup||G|| + (2 + 3 eps) lam. The paper only states L_Lambda <= L'.
     """
-    return (1.0 + eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient + (2.0 + 3.0 * eps) * penalty
+    own = (1.0 + eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient
+    return own + (2.0 + 3.0 * eps) * penalty
 
 
 def descent_ratio(gamma: float, penalty: float, eps: float) -> float:
@@ -75,12 +77,12 @@ def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, pena
 
     ``smoothness`` is L', and ``field`` is G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
     """
-    push = field + penalty * eps * (1.0 + eps)
-    contraction = (1.0 - sigma) ** 2
+    push, contraction = field + penalty * eps * (1.0 + eps), (1.0 - sigma) ** 2
+    inward = penalty**2 * (1.0 + eps / 2.0) * eps**2
     return min(
         penalty * eps * (1.0 - eps / 4.0) * contraction / (16.0 * smoothness * push),
         contraction * eps / (4.0 * math.sqrt(n_agents) * push),
-        2.0 * penalty * eps * (2.0 - eps) / (16.0 * field**2 + penalty**2 * (1.0 + eps / 2.0) * eps**2),
+        2.0 * penalty * eps * (2.0 - eps) / (16.0 * field**2 + inward),
         math.sqrt(n_agents) / smoothness,
         math.sqrt(eps / (8.0 * field**2)),
         1.0 / (2.0 * penalty),
@@ -126,7 +128,7 @@ def ergodic_step(sigma: float, smoothness: float, rho: float, ratio: float) -> f
 
 
 class Constants(NamedTuple):
-    """All constants for one problem, graph, penalty and safety factor, see `MEANINGS`; steps are the largest guaranteed ones.
+    """All constants for one problem, graph, penalty and safety factor, see `meanings`; steps are the largest guaranteed ones.
 
     Examples
     --------
@@ -175,33 +177,6 @@ class Constants(NamedTuple):
     def guaranteed(self) -> float:
         """The largest step with all guarantees of the paper: safety, stability and the ergodic rate."""
         return min(self.safe, self.stable, self.ergodic, self.appendix)
-
-
-MEANINGS = {
-    "sigma": ("sigma_W", "second largest singular value of W"),
-    "penalty": ("lambda", "weight of the penalty in the landing field"),
-    "eps": ("eps", "the safety region is ||x^T x - I||_F <= eps (6)"),
-    "lipschitz": ("L", "Lipschitz constant of the gradients, largest of all agents"),
-    "gradient": ("sup ||G||", "largest Euclidean gradient on the region"),
-    "symmetric": ("s", "sup ||sym(x^T G)||_F on the region"),
-    "largest": ("Lhat", "max(L, sup ||G||) (9)"),
-    "field": ("G", "(1 + eps) sup ||G||, bounds the relative gradient skew(G x^T) x"),
-    "gamma": ("gamma", "weight of p in the merit function (9)"),
-    "nu": ("nu", "lambda gamma"),
-    "smoothness": ("L'", "smoothness of the merit function, as printed (Prop. III.3)"),
-    "smoothness_quadratic": ("L' proved", "the same, proved for quadratic f_i; the printed one can be too small"),
-    "field_lipschitz": ("L_Lambda", "Lipschitz constant of the landing field (proved; the paper takes L')"),
-    "rho": ("rho", "descent: <Lambda, grad of the merit function> >= rho ||Lambda||^2 (Prop. III.3)"),
-    "ratio": ("C", "2 L'/(lambda (1 - eps)) + 1 (Lemma IV.6)"),
-    "safe": ("alpha_safe", "stays in the region up to this step (Prop. IV.1, (17))"),
-    "stable": ("alpha_stable", "consensus errors contract below it (Theorem IV.4, sufficient)"),
-    "limit": ("alpha_limit", "where the matrix of Theorem IV.4 reaches spectral radius 1"),
-    "repaired": ("alpha_repaired", "the same with ||W - I|| where Lemma IV.3 errs, and L_Lambda in place of L'"),
-    "ergodic": ("alpha_IV.7", "ergodic rate O(1/K) up to this step (Theorem IV.7)"),
-    "appendix": ("alpha_VI.8", "rho / (8 L'), which only the appendix's restatement asks for as well"),
-    "guaranteed": ("guaranteed", "the least of safe, stable, IV.7 and VI.8"),
-}
-"""The symbol and the meaning of each constant."""
 
 
 def check_problem(problem: Problem[Any]) -> None:
@@ -280,6 +255,6 @@ def ergodic_bounds(
     start = (1.0 + s) / (1.0 - s) ** 3 * spread
     field = 4.0 / (step * c.rho) * descent
     field += 32.0 * (step * c.ratio * own) ** 2 / (c.rho**2 * c.n_agents) * start
-    consensus = 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * start
-    consensus += (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * step**3 * c.smoothness**2 / c.rho * descent
+    consensus, cube = 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * start, step**3
+    consensus += (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * cube * c.smoothness**2 / c.rho * descent
     return field / iterations, consensus / iterations

@@ -22,12 +22,14 @@ import numpy as np
 from topologies.canonical import WeightsLike, canonical_weights
 from topologies.directed.weights import DirectedWeights
 from topologies.memory import dense
-from topologies.spectra.tracking_rate import Order, conserved_complement, iteration_pencil, push_pull_pencil
+from topologies.spectra.tracking_rate import Order, iteration_pencil, push_pull_pencil
+from topologies.spectra.tracking_rate import conserved_complement as complement
 
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, Landing, Problem
 from .merit import hessian_product
 
+P = Problem[object]
 _KERNEL = 1e-7
 _NEWTON = 50
 
@@ -57,7 +59,7 @@ class LocalRate(NamedTuple):
     """The dimension of the manifold of solutions through this one."""
 
 
-def landing_jacobian(problem: Problem[object], x: Array, penalty: Array) -> Array:
+def landing_jacobian(problem: P, x: Array, penalty: Array) -> Array:
     """``(n_local, d r, d r)``: the Jacobian of each agent's landing field on St(d, r) at its point, points flattened by rows.
 
     ``x`` is ``(n_local, d, r)`` and ``penalty`` is ``(n_local,)``.
@@ -73,7 +75,8 @@ def landing_jacobian(problem: Problem[object], x: Array, penalty: Array) -> Arra
         v.flat[column] = 1.0
         hv = hessian_product(problem, x, np.repeat(v[None], n, axis=0))
         hvt = hv.swapaxes(-1, -2)
-        change = 0.5 * (hv @ gram - x @ (hvt @ x) + gradient @ (v.T @ x) - v @ (gt @ x) + gradient @ (xt @ v) - x @ (gt @ v))
+        change = hv @ gram - x @ (hvt @ x) + gradient @ (v.T @ x) - v @ (gt @ x)
+        change = 0.5 * (change + gradient @ (xt @ v) - x @ (gt @ v))
         change += weight * (v @ gap + x @ (v.T @ x + xt @ v))
         jacobian[:, :, column] = change.reshape(n, -1)
     return jacobian
@@ -96,16 +99,12 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
         if length < 1e-9 and length >= 0.5 * shrinking:
             return point
         shrinking = length
-    raise ValueError(f"Newton's method has not converged (last correction {shrinking:.2g}): start nearer to a solution")
+    fault = f"Newton's method has not converged (last correction {shrinking:.2g})"
+    raise ValueError(f"{fault}: start nearer to a solution")
 
 
 def local_rate(
-    problem: Problem[object],
-    W: WeightsLike | DirectedWeights,
-    x: Array,
-    step: Array,
-    penalty: Array,
-    order: Order = "combine-then-adapt",
+    problem: P, W: WeightsLike | DirectedWeights, x: Array, step: Array, penalty: Array, order: Order = "combine-then-adapt"
 ) -> LocalRate:
     """The linear rate of DRFGT at a solution; dense, O((n d r)^3), for small problems with all agents in this process.
 
@@ -120,7 +119,7 @@ def local_rate(
     else:
         base, slope = iteration_pencil(dense(canonical_weights(W)), jacobians, order)
     slope[:, n * size :] *= np.repeat(step, size)
-    basis = conserved_complement(jacobians.swapaxes(-1, -2))
+    basis = complement(jacobians.swapaxes(-1, -2))
     values = np.linalg.eigvals(basis.T @ (base - slope) @ basis)
     singular = np.linalg.svd(jacobians.mean(0), compute_uv=False)
     symmetries = int((singular < _KERNEL * singular[0]).sum())

@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 
 def measure(run: Any, constants: Constants, iterations: int) -> Measured:
     """The measurements of a `decentorth.api.Run` with all agents in this process and one constant step and penalty."""
-    n, problem = run.problem.n_agents, run.problem
+    n, problem, c = run.problem.n_agents, run.problem, constants
     fields, spreads, merits, allowances = [], [], [], []
     worst, step, initial = 0.0, 0.0, 0.0
     for state in itertools.islice(run.states(), iterations + 1):
@@ -50,10 +50,11 @@ def measure(run: Any, constants: Constants, iterations: int) -> Measured:
         spreads.append(float(sums((state.x - mean) ** 2).sum()))
         worst = max(worst, float(problem.constraint.feasibility(state.x).max()))
         allowances.append(
-            -0.5 * step * constants.rho * fields[-1]
-            + step * (constants.ratio * constants.smoothness) ** 2 / (2.0 * constants.rho * n) * spreads[-1]
-            + 0.5 * step**2 * constants.smoothness * float((tracker * tracker).sum())
+            -0.5 * step * c.rho * fields[-1]
+            + step * (c.ratio * c.smoothness) ** 2 / (2.0 * c.rho * n) * spreads[-1]
+            + 0.5 * step**2 * c.smoothness * float((tracker * tracker).sum())
         )
-    bounds = ergodic_bounds(constants, step, iterations, merits[0] - merits[-1], initial)
+    bounds = ergodic_bounds(c, step, iterations, merits[0] - merits[-1], initial)
     field, consensus = float(np.mean(fields[:-1])), float(np.mean(spreads[1:]))
-    return Measured(iterations, field, bounds[0], consensus, bounds[1], np.array(merits), np.array(allowances[:-1]), worst)
+    merit, allowance = np.array(merits), np.array(allowances[:-1])
+    return Measured(iterations, field, bounds[0], consensus, bounds[1], merit, allowance, worst)

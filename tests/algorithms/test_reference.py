@@ -1,4 +1,4 @@
-"""The methods against loops over agents written from the formulas, and the automatic steps against theirs."""
+"""DRFGT and landing against loops written from the formulas; automatic steps, averages and rounds of mixing against theirs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth import DRFGT, Landing, solve
+from decentorth import DRFGT, DRGTA, Landing, solve
 from decentorth.algorithms.common.automatic_steps import Order, resolve, tracking_aim, tracking_limit
 from decentorth.algorithms.common.curvature import lipschitz
-from decentorth.algorithms.common.mixing import average
+from decentorth.algorithms.common.mixing import average, effective, mix
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array, Spectrum
-from tests.reference import naive
+from tests.reference import naive, rivals
 from tests.support.marks import first_is_quick
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procrustes, relative, stack
 
@@ -36,7 +36,6 @@ def streams(n: int, seed: int = 0) -> CounterStreams:
 
 
 def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float]:
-    """The automatic step and penalty from the formulas."""
     eigenvalues = np.linalg.eigvalsh(W.toarray())
     gradients = [g(x0) for g in case.gradients]
     return naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)
@@ -44,43 +43,22 @@ def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", CASES)
-def test_drfgt_is_algorithm_1(name: str, graph: str, order: Order, kernel: Kernel) -> None:
-    case, W = CASES[name](), GRAPHS[graph](N)
-    x0 = point(case.problem)
-    alpha, lam = constants(case, W, x0, order)
-    alpha, lam = alpha / 2, lam * 2  # away from the edge of stability, where rounding errors grow
-    x, y = naive.drfgt(case.gradients, W.toarray(), x0, alpha, lam, 50, order)
-    method = DRFGT(step_size=alpha, penalty=lam, order=order, kernel=kernel)
-    result = solve(case.problem, method, W, x0=x0, iterations=50)
-    assert relative(result.x, x) < 1e-12
-    assert relative(result.state.tracker, y) < 1e-12
-    assert relative(result.x, np.array([x0] * N)) > 1e-2
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("order", ORDERS)
-def test_drfgt_with_steps_and_penalties_of_each_agent(order: Order, kernel: Kernel) -> None:
+def test_drfgt_is_algorithm_1_with_steps_and_penalties_of_each_agent(name: str, order: Order, kernel: Kernel) -> None:
     """What ``auto`` leaves in the state differs from agent to agent in its last digits; here it differs in its first."""
-    case, W = procrustes(), GRAPHS["erdos-renyi"](N)
+    case, W = CASES[name](), GRAPHS["erdos-renyi"](N)
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
-    alphas, lams = alpha * np.linspace(0.5, 1.0, N), lam * np.linspace(1.0, 2.0, N)
+    alphas, lams = alpha * np.linspace(0.3, 0.6, N), lam * np.linspace(1.0, 2.0, N)
     method, network = DRFGT(step_size=alpha, penalty=lam, order=order, kernel=kernel), Network(W)
     state = method.init(case.problem, network, streams(N), stack(x0, N))
     field = np.array([naive.landing_field(x0, g(x0), p) for g, p in zip(case.gradients, lams, strict=True)])
     state = state._replace(step_size=alphas, base=alphas, penalty=lams, tracker=field.copy(), field=field)
     for _ in range(50):
         state = method.step(case.problem, network, streams(N), state)
-    x, y = naive.drfgt(case.gradients, W.toarray(), x0, alphas, lams, 50, order)
-    assert relative(state.x, x) < 1e-12
-    assert relative(state.tracker, y) < 1e-12
-
-
-def alone(case: Case, x0: Array) -> tuple[float, float]:
-    """The automatic step and penalty of a single agent: the tracking limit is 2."""
-    return naive.auto_constants(case.lipschitz, x0, [g(x0) for g in case.gradients], 0.0, 0.0, "adapt-then-combine")
+    expected = rivals.drfgt(rivals.full(case.gradients), W.toarray(), x0, alphas, 50, order=order, penalty=lams)
+    assert relative(state.x, expected.x[-1]) < 1e-12
+    assert relative(state.tracker, expected.tracker[-1]) < 1e-12
 
 
 @pytest.mark.parametrize("rows", [4, 30])
@@ -88,9 +66,11 @@ def alone(case: Case, x0: Array) -> tuple[float, float]:
 def test_landing_is_its_iteration(name: str, rows: int) -> None:
     case = CASES[name](rows=(rows,))
     x0 = point(case.problem)
-    eta, lam = alone(case, x0)
+    gradients = [gradient(x0) for gradient in case.gradients]
+    eta, lam = naive.auto_constants(case.lipschitz, x0, gradients, 0.0, 0.0, "adapt-then-combine")
     result = solve(case.problem, Landing(step_size=eta, penalty=lam), x0=x0, iterations=50)
-    assert relative(result.x[0], naive.landing(case.gradients[0], x0, eta, lam, 50)) < 1e-12
+    field = rivals.canonical_landing_field(rivals.full(case.gradients), lam)
+    assert relative(result.x, rivals.descent(field, np.ones((1, 1)), x0, eta, 50).x[-1]) < 1e-12
     assert relative(result.x[0], x0) > 1e-2
 
 
@@ -114,19 +94,14 @@ def test_landing_with_safe_steps() -> None:
     assert result.history["feasibility"].max() <= eps
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", CASES)
-def test_template_is_its_formula(name: str, graph: str) -> None:
+def test_template_is_its_formula(name: str) -> None:
     """x_i <- sum_j W_ij x_j - alpha Lambda_i(x_i), agent by agent."""
-    case, W = CASES[name](), GRAPHS[graph](N)
+    case, W = CASES[name](), GRAPHS["erdos-renyi"](N)
     x0, alpha, lam = point(case.problem), 1e-3, 30.0
-    dense = np.asarray(W.toarray())
-    x = [x0] * N
-    for _ in range(30):
-        fields = [naive.landing_field(x[i], case.gradients[i](x[i]), lam) for i in range(N)]
-        x = [sum((dense[i, j] * x[j] for j in range(N)), np.zeros_like(x0)) - alpha * fields[i] for i in range(N)]
+    field = rivals.canonical_landing_field(rivals.full(case.gradients), lam)
     result = solve(case.problem, Template(step_size=alpha, penalty=lam), W, x0=x0, iterations=30)
-    assert relative(result.x, np.stack(x)) < 1e-12
+    assert relative(result.x, rivals.descent(field, W.toarray(), x0, alpha, 30).x[-1]) < 1e-12
     assert relative(result.x, stack(x0, N)) > 1e-3
 
 
@@ -154,22 +129,15 @@ def test_what_given_numbers_mean() -> None:
     case, network = procrustes(), Network(GRAPHS["ring"](N))
     x0 = stack(point(case.problem), N)
 
-    def resolved(method: DRFGT) -> tuple[Array, Array]:
-        step, penalty, _ = resolve(
-            method, case.problem, network, streams(N), x0, partial(tracking_aim, network, "combine-then-adapt", method.step_size)
-        )
-        return step, penalty
+    def resolved(**given: Any) -> list[Array]:
+        method = DRFGT(**given)
+        aim = partial(tracking_aim, network, "combine-then-adapt", method.step_size)
+        return list(resolve(method, case.problem, network, streams(N), x0, aim)[:2])
 
-    step, penalty = resolved(DRFGT(step_size=0.02))
-    np.testing.assert_array_equal(step, [0.02] * N)
-    np.testing.assert_allclose(penalty, [5.0] * N, rtol=1e-15)
+    np.testing.assert_allclose(resolved(step_size=0.02), [[0.02] * N, [5.0] * N], rtol=1e-15)
+    np.testing.assert_array_equal(resolved(step_size=0.02, penalty=3.0), [[0.02] * N, [3.0] * N])
     assert network.rounds == 0
-    step, penalty = resolved(DRFGT(step_size=0.02, penalty=3.0))
-    np.testing.assert_array_equal(step, [0.02] * N)
-    np.testing.assert_array_equal(penalty, [3.0] * N)
-    step, penalty = resolved(DRFGT(penalty=3.0))
-    np.testing.assert_array_equal(step, resolved(DRFGT())[0])
-    np.testing.assert_array_equal(penalty, [3.0] * N)
+    np.testing.assert_array_equal(resolved(penalty=3.0), [resolved()[0], [3.0] * N])
 
 
 LARGER: dict[str, Any] = {
@@ -180,11 +148,14 @@ LARGER: dict[str, Any] = {
     "star of 40": tp.metropolis_weights(tp.star(40)),
     "complete of 25": tp.uniform_weights(tp.complete(25), 0.3),
     "nearly bipartite": tp.uniform_weights(tp.ring(8), 0.01),
+    "all others negative": tp.uniform_weights(tp.complete(5), 0.1),
+    "all others positive": tp.uniform_weights(tp.ring(9), 0.8),
+    "one agent": np.ones((1, 1)),
 }
 
 
 @pytest.mark.parametrize("accuracy", [1e-1, 1e-2, 1e-8])
-@pytest.mark.parametrize("graph", LARGER)
+@pytest.mark.parametrize("graph", [*LARGER][:-1])
 def test_average_is_as_accurate_as_promised_in_as_few_rounds(graph: str, accuracy: float) -> None:
     """No agent's error exceeds ``accuracy`` standard deviations; the degree is the least with T_t(z(1)) >= sqrt(n)/accuracy."""
     network = Network(LARGER[graph])
@@ -208,7 +179,7 @@ def test_average_is_as_accurate_as_promised_in_as_few_rounds(graph: str, accurac
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("graph", LARGER)
+@pytest.mark.parametrize("graph", [*LARGER][:-1])
 def test_tracking_limit_is_that_of_all_eigenvalues(graph: str, order: Order) -> None:
     eigenvalues = np.linalg.eigvalsh(LARGER[graph].toarray())[:-1]
     expected = min(naive.tracking_limit(w, w, order) for w in eigenvalues)
@@ -219,16 +190,8 @@ def test_tracking_limit_is_that_of_all_eigenvalues(graph: str, order: Order) -> 
 @pytest.mark.parametrize("name", CASES)
 def test_estimated_lipschitz_constants(name: str) -> None:
     """From gradients alone: at most the true constants (but for rounding in the differences), and within 10 % of them."""
-    case = CASES[name](rows=UNEVEN)
-    n = len(UNEVEN)
-
-    def value(agent: int, x: Array) -> float:
-        return case.values[agent](x)
-
-    def gradient(agent: int, x: Array) -> Array:
-        return case.gradients[agent](x)
-
-    problem = FunctionProblem(value, gradient, case.problem.constraint, n)
+    case, n = CASES[name](rows=UNEVEN), len(UNEVEN)
+    problem = FunctionProblem(lambda i, x: case.values[i](x), lambda i, x: case.gradients[i](x), case.problem.constraint, n)
     x0 = stack(point(problem), n)
     found, spent = lipschitz(problem, streams(n), x0, problem.gradient(x0))
     assert spent == 12
@@ -237,3 +200,80 @@ def test_estimated_lipschitz_constants(name: str) -> None:
     known, nothing = lipschitz(case.problem, streams(n), x0, problem.gradient(x0))
     np.testing.assert_allclose(known, case.lipschitz, rtol=1e-12)
     assert nothing == 0
+
+
+every_graph = pytest.mark.parametrize("graph", LARGER)
+rounds_of = pytest.mark.parametrize("rounds", [1, 2, 3, 9])
+both = pytest.mark.parametrize("chebyshev", [True, False])
+
+
+def dense(graph: str) -> Array:
+    W = LARGER[graph]
+    return np.asarray(W if isinstance(W, np.ndarray) else W.toarray())
+
+
+def polynomial(graph: str, rounds: int, chebyshev: bool) -> Array:
+    return (rivals.chebyshev if chebyshev else rivals.power)(dense(graph), rounds)
+
+
+def points(n: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(n)
+    return rng.standard_normal((n, 4, 2)), 1e3 + rng.standard_normal((n, 3))
+
+
+@both
+@rounds_of
+@every_graph
+def test_mix_is_the_polynomial_of_w(graph: str, rounds: int, chebyshev: bool) -> None:
+    """For every array given, in as many exchanges as rounds; what was given is left alone."""
+    network = Network(LARGER[graph])
+    given = points(network.n_agents)
+    before = [x.copy() for x in given]
+    found = mix(network, rounds, chebyshev, *given)
+    assert network.rounds == (1 if chebyshev and averages_at_once(graph) else rounds)
+    matrix = polynomial(graph, rounds, chebyshev)
+    for x, mixed, copy in zip(given, found, before, strict=True):
+        np.testing.assert_array_equal(x, copy)
+        assert mixed.flags.c_contiguous
+        assert not np.shares_memory(mixed, x)
+        expected = (matrix @ x.reshape(len(x), -1)).reshape(x.shape)
+        np.testing.assert_allclose(mixed, expected, atol=1e-13 * np.abs(x).max())
+
+
+def averages_at_once(graph: str) -> bool:
+    """Whether all eigenvalues but the simple 1 are equal, so that one round gives the mean."""
+    eigenvalues = np.linalg.eigvalsh(dense(graph))
+    return bool(len(eigenvalues) == 1 or eigenvalues[-2] - eigenvalues[0] < 1e-12)
+
+
+@both
+@rounds_of
+@every_graph
+def test_effective_bounds_the_spectrum(graph: str, rounds: int, chebyshev: bool) -> None:
+    """Of what `mix` multiplies by, found by mixing the unit vectors; equal to Chebyshev's bound on one side at least."""
+    network = Network(LARGER[graph])
+    n = network.n_agents
+    (matrix,) = mix(network, rounds, chebyshev, np.eye(n))
+    differences = np.linalg.qr(np.hstack([np.ones((n, 1)), np.eye(n)[:, 1:]]))[0][:, 1:]  # orthonormal, sums zero
+    others = np.linalg.eigvalsh(differences.T @ matrix @ differences)
+    bound = effective(network.spectrum, rounds, chebyshev)
+    assert np.all((bound.lambda_min - 1e-13 <= others) & (others <= bound.lambda_2 + 1e-13))
+    if chebyshev and n > 1:
+        assert np.abs(others).max() == pytest.approx(bound.lambda_2, rel=1e-10, abs=1e-13)
+    if rounds == 1 and not chebyshev:
+        assert bound == network.spectrum
+
+
+@pytest.mark.parametrize("graph", ["erdos-renyi of 5", "ring of 5", "all others positive"])
+def test_any_number_of_rounds_gives_the_mean(graph: str) -> None:
+    """T_1000(z(1)) is beyond the largest float."""
+    network = Network(LARGER[graph])
+    (x, _) = points(network.n_agents)
+    (mixed,) = mix(network, 1000, True, x)
+    assert effective(network.spectrum, 1000, True).lambda_2 < 1e-100
+    np.testing.assert_allclose(mixed, np.broadcast_to(x.mean(axis=0), x.shape), atol=1e-13)
+
+
+def test_fewer_rounds_than_one_are_refused() -> None:
+    with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
+        DRGTA(rounds=0)

@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
-from decentorth import RSSM
-from decentorth.api import set_up
 from decentorth.problems import PCA, OrthogonalDictionaryLearning, RobustSubspaceRecovery, SparsePCA
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from tests.reference import naive, nonsmooth
-from tests.reference.stationarity import Averaging, largest_parameter, proximal, simplex_minimum, surrogate_stationarity
+from tests.reference.stationarity import Averaging, largest_parameter, proximal, surrogate_stationarity
 
 BLOCKS = {
     "even": (np.array([0, 1]), np.array([2, 3]), np.array([4])),
@@ -78,20 +75,6 @@ def test_it_averages_partial_riemannian_subgradients(name: str) -> None:
     assert squares == pytest.approx(2 / number * (riemannian * riemannian).sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 30])
-@pytest.mark.parametrize("rank", [1, 3, 8])
-def test_the_minimum_over_the_simplex(size: int, rank: int) -> None:
-    """Feasible, and no corner lies below the tangent there: the optimality conditions of a convex problem."""
-    factor = drawn(size, rank, seed=size)
-    quadratic, linear = factor @ factor.T, drawn(size, seed=rank)
-    weights, support = simplex_minimum(quadratic, linear)
-    assert weights.min() >= 0.0
-    assert weights.sum() == pytest.approx(1.0, abs=1e-14)
-    slope = quadratic @ weights - linear
-    assert slope.min() >= weights @ slope - 1e-11
-    assert sorted(support) == np.flatnonzero(weights).tolist()
-
-
 @pytest.mark.parametrize("lam", [0.01, 0.05, 0.2])
 def test_the_proximal_map_of_a_linear_function(lam: float) -> None:
     """With two blocks A is the identity, and P(x) the polar factor of x + lam c for f = -<c, y>."""
@@ -102,38 +85,6 @@ def test_the_proximal_map_of_a_linear_function(lam: float) -> None:
     assert found.stationarity == pytest.approx(naive.norm(expected - x) / lam, abs=2e-6)
     envelope = -float((c * expected).sum()) + naive.norm(expected - x) ** 2 / (2 * lam)
     assert found.envelope == pytest.approx(envelope, abs=1e-13)
-
-
-def rotation(angles: Array) -> Array:
-    turn = np.eye(3)
-    for angle, (a, b) in zip(angles, combinations(range(3), 2), strict=True):
-        factor = np.eye(3)
-        factor[[a, b], [a, b]] = math.cos(angle)
-        factor[a, b], factor[b, a] = -math.sin(angle), math.sin(angle)
-        turn = turn @ factor
-    return turn
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("factor", [0.5, 3.0])
-def test_the_proximal_map_against_a_search_over_rotations(factor: float, seed: int) -> None:
-    """Of the l1 norm over O(3), with three blocks; beyond the proved range of lam too."""
-    problem = OrthogonalDictionaryLearning([DATA[:, :3]])
-    x, blocks = feasible(3, 3, seed), tuple(np.array([j]) for j in range(3))
-    average = Averaging(x, blocks)
-    lam = factor * largest_parameter(3, 0.0, float(problem.lipschitz_value[0]))
-    found = surrogate_stationarity(problem, x, blocks, lam)
-
-    def objective(angles: Array) -> float:
-        y = x @ rotation(angles)
-        return float(nonsmooth.l1_value(DATA[:, :3], y) + average.norm(y - x) ** 2 / (2 * lam))
-
-    options: Any = {"xatol": 1e-12, "fatol": 1e-12, "maxiter": 4000, "maxfev": 8000}
-    searched = np.zeros(3)
-    for _ in range(3):
-        searched = minimize(objective, searched, method="Nelder-Mead", options=options).x
-    assert found.envelope <= objective(searched) + 1e-10
-    assert naive.norm(found.point - x @ rotation(searched)) < 1e-5
 
 
 PROBLEMS: dict[str, Callable[[], Any]] = {
@@ -184,29 +135,3 @@ def test_stationary_points_are_those_that_the_map_keeps() -> None:
     assert exact.stationarity < 1e-6
     near = surrogate_stationarity(OrthogonalDictionaryLearning([sparse @ dictionary.T]), feasible(3, 3, 5), blocks)
     assert near.stationarity > 1.0
-
-
-@pytest.mark.slow
-def test_theorem_49_as_a_slope() -> None:
-    """With constant steps 1 / (L sqrt(T + 1)) the least mean of Theta^2 falls at least as 1 / sqrt(T + 1), below the bound (a)."""
-    problem = RobustSubspaceRecovery([DATA], 3)
-    steep, blocks = float(problem.lipschitz_value[0]), tuple(np.array([j]) for j in range(3))
-    lam = 0.5 * largest_parameter(3, 0.0, steep)
-    horizons, least, envelopes = (8, 64, 512), [], []
-    for horizon in horizons:
-        squares = []
-        for seed in range(3):
-            method = RSSM(blocks=3, step_size=f"horizon:initial={1 / steep},iterations={horizon + 1}", block_partition="fixed")
-            run = set_up(problem, method, x0=feasible(6, 3, seed), seed=seed)
-            states = ((state.k, state.x[0].copy()) for state in run.states())
-            asked = set(np.linspace(0, horizon, 5).astype(int).tolist())
-            chosen = [x for k, x in (next(states) for _ in range(horizon + 1)) if k in asked]
-            found = [surrogate_stationarity(problem, x, blocks, lam) for x in chosen]
-            squares.append([each.stationarity**2 for each in found])
-            envelopes.append(found[0].envelope)
-        least.append(float(np.mean(squares, axis=0).min()))
-    slope = np.polyfit(np.log(np.array(horizons) + 1), np.log(least), 1)[0]
-    assert slope < -0.5
-    for horizon, measured in zip(horizons, least, strict=True):
-        above = np.mean(envelopes) + (1 + 68 / 9) / (3 * lam)  # f >= 0, Delta L = 1, l = 3
-        assert measured <= above / (lam / 3 * (1 / lam - 3 * steep) / steep * math.sqrt(horizon + 1))

@@ -102,7 +102,7 @@ def test_a_saved_configuration_and_a_resumed_run_have_the_channel(tmp_path: Path
     ("words", "said"),
     [
         ("--local-tolerance 0", "--local-tolerance: local_tolerance must be positive and finite, got 0"),
-        ("--local-tolerance 1 --local-quantity size", "a local quantity must be one of gradient, movement, disagreement or feas"),
+        ("--local-tolerance 1 --local-quantity size", "local_quantity must be one of gradient, movement, disagreement or feas"),
         ("--local-every 5", "--local-every: local_every needs local_tolerance"),
         ("--local-tolerance 1 --local-rounds 2", "2 rounds of max-consensus are too few for this network: it takes 5"),
         ("--local-tolerance 1 --algorithm dgd --local-quantity gradient", "this method have no estimate"),

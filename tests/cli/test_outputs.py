@@ -369,7 +369,7 @@ def test_no_command_replaces_a_file_of_others(tmp_path: Path, monkeypatch: pytes
         "plot whole --agents consensus --out figure.png": "figure.png",
         "plot whole --html report.html": "report.html",
         "graph ring:4 --plot graph": "graph.png",
-        "compare --overwrite --out .": "curves.csv figure.svg table.md",
+        "compare --overwrite --out .": "trials.csv figure.svg table.md",
         "study consensus --quiet --out .": "consensus.csv consensus.png",
         "new algorithm mine": "mine.py test_mine.py",
     }.items():

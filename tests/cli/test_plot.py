@@ -34,7 +34,7 @@ KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_m
 
 def history(scale: float, rows: int = 30, keys: tuple[str, ...] = KEYS) -> dict[str, NDArray[Any]]:
     k = np.arange(rows)
-    columns: dict[str, NDArray[Any]] = {"iteration": k, "rounds": 2 * k, "bytes": 16_000 * k, "seconds": 0.25 * k}
+    columns: dict[str, NDArray[Any]] = {"iteration": k, "rounds": 2 * k, "bytes": 16_000 * k, "gradients": k, "seconds": 0.25 * k}
     return columns | {name: scale * (place + 1) / (1.0 + k) for place, name in enumerate(keys)}
 
 
@@ -44,7 +44,7 @@ def metrics(axes: Axes) -> list[str]:
 
 @pytest.mark.parametrize(
     ("against", "column", "x_scale", "y_scale"),
-    [("iterations", "iteration", "log", "log"), ("rounds", "rounds", "linear", "log"), ("bytes", "bytes", "log", "linear")],
+    [("iterations", "iteration", "log", "log"), ("gradients", "gradients", "linear", "log"), ("bytes", "bytes", "log", "linear")],
 )
 def test_lines_are_the_columns_and_each_run_has_its_own_dashes_and_label(
     against: Any, column: str, x_scale: Any, y_scale: Any
@@ -158,7 +158,7 @@ def test_panels_follow_the_metrics_that_are_there() -> None:
     assert [metrics(axes) for axes in plot_histories({"a": history(1.0, keys=("objective",))}).axes] == [["objective"]]
     chosen = plot_histories({"a": history(1.0)}, metrics=["distance_to_manifold", "gradient_norm"])
     assert [metrics(axes) for axes in chosen.axes] == [["distance_to_manifold"], ["gradient_norm"]]
-    with pytest.raises(InputError, match=r"no run has the metric 'gradientnorm' .*did you mean gradient_norm\?"):
+    with pytest.raises(InputError, match=r"no run has the metric 'gradientnorm' .*did you mean 'gradient_norm'\?"):
         plot_histories({"a": history(1.0)}, metrics=["gradientnorm"])
     with pytest.raises(InputError, match="nothing to plot"):
         plot_histories({})
@@ -310,10 +310,10 @@ def test_it_draws_curves_and_graphs_and_marks_where_runs_differ(reports: Path) -
     assert ("algorithm" in marked, "topology" in marked) == (True, False)
     assert rows(page)["algorithm"] == ["drfgt", "deepca"]
     both = pictures(page)
-    assert len(both) == 4 + 2
-    for drawn in both[:4]:
+    assert len(both) == 5 + 2
+    for drawn in both[:5]:
         assert {"objective", "gradient_norm", "consensus_error"} <= set(re.findall(r'<g id="([^"]+)"', drawn))
-    assert all("consensus error" in drawn or "bar x" in drawn or "PathCollection" in drawn for drawn in both[4:])
+    assert all("consensus error" in drawn or "bar x" in drawn or "PathCollection" in drawn for drawn in both[5:])
 
 
 def test_nothing_is_loaded_from_elsewhere_and_labels_cannot_break_out(reports: Path) -> None:
@@ -367,7 +367,7 @@ def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_miss
     page = (tmp_path / "x.html").read_text()
     assert "The run has not ended." in page
     assert "cannot read the final points of" in page
-    assert len(pictures(page)) == 4
+    assert len(pictures(page)) == 5
 
 
 def test_the_folder_of_a_comparison_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

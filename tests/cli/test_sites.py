@@ -143,7 +143,7 @@ WRONG = [
     (("--data", "north.csv,old/north.csv"), "2 sites are named 'north', after north.csv and old/north.csv"),
     (("--data", "north.csv,,west.csv"), "leave one comma between two files"),
     (("--data", "none/*.csv"), "names no file"),
-    (("--exclude", "id"), "north.csv: line 2, column 'name': 'Ann' is not a number; leave the column out, --exclude id,name, or"),
+    (("--exclude", "id"), "north.csv: line 2, column 'name': 'Ann' is not a number; leave such columns out, --exclude id,name, or"),
     (("--exclude", "id,nme"), "no site has the column 'nme' to exclude; did you mean 'name'?"),
     (("--columns", "age,gluc", "--exclude", ""), "site north (north.csv) lacks the column 'gluc'; did you mean 'glucose'?"),
     (("--data", "north.csv,short.csv"), "(short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight"),
@@ -164,7 +164,12 @@ WRONG = [
 FAULTY = [
     ("short.csv", "on rank 2: site short (short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight"),
     ("empty.csv", "on rank 2: empty.csv is empty: it holds no rows"),
-    ("west.csv", "--exclude", "id", "north.csv: line 2, column 'name': 'Ann' is not a number; leave the column out, --exclude id,"),
+    (
+        "west.csv",
+        "--exclude",
+        "id",
+        "north.csv: line 2, column 'name': 'Ann' is not a number; leave such columns out, --exclude id,",
+    ),
     ("west.csv", "--drop-missing", "", "on rank 2: west.csv: 1 of the 160 values read are not finite"),
     ("huge.csv", "the data and the agents' points would take "),
 ]

@@ -31,7 +31,7 @@ MODULE = ("-m", "decentorth", "compare")
 SMALL = "--dimension 5 --rank 2 --rows 4 --agents 4 --iterations 200 --tolerances 1,1e-1 --trials 2 --workers 1".split()
 BOTH = ["--algorithms", "drfgt:order=combine-then-adapt,penalty=auto,drfgt:order=adapt-then-combine"]
 FILES = {
-    *("comparison.csv", "comparison.yaml", "trials.csv", "curves.csv", "tuning.csv", "table.md", "table.tex"),
+    *("comparison.csv", "comparison.yaml", "trials.csv", "curves.csv", "table.md", "table.tex"),
     *("figure.png", "figure.svg", "comparison.json", "runs"),
 }
 

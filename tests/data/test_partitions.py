@@ -1,21 +1,22 @@
-"""Partitions: every sample exactly once, the promised sizes, the same on every call, and the limits of the Dirichlet shares."""
+"""Bundled data sets, and partitions: every sample exactly once, the promised sizes, the same on every call."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits  # it ships no types
 
-from decentorth.data import KINDS, Labels, by_label, digits, dirichlet, even, partition
+from decentorth.data import BUNDLED, KINDS, Labels, by_label, digits, dirichlet, even, partition, resolve
 from decentorth.protocols import Index
 
 
 @st.composite
 def labelled(draw: st.DrawFn) -> tuple[Labels, int]:
-    """Labels of 1 to 80 samples and a number of agents that they suffice for."""
     m = draw(st.integers(1, 80))
     kinds: st.SearchStrategy[list[int] | list[str]] = st.one_of(
         st.lists(st.integers(-3, 3), min_size=m, max_size=m), st.lists(st.sampled_from(["a", "bb", "c"]), min_size=m, max_size=m)
@@ -128,7 +129,7 @@ Y = np.array([0, 1, 1, 0])
         (
             lambda: partition("by_label", 4, 2, Y),
             ValueError,
-            r"no partition is named 'by_label'; did you mean 'by-label'\? there are even",
+            "named 'by_label'; did you mean 'by-label'. there are even",
         ),
         (lambda: partition("even", 4, 5), ValueError, "5 agents with at least 1 each need 5 samples, but there are 4"),
         (lambda: partition("by-label", 4, 2), ValueError, "'by-label' needs `labels`"),
@@ -143,3 +144,40 @@ def test_wrong_arguments_are_refused(call: object, error: type[Exception], says:
     assert callable(call)
     with pytest.raises(error, match=says):
         call()
+
+
+def test_digits_are_scikit_learns_raw_images() -> None:
+    X, y = digits()
+    reference = load_digits()
+    assert X.dtype == np.float64
+    assert X.flags.c_contiguous
+    assert y.dtype == np.int64
+    assert np.array_equal(X, reference.images.reshape(1797, 64))
+    assert np.array_equal(y, reference.target)
+    assert (X.min(), X.max()) == (0.0, 16.0)
+    assert np.array_equal(X, np.trunc(X))
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_a_bundled_name_gives_its_samples(name: str) -> None:
+    (X, y), samples = BUNDLED[name](), resolve(name)
+    assert (samples.name, samples.shape) == (name, X.shape)
+    rows = [5, 0, 5, len(X) - 1]
+    part = samples.rows(rows)
+    assert np.array_equal(part, X[rows])
+    part[:] = -1
+    assert np.array_equal(samples.rows(rows), X[rows])
+    assert np.array_equal(np.asarray(samples.labels), y)
+    with pytest.raises(ValueError, match=f"rows 0 to {len(X) - 1}, but row {len(X)}"):
+        samples.rows([len(X)])
+
+
+def test_what_is_neither_name_nor_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"named 'digit'; did you mean 'digits'\? there is digits.*path it was tried too"):
+        resolve("digit")
+    with pytest.raises(ValueError, match="named 'zzz'; there is digits"):
+        resolve("zzz")
+    for spec in ("digits.npy", "./digits", "x.npz:key"):
+        with pytest.raises(FileNotFoundError, match="no such file"):
+            resolve(spec)

@@ -40,6 +40,11 @@ if __name__ == "__main__":
     mine = sites["abc"[rank]]
     for estimator in (PCA(2, **brief), ICA(3, **brief), MultiviewCCA(1, views=(2, 1), **brief)):
         same_bits(estimator, sites, rank)
+    gaps = {name: 1e3 + x * (1e-3, 1, 1e3) for name, x in sites.items()}
+    gaps["b"][:5, 2] = np.nan
+    for estimator in (PCA(2, **brief), ICA(3, **brief)):
+        same_bits(estimator.set_params(scale=True, missing="mean"), gaps, rank)
+        assert estimator.filled_ == (0, 5, 0)
     for estimator in (RobustSubspace(1, **brief), OrthogonalDictionary(**brief)):
         same_bits(estimator, sites, rank)
     streams = [PCA(2, **brief).partial_fit_agents(sites, "ring").partial_fit_agents(given, "ring") for given in (sites, mine)]

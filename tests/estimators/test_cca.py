@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ RING = tp.metropolis_weights(tp.ring(5))
 
 
 def halves() -> tuple[Array, Array, Array]:
-    """Left and right halves of images, without nearly constant pixels, and what is on them."""
     images, labels = load_digits(return_X_y=True)
     views = [half.reshape(len(images), -1) for half in np.split(images.reshape(-1, 8, 8), 2, axis=2)]
     left, right = (view[:, view.std(axis=0) > 0.1] for view in views)
@@ -30,7 +28,6 @@ def halves() -> tuple[Array, Array, Array]:
 
 
 def related(count: int, n1: int = 6, n2: int = 4, seed: int = 0) -> tuple[Array, Array]:
-    """Two views with common factors, of different scales, not centred."""
     rng = np.random.default_rng(seed)
     common = rng.standard_normal((count, 4)) * np.array([2.0, 1.2, 0.6, 0.2])
     first = common @ rng.standard_normal((4, n1)) + rng.standard_normal((count, n1))
@@ -39,18 +36,15 @@ def related(count: int, n1: int = 6, n2: int = 4, seed: int = 0) -> tuple[Array,
 
 
 def answer(X: Array, y: Array) -> Array:
-    """All canonical correlations."""
     angles = scipy.linalg.subspace_angles(X - X.mean(axis=0), y - y.mean(axis=0))
     return np.sort(np.cos(angles))[::-1]
 
 
 def correlations(scores: tuple[Array, Array]) -> Array:
-    """Of each pair of columns."""
     return np.array([np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)])
 
 
 def test_fit_is_that_of_scikit_learn_up_to_sign() -> None:
-    """Whose power method finds one pair after the other."""
     X, y, _ = halves()
     ours = CCA(3, random_state=0).fit(X, y)
     theirs = sklearn.cross_decomposition.CCA(3, tol=1e-20, max_iter=20_000).fit(X, y)
@@ -76,8 +70,8 @@ def test_scores_are_canonical(scale: bool) -> None:
     np.testing.assert_allclose(columns @ found.x_weights_, u, atol=1e-12)
 
 
-def test_prediction_is_regression_on_the_scores() -> None:
-    """On all scores it is that on the features; on fewer, scikit-learn's own way is no better."""
+def test_predictions_and_inverse_transforms_are_regressions_on_the_scores() -> None:
+    """On all scores the prediction is that on the features; on fewer, scikit-learn's own way is no better."""
     X, y = related(200)
     full = CCA(4, random_state=0).fit(X, y)
     regression = LinearRegression().fit(X, y)
@@ -85,19 +79,12 @@ def test_prediction_is_regression_on_the_scores() -> None:
     np.testing.assert_allclose(full.coef_, regression.coef_, atol=1e-8)
     np.testing.assert_allclose(full.intercept_, regression.intercept_, atol=1e-7)
     few = CCA(2, random_state=0).fit(X, y)
-    scores = few.transform(X)
-    np.testing.assert_allclose(few.predict(X), LinearRegression().fit(scores, y).predict(scores), atol=1e-7)
+    scores = few.transform(X, y)
+    np.testing.assert_allclose(few.predict(X), LinearRegression().fit(scores[0], y).predict(scores[0]), atol=1e-7)
     np.testing.assert_allclose(few.predict(X), X @ few.coef_.T + few.intercept_, atol=1e-10)
     assert few.score(X, y) > sklearn.cross_decomposition.CCA(2).fit(X, y).score(X, y)
-
-
-def test_inverse_transforms_are_regressions_on_the_scores() -> None:
-    X, y = related(200)
-    found = CCA(3, random_state=0).fit(X, y)
-    for view, scores, back in zip((X, y), found.transform(X, y), found.inverse_transform(*found.transform(X, y)), strict=True):
-        np.testing.assert_allclose(back, LinearRegression().fit(scores, view).predict(scores), atol=1e-6)
-    full = CCA(4, random_state=0).fit(X, y)
-    np.testing.assert_allclose(full.inverse_transform(*full.transform(X, y))[1], y, atol=1e-6)
+    for view, own, back in zip((X, y), scores, few.inverse_transform(*scores), strict=True):
+        np.testing.assert_allclose(back, LinearRegression().fit(own, view).predict(own), atol=1e-6)
 
 
 def test_one_target_is_the_multiple_correlation() -> None:
@@ -113,20 +100,13 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     """With it the correlations are those of the covariances that it is added to."""
     X, y = related(100)
     X = np.column_stack((X, X[:, 0] - X[:, 1], np.ones(100)))
-    with pytest.raises(ValueError, match=re.escape("X has 1 constant column (7): give ridge=1e-2, or drop them")):
-        CCA(2, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="ridge must be finite and not negative, got 'auto'"):
-        CCA(2, ridge="auto").fit(X, y)  # type: ignore[arg-type]
     found = CCA(2, ridge=0.01, random_state=0).fit(X, y)
     first, second = ((view - view.mean(axis=0)) / np.where(view.std(axis=0) > 0, view.std(axis=0, ddof=1), 1) for view in (X, y))
     c11, c22 = (view.T @ view / 100 for view in (first, second))
     roots = [scipy.linalg.fractional_matrix_power(c + 0.01 * np.trace(c) / len(c) * np.eye(len(c)), -0.5) for c in (c11, c22)]
     expected = np.linalg.svd(roots[0] @ (first.T @ second / 100) @ roots[1], compute_uv=False)
     np.testing.assert_allclose(found.correlations_, expected[:2], rtol=1e-10)
-    u, v = found.transform(X, y)
-    assert (correlations((u, v)) >= found.correlations_).all()
-    for view, scores, back in zip((X, y), (u, v), found.inverse_transform(u, v), strict=True):
-        np.testing.assert_allclose(back, LinearRegression().fit(scores, view).predict(scores), atol=1e-6)
+    assert (correlations(found.transform(X, y)) >= found.correlations_).all()
 
 
 @pytest.mark.slow
@@ -144,8 +124,7 @@ def test_agents_find_the_correlations_of_all_samples(algorithm: str) -> None:
         np.testing.assert_allclose(getattr(found, name), getattr(pooled, name), atol=1e-4)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.1])
-@pytest.mark.parametrize("begin", ["batch", "fit", "agents", "features"])
+@pytest.mark.parametrize(("begin", "ridge"), [("batch", 0.0), ("batch", 0.1), ("fit", 0.1), ("agents", 0.0), ("features", 0.1)])
 def test_batches_find_what_a_fit_to_all_samples_finds(begin: str, ridge: float) -> None:
     X, y = related(900)
     settings: dict[str, Any] = {"ridge": ridge, "random_state": 0, "tol": 1e-11}
@@ -162,30 +141,6 @@ def test_batches_find_what_a_fit_to_all_samples_finds(begin: str, ridge: float) 
     for name in ("correlations_", "x_weights_", "y_weights_", "x_loadings_", "coef_", "intercept_"):
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-7, atol=1e-9)
     assert found.n_samples_seen_ == 900
-
-
-def test_a_first_batch_of_too_few_samples_is_refused_without_a_ridge() -> None:
-    X, y = related(6)
-    with pytest.raises(ValueError, match=r"6 samples of views with 6 and 4 columns .*: give more at first, or ridge=1e-2"):
-        CCA(2).partial_fit(X, y)
-    with pytest.raises(ValueError, match="5 samples of X with 6 columns determine no correlations: give more, or ridge=1e-2"):
-        CCA(2).fit(X[:5], y[:5])
-    assert CCA(2, ridge=0.1).partial_fit(X, y).n_iter_ == [1, 1]
-
-
-def test_bad_input_is_refused_with_where_and_what() -> None:
-    X, y = related(50)
-    half = np.full((2, 2), 0.5)
-    with pytest.raises(
-        ValueError, match="n_components must be between 1 and 4, the fewest of samples, features and targets, got 5"
-    ):
-        CCA(5).fit(X, y)
-    with pytest.raises(ValueError, match=re.escape("an agent holds a pair (X_i, y_i), got 3 arrays of agent 1")):
-        CCA().fit_agents([(X, y), (X, y, y)], half)
-    with pytest.raises(ValueError, match="those of agent 1 have 50 and 49 rows: row k of both is the same sample"):
-        CCA().fit_agents([(X, y), (X, y[1:])], half)
-    with pytest.raises(ValueError, match="y of agent 0 has 4 columns, that of agent 1 has 3"):
-        CCA().fit_agents([(X, y), (X, y[:, 1:])], half)
 
 
 def categories(n: int) -> tuple[Array, Array]:
@@ -220,18 +175,9 @@ def test_dependent_columns_have_the_correlations_of_the_column_spaces(scale: boo
         CCA(4, scale=scale).fit(X, y)
 
 
-def test_columns_that_nearly_depend_on_others_are_named_with_the_cure() -> None:
-    """The message speaks of columns and ridge, for data in one place and for agents."""
+def test_the_condition_of_nearly_dependent_columns_is_named_where_agents_take_long() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((90, 4)), rng.standard_normal((90, 3))
-    X[:, 3] = X[:, 0] + X[:, 1] + 1e-9 * rng.standard_normal(90)
-    words = re.escape("3 columns of X nearly depend on each other (0, 1, 3): give ridge=1e-2, or drop one of them")
-    with pytest.raises(ValueError, match=words):
-        CCA(2).fit(X, Y)
-    parts = [(X[i::3], Y[i::3]) for i in range(3)]
-    with pytest.raises(ValueError, match=words):
-        CCA(2).fit_agents(parts, "ring")
-    X[:, 3] += 1e-4 * rng.standard_normal(90)
-    parts = [(X[i::3], Y[i::3]) for i in range(3)]
+    X[:, 3] = X[:, 0] + X[:, 1] + 1e-4 * rng.standard_normal(90)
     with pytest.warns(ConvergenceWarning, match=r"nearly depend on others \(condition [1-9].*\): give ridge=1e-2"):
-        CCA(2, max_iter=50).fit_agents(parts, "ring")
+        CCA(2, max_iter=50).fit_agents([(X[i::3], Y[i::3]) for i in range(3)], "ring")

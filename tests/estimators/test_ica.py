@@ -26,13 +26,11 @@ def mixed(count: int = 20_000, n: int = 4, d: int | None = None, seed: int = 0) 
 
 
 def apart(found: ICA, mixing: Any) -> float:
-    """The Amari distance of what was found from unmixing."""
     return amari_distance(found.components_ @ mixing)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "landing"])
 def test_fit_is_that_of_fastica_up_to_order_and_sign(algorithm: str) -> None:
-    """Which has the same stationary points."""
     X, mixing = mixed()
     ours = ICA(algorithm=algorithm, random_state=0).fit(X)
     theirs = sklearn.decomposition.FastICA(whiten="unit-variance", tol=1e-12, max_iter=1000, random_state=0).fit(X)
@@ -56,20 +54,7 @@ def test_sources_are_uncorrelated_of_variance_one_and_in_order() -> None:
     np.testing.assert_allclose(found.components_, other.components_, atol=1e-6)
 
 
-def three_waves() -> Array:
-    """Sine, square wave and sawtooth, all with lighter tails than Gaussian ones."""
-    t = np.linspace(0.0, 80.0, 20_000)
-    return np.stack((np.sin(2 * t), np.sign(np.sin(3 * t)), 1.3 * t % 1), axis=1)
-
-
-def two_kinds() -> Array:
-    """Two Laplace and two uniform sources."""
-    rng = np.random.default_rng(1)
-    return np.concatenate((rng.laplace(size=(20_000, 2)), rng.uniform(size=(20_000, 2))), axis=1)
-
-
 def ten_sources() -> Array:
-    """Five sources with heavy tails and five with light ones."""
     rng, n = np.random.default_rng(2), 40_000
     heavy = (rng.laplace(size=(n, 3)), rng.exponential(size=(n, 1)), rng.standard_t(5, (n, 1)))
     light = (rng.uniform(size=(n, 3)), np.sign(rng.standard_normal((n, 1))), np.sin(2 * np.pi * rng.random((n, 1))))
@@ -77,11 +62,10 @@ def ten_sources() -> Array:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sources", "heavy"), [(three_waves(), 0), (two_kinds(), 2), (ten_sources(), 5)])
 @pytest.mark.parametrize("way", ["fit", "partial_fit", "fit_agents"])
-def test_sources_of_both_kinds_are_found(sources: Array, heavy: int, way: str) -> None:
+def test_sources_of_both_kinds_are_found(way: str) -> None:
     """Whichever tails they have: every source has a component with a correlation above 0.99."""
-    n, rng = sources.shape[1], np.random.default_rng(3)
+    n, rng, sources = 10, np.random.default_rng(3), ten_sources()
     X = rng.permutation(sources) @ rng.standard_normal((n, n)).T + 3.0
     found = ICA(random_state=0)
     if way == "fit":
@@ -96,7 +80,7 @@ def test_sources_of_both_kinds_are_found(sources: Array, heavy: int, way: str) -
     match = np.abs(np.corrcoef(components.T, original.T)[:n, n:])
     assert match.max(axis=0).min() > 0.99
     assert (match.argmax(axis=0)[:, None] == np.arange(n)).any(axis=0).all()
-    assert (found.signs_ > 0).sum() == heavy
+    assert (found.signs_ > 0).sum() == 5
 
 
 def test_gaussian_components_are_named() -> None:
@@ -104,16 +88,12 @@ def test_gaussian_components_are_named() -> None:
     sources = np.concatenate((rng.laplace(size=(30_000, 1)), rng.standard_normal((30_000, 2))), axis=1)
     X = sources * [1.0, 4.0, 2.0] @ scipy.linalg.qr(rng.standard_normal((3, 3)))[0]
     named = re.escape("ICA cannot separate nearly Gaussian sources: treat ica0, ica1 as noise")
-    with pytest.warns(UserWarning, match=named):
-        ICA(random_state=0).fit(X)
-    with pytest.warns(UserWarning, match=named):
-        ICA(random_state=0).fit_agents(np.array_split(X, 5), RING)
-    with pytest.warns(UserWarning, match=named):
-        ICA(random_state=0).partial_fit(X)
+    for name, given in (("fit", (X,)), ("fit_agents", (np.array_split(X, 5), RING)), ("partial_fit", (X,))):
+        with pytest.warns(UserWarning, match=named):
+            getattr(ICA(random_state=0), name)(*given)
 
 
 def test_fewer_sources_than_features() -> None:
-    """As many as were asked for, or as directions in which the samples vary."""
     X, mixing = mixed(n=3, d=6)
     assert ICA(random_state=0).fit(X).n_components_ == 3
     noisy = X + 1e-3 * np.random.default_rng(1).standard_normal(X.shape)
@@ -133,13 +113,15 @@ def test_agents_find_the_sources_of_all_samples() -> None:
     assert found.n_samples_seen_ == 5000
 
 
-@pytest.mark.slow_cases("50")
-@pytest.mark.parametrize("batch", [50, 60_000])
-def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int) -> None:
-    """The statistical error of all samples, and little more."""
+@pytest.mark.slow_cases("50-0")
+@pytest.mark.parametrize(("batch", "begin"), [(50, 0), (60_000, 0), (20_000, 20_000)])
+def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int, begin: int) -> None:
+    """The statistical error of all samples, and little more; also after a fit to the first of them."""
     X, mixing = mixed(60_000)
     found = ICA(random_state=0)
-    for first in range(0, len(X), batch):
+    if begin:
+        found.fit(X[:begin])
+    for first in range(begin, len(X), batch):
         found.partial_fit(X[first : first + batch])
     fitted = ICA(random_state=0).fit(X)
     assert apart(found, mixing) < 2.0 * apart(fitted, mixing) + 1e-3 < 0.02
@@ -147,7 +129,7 @@ def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int) -> None:
     np.testing.assert_allclose(found.mean_, X.mean(axis=0), rtol=1e-10)
     sources = found.transform(X)
     np.testing.assert_allclose(sources.T @ sources / len(X), np.eye(4), atol=1e-9)
-    assert (found.n_samples_seen_, found.n_iter_) == (60_000, -(-60_000 // batch))
+    assert found.n_samples_seen_ == 60_000
 
 
 def test_batches_are_their_iteration() -> None:
@@ -177,36 +159,3 @@ def test_batches_are_their_iteration() -> None:
     order = np.argsort(-np.linalg.norm(mixing, axis=0))
     np.testing.assert_allclose(np.abs(found.components_), np.abs(unmixing[:, order].T), rtol=1e-9)
     np.testing.assert_allclose(np.abs(found.mixing_), np.abs(mixing[:, order]), rtol=1e-9)
-
-
-def test_batches_continue_a_fit() -> None:
-    """Of which they need nothing but its attributes."""
-    X, mixing = mixed(40_000)
-    found = ICA(random_state=0).fit(X[:20_000]).partial_fit(X[20_000:])
-    fitted = ICA(random_state=0).fit(X)
-    np.testing.assert_allclose(found.mean_, X.mean(axis=0), rtol=1e-10)
-    sources = found.transform(X)
-    np.testing.assert_allclose(sources.T @ sources / len(X), np.eye(4), atol=1e-9)
-    assert apart(found, mixing) < 2.0 * apart(fitted, mixing) + 1e-3
-
-
-def test_bad_input_is_refused_with_where_and_what() -> None:
-    X, _ = mixed(100)
-    flat = X.copy()
-    flat[:, 2] = 1.0
-    with pytest.raises(ValueError, match="n_components must be between 1 and 4, the fewer of samples and features, got 5"):
-        ICA(5).fit(X)
-    with pytest.raises(
-        ValueError, match=r"whitening to 4 components needs samples that vary in as many directions, but .* only 3 of 4"
-    ):
-        ICA(4).fit(flat)
-    with pytest.raises(
-        ValueError, match=r"whitening to 4 components needs samples that vary in as many directions, but .* only 2 of 4"
-    ):
-        ICA().partial_fit(X[:3])
-    with pytest.raises(
-        ValueError, match="in batches there must be as many sources as features, 4, but n_components is 2: leave it out"
-    ):
-        ICA(2).partial_fit(X)
-    with pytest.raises(ValueError, match=re.escape("X of agent 1 must be finite; entry [0, 0] is nan")):
-        ICA().fit_agents([X, np.full((3, 4), np.nan)], np.full((2, 2), 0.5))

@@ -1,26 +1,20 @@
-"""Robust subspaces: planted ones, against the exact minimum for hyperplanes, and those held by agents."""
+"""Robust subspaces and orthogonal dictionaries: planted ones, in one place and held by agents."""
 
 from __future__ import annotations
 
-import pickle
-import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn.decomposition
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import topologies as tp
-from decentorth import RSM, RSSM
-from decentorth.estimators import RobustSubspace
+from decentorth import RSSM
+from decentorth.estimators import OrthogonalDictionary, RobustSubspace
 from decentorth.protocols import Array
+from tests.support.marks import first_is_quick
 
 RING = tp.metropolis_weights(tp.ring(5))
 
@@ -92,33 +86,9 @@ def test_agents_find_what_one_place_finds() -> None:
     assert np.abs(projection(together.components_) - subspace).max() < 1e-4
     alone = RobustSubspace(4, center=False, random_state=0, tol=1e-7).fit(X)
     np.testing.assert_allclose(together.components_, alone.components_, atol=1e-4)
-
-    noisy = X + 0.05 * np.random.default_rng(2).standard_normal(X.shape)
-    found = RobustSubspace(4, random_state=0).fit_agents([noisy[part] for part in np.split(order, [60, 140, 200, 203])], RING)
-    medians = [np.median(noisy[part], axis=0) for part in np.split(order, [60, 140, 200, 203])]
+    found = RobustSubspace(4, random_state=0).fit_agents(parts, RING)
+    medians = [np.median(part, axis=0) for part in parts]
     np.testing.assert_allclose(found.location_, np.average(medians, axis=0, weights=[60, 80, 60, 3, 147]), rtol=1e-12)
-
-    def mean_distance(estimator: RobustSubspace) -> float:
-        seen = noisy - found.location_
-        sphere = seen / np.linalg.norm(seen, axis=1)[:, None]
-        return float(np.linalg.norm(sphere - sphere @ projection(estimator.components_), axis=1).mean())
-
-    centred = RobustSubspace(4, center=False, random_state=0).fit(noisy - found.location_)
-    assert mean_distance(found) == pytest.approx(mean_distance(centred), rel=1e-3)
-    pca = sklearn.decomposition.PCA(4).fit(noisy)
-    assert mean_distance(found) < 0.9 * mean_distance(pca)
-
-
-@pytest.mark.slow
-def test_pipelines_frames_clones_and_pickles() -> None:
-    X, _, _ = planted()
-    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(12)])
-    pipe = make_pipeline(StandardScaler(), RobustSubspace(3, random_state=0)).set_output(transform="pandas").fit(frame)
-    assert list(pipe.transform(frame).columns) == ["robustsubspace0", "robustsubspace1", "robustsubspace2"]
-    found = pipe[-1]
-    again = clone(found).fit(pipe[:-1].transform(frame))
-    np.testing.assert_array_equal(again.components_, found.components_)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).components_, found.components_)
 
 
 def test_too_few_iterations_are_told() -> None:
@@ -127,23 +97,45 @@ def test_too_few_iterations_are_told() -> None:
         RobustSubspace(4, max_iter=20, random_state=0).fit(X)
 
 
-BAD: dict[str, tuple[Callable[[Array], Any], str]] = {
-    "components": (
-        lambda X: RobustSubspace(12).fit(X),
-        "n_components must be between 1 and 11, one less than the features, got 12",
-    ),
-    "one feature": (lambda X: RobustSubspace().fit_agents([X[:, :1]] * 5, RING), "needs samples with at least 2 features, got 1"),
-    "tol": (lambda X: RobustSubspace(4, tol=1.0).fit(X), "tol must be above 0 and below 1, got 1.0"),
-    "both steps": (
-        lambda X: RobustSubspace(4, algorithm=RSM(), step_size=0.1).fit(X),
-        "step_size belongs to the algorithm where that is an object, got 0.1",
-    ),
-    "columns": (lambda X: RobustSubspace(4).fit_agents([X, X[:, :5]], np.eye(2)), "that of agent 1 has 5"),
-}
+def dictionary(d: int = 12, samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
+    """Samples, and the dictionary's atoms as rows, the largest coefficients' first; the largest entry of each is positive."""
+    rng = np.random.default_rng(seed)
+    atoms = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    atoms *= np.sign(np.take_along_axis(atoms, np.abs(atoms).argmax(axis=1)[:, None], 1))
+    coefficients = rng.standard_normal((samples, d)) * (rng.random((samples, d)) < 0.3) * 0.97 ** np.arange(d)
+    order = np.argsort(-np.abs(coefficients).sum(axis=0))
+    return coefficients @ atoms, atoms[order]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_with_what_must_hold(name: str) -> None:
-    fit, words = BAD[name]
-    with pytest.raises(ValueError, match=re.escape(words)):
-        fit(planted()[0])
+REDRAWN = RSSM(blocks=4, step_size="geometric:initial=3e-3,ratio=0.98", block_partition="redraw")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings", first_is_quick([{}, {"algorithm": "rsm", "step_size": "geometric:initial=3e-3,ratio=0.97"}, {"algorithm": REDRAWN}])
+)
+def test_the_dictionary_is_found(settings: dict[str, Any]) -> None:
+    X, atoms = dictionary()
+    for scale in (1.0, 1e8):
+        found = OrthogonalDictionary(tol=1e-7, random_state=1, **settings).fit(scale * X)
+        np.testing.assert_allclose(found.components_, atoms, atol=1e-6)
+        np.testing.assert_allclose(found.sizes_, scale * np.abs(X @ atoms.T).mean(axis=0), rtol=1e-6)
+        sparse = found.transform(scale * X)
+        assert (np.abs(sparse) < 1e-5 * scale).mean() == pytest.approx(0.7, abs=0.05)
+        np.testing.assert_allclose(found.inverse_transform(sparse), scale * X, atol=1e-12 * scale * np.abs(X).max())
+
+
+@pytest.mark.slow
+def test_agents_find_the_same_dictionary() -> None:
+    X, atoms = dictionary(seed=1)
+    W = tp.metropolis_weights(tp.erdos_renyi(6, 0.6, seed=1))
+    parts = np.split(X, [100, 400, 700, 900, 1300])
+    found = OrthogonalDictionary(random_state=0).fit_agents(parts, W)
+    np.testing.assert_allclose(found.components_, atoms, atol=1e-4)
+    np.testing.assert_allclose(found.sizes_, np.abs(X @ atoms.T).mean(axis=0), rtol=1e-4)
+
+
+def test_too_few_iterations_for_a_dictionary_are_told() -> None:
+    X, _ = dictionary()
+    with pytest.warns(ConvergenceWarning, match="OrthogonalDictionary stopped after 10 iterations at a step share of"):
+        OrthogonalDictionary(max_iter=10, random_state=0).fit(X)

@@ -1,99 +1,99 @@
-"""Estimators in common units: those of scikit-learn behind a StandardScaler and a SimpleImputer, in one place and over agents."""
+"""Estimators in common units, and fits that start from the last answer."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 import sklearn.decomposition
-import sklearn.discriminant_analysis
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA, OrthogonalDictionary, RobustSubspace
 from decentorth.protocols import Array
-from tests.support.mpi import run_ranks
 
 SCALES = np.array([1e-6, 1e-3, 1.0, 1e3, 1e6])
 
 
 @pytest.fixture
 def sites() -> list[Array]:
-    """The samples of three unequal sites, in very different units, with missing cells."""
     rng = np.random.default_rng(0)
     mixing = rng.normal(size=(5, 5))
-    found = [(rng.laplace(size=(m, 5)) @ mixing + i) * SCALES for i, m in enumerate((130, 245, 225))]
+    found = [(rng.laplace(size=(m, 5)) @ mixing + i) * SCALES for i, m in enumerate((650, 1225, 1125))]
     found[1][:9, 2] = found[0][3, 0] = np.nan
     return found
 
 
 def fitted(estimator: Any, way: str, sites: list[Array]) -> Any:
-    """The estimator after a fit to the sites' samples."""
+    """The estimator after a fit to the sites' samples, divided into two classes where it needs them."""
+    if type(estimator) is LDA:
+        if way == "agents":
+            return estimator.fit_agents([(a, np.arange(len(a)) % 2) for a in sites], "ring")
+        return estimator.fit(np.concatenate(sites), np.concatenate([np.arange(len(a)) % 2 for a in sites]))
+    if way == "agents":
+        return estimator.fit_agents(sites, "ring")
     whole = np.concatenate(sites)
     if way == "alone":
         return estimator.fit(whole)
-    if way == "agents":
-        return estimator.fit_agents(sites, "ring")
     return estimator.fit_agents(np.split(whole, [1, 4], axis=1), "path", split="features")
 
 
-UNITS: dict[str, Any] = {"scale": True, "missing": "mean", "random_state": 0}
+UNITS: dict[str, Any] = {"scale": True, "missing": "mean"}
+SEED: dict[str, Any] = {"random_state": 0}
+MADE: dict[str, Any] = {
+    "pca": partial(PCA, 2, tol=1e-11, **SEED),
+    "ica": partial(ICA, max_iter=20, **SEED),
+    "lda": partial(LDA, tol=1e-10, **SEED),
+    "multiview": partial(MultiviewCCA, 2, views=(3, 2), tol=1e-10, **SEED),
+    "robust": partial(RobustSubspace, max_iter=5, **SEED),
+    "dictionary": partial(OrthogonalDictionary, max_iter=5, **SEED),
+}
 
 
-@pytest.mark.parametrize("way", ["alone", "agents", "features"])
-def test_components_are_those_of_a_pipeline(sites: list[Array], way: str) -> None:
+@pytest.mark.filterwarnings("ignore:.*stopped after")
+@pytest.mark.parametrize("way", ["alone", "agents"])
+@pytest.mark.parametrize("name", MADE)
+def test_estimators_in_common_units_are_those_of_samples_scaled_before(sites: list[Array], name: str, way: str) -> None:
+    """And filled before: by scikit-learn's SimpleImputer and StandardScaler."""
+    whole = np.concatenate(sites)
+    filled = SimpleImputer().fit(whole)
+    scaler = StandardScaler().fit(filled.transform(whole))
+    scaled = [scaler.transform(filled.transform(a)) for a in sites]
+    found = fitted(MADE[name](**UNITS), way, sites)
+    expected = fitted(MADE[name](), way, scaled)
+    scores, other = found.transform(whole), expected.transform(np.concatenate(scaled))
+    turn = np.rint(np.linalg.lstsq(other, scores)[0])  # signs and order are those in the units of the samples
+    np.testing.assert_array_equal(turn @ turn.T, np.eye(len(turn)))
+    np.testing.assert_allclose(scores, other @ turn, atol=1e-8)
+    back = scaler.inverse_transform(expected.inverse_transform(scores @ turn.T))
+    np.testing.assert_allclose(found.inverse_transform(scores) / SCALES, back / SCALES, atol=1e-8)
+    assert found.filled_ == ((1, 9, 0) if way == "agents" else (10,))
+    if name == "lda":
+        means = scaler.inverse_transform(expected.means_)
+        np.testing.assert_allclose(found.means_ / SCALES, means / SCALES, rtol=1e-10)
+    if name in ("pca", "ica", "lda"):
+        np.testing.assert_allclose(found.mean_, filled.statistics_, rtol=1e-12)
+
+
+def test_features_of_agents_have_the_components_of_a_pipeline(sites: list[Array]) -> None:
     whole = np.concatenate(sites)
     pipeline = make_pipeline(SimpleImputer(), StandardScaler(), sklearn.decomposition.PCA(2)).fit(whole)
-    found = fitted(PCA(2, tol=1e-11, **UNITS), way, sites)
+    found = fitted(MADE["pca"](**UNITS), "features", sites)
     scores, expected = found.transform(whole), pipeline.transform(whole)
-    expected *= np.sign((scores * expected).sum(axis=0))
-    np.testing.assert_allclose(scores, expected, atol=1e-8)
+    np.testing.assert_allclose(scores, expected * np.sign((scores * expected).sum(axis=0)), atol=1e-8)
     np.testing.assert_allclose(found.scale_, pipeline[1].scale_, rtol=1e-12)
-    np.testing.assert_allclose(found.mean_, pipeline[0].statistics_, rtol=1e-12)
-    back = pipeline[1].inverse_transform(pipeline[2].inverse_transform(pipeline.transform(whole)))
-    np.testing.assert_allclose(found.inverse_transform(scores) / SCALES, back / SCALES, atol=1e-8)
     assert found.score(whole) == pytest.approx(pipeline.score(whole), rel=1e-9)
-    assert found.filled_ == ((1, 9, 0) if way == "agents" else (10,))
-
-
-@pytest.mark.parametrize("way", ["alone", "agents"])
-def test_sources_do_not_depend_on_units(way: str) -> None:
-    rng = np.random.default_rng(0)
-    sites = list(np.split(rng.laplace(size=(3000, 5)) @ rng.normal(size=(5, 5)) * SCALES, [900, 1500]))
-    sites[1][:9, 2] = np.nan
-    found = fitted(ICA(**UNITS), way, sites)
-    rescaled = fitted(ICA(**UNITS), way, [a * 3.0 / SCALES for a in sites])
-    whole = np.concatenate(sites)
-    scores = found.transform(whole)
-    np.testing.assert_allclose(scores, rescaled.transform(whole * 3.0 / SCALES), atol=1e-6)
-    complete = np.where(np.isnan(whole), found.mean_, whole)
-    np.testing.assert_allclose(found.inverse_transform(scores) / SCALES, complete / SCALES, atol=1e-9)
-
-
-def test_directions_are_those_of_a_pipeline(sites: list[Array]) -> None:
-    whole = np.nan_to_num(np.concatenate(sites))
-    classes = (whole[:, 2] > 0.0) + (whole[:, 4] > 1e6)
-    by_sklearn = sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen")
-    expected = make_pipeline(StandardScaler(), by_sklearn).fit(whole, classes).transform(whole)
-    alone = LDA(scale=True, tol=1e-10, random_state=0).fit(whole, classes)
-    cuts = [130, 375]
-    pairs = list(zip(np.split(whole, cuts), np.split(classes, cuts), strict=True))
-    together = LDA(scale=True, tol=1e-10, random_state=0).fit_agents(pairs, "ring")
-    for found in (alone, together):
-        scores = found.transform(whole)
-        cosines = (scores * expected).sum(axis=0) / np.linalg.norm(scores, axis=0) / np.linalg.norm(expected, axis=0)
-        np.testing.assert_allclose(np.abs(cosines), 1.0, atol=1e-10)
-        np.testing.assert_allclose(found.means_[1] / SCALES, whole[classes == 1].mean(axis=0) / SCALES, rtol=1e-10)
-        np.testing.assert_allclose(found.mean_ / SCALES, whole.mean(axis=0) / SCALES, rtol=1e-10)
+    assert found.filled_ == (10,)
 
 
 @pytest.mark.parametrize("way", ["alone", "agents", "features"])
-@pytest.mark.parametrize("offset", [0.0, 1e8])
-def test_correlations_do_not_depend_on_units(way: str, offset: float) -> None:
+def test_correlations_do_not_depend_on_units(way: str) -> None:
     """Also of columns whose deviation is 1e-14 of their mean, and where missing cells have been filled by hand."""
-    rng = np.random.default_rng(0)
+    rng, offset = np.random.default_rng(0), 1e8
     X = rng.normal(size=(300, 3)) * (1e-6, 1.0, 1e6) + offset
     around = (X - X.mean(axis=0)) / (1e-6, 1.0, 1e6)
     y = around @ rng.normal(size=(3, 2)) + rng.normal(size=(300, 2))
@@ -116,19 +116,7 @@ def test_correlations_do_not_depend_on_units(way: str, offset: float) -> None:
     assert found.filled_ == ((4, 0, 0) if way == "agents" else (4,))
 
 
-def test_sums_of_columns_are_counted(sites: list[Array]) -> None:
-    """Sums of 11, 5 and, for deviations, 5 numbers, four messages each on three agents."""
-    complete = [np.nan_to_num(a) / SCALES for a in sites]
-    runs = [PCA(2, scale=scale, max_iter=1, tol=10.0, random_state=0).fit_agents(complete, "path") for scale in (True, False)]
-    scaled, plain = [run.communication_ for run in runs]
-    assert scaled["messages"] - plain["messages"] == 4
-    assert scaled["bytes"] - plain["bytes"] == 4 * 8 * 5
-    iterations = plain["messages"] - 2 * 4
-    assert plain["bytes"] == iterations * 8 * 10 + 4 * 8 * (11 + 5)
-
-
 def in_batches(estimator: Any, sites: list[Array]) -> Any:
-    """The estimator after batches of 50 samples."""
     for batch in np.array_split(np.concatenate(sites), 12):
         estimator.partial_fit(batch)
     return estimator
@@ -173,7 +161,6 @@ def test_correlations_in_batches_fill_missing_cells() -> None:
 
 @pytest.mark.parametrize("make", [PCA, MultiviewCCA])
 def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], make: Any) -> None:
-    """Batches of other means and deviations than the samples of all."""
     complete = [1e3 * SCALES + np.nan_to_num(a) for a in sites]
     batches = [[a[:60] for a in complete], [a[60:120] for a in complete], [a[120:] for a in complete]]
     found = make(2, scale=True, tol=1e-10, random_state=0)
@@ -190,48 +177,57 @@ def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], m
     assert filling.filled_ == (27, 27, 27)
 
 
-@pytest.mark.filterwarnings("ignore:.*stopped after 5 iterations")
-@pytest.mark.parametrize("way", ["alone", "agents"])
-@pytest.mark.parametrize("make", [RobustSubspace, OrthogonalDictionary])
-def test_subgradient_methods_have_common_units(sites: list[Array], make: Any, way: str) -> None:
-    """As of samples that were scaled and filled before."""
-    whole = np.concatenate(sites)
-    filled = SimpleImputer().fit(whole)
-    scaler = StandardScaler().fit(filled.transform(whole))
-    scaled = [scaler.transform(filled.transform(a)) for a in sites]
-    found = fitted(make(max_iter=5, **UNITS), way, sites)
-    expected = fitted(make(max_iter=5, random_state=0), way, scaled)
-    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
-    scores = found.transform(whole)
-    np.testing.assert_allclose(scores, expected.transform(np.concatenate(scaled)), atol=1e-8)
-    back = scaler.inverse_transform(expected.inverse_transform(scores))
-    np.testing.assert_allclose(found.inverse_transform(scores) / SCALES, back / SCALES, atol=1e-8)
+def windows() -> list[list[Array]]:
+    """Three windows of fresh samples of five agents, each turned a little further."""
+    rng = np.random.default_rng(0)
+    mixing, drift = rng.standard_normal((6, 6)), rng.standard_normal((6, 6))
+    turns = [scipy.linalg.expm(0.003 * window * drift) @ mixing for window in range(3)]
+    return [[rng.laplace(size=(600, 6)) @ turn + 1.0 for _ in range(5)] for turn in turns]
 
 
-def test_variables_of_several_views_with_missing_cells(sites: list[Array]) -> None:
-    whole = np.concatenate(sites)
-    complete = SimpleImputer().fit_transform(whole)
-    found = MultiviewCCA(2, views=(3, 2), missing="mean", tol=1e-10).fit_agents(sites, "ring")
-    expected = MultiviewCCA(2, views=(3, 2), tol=1e-10).fit(complete)
-    np.testing.assert_allclose(found.transform(whole), expected.transform(complete), atol=1e-8)
-    assert found.filled_ == (1, 9, 0)
+def given(estimator: Any, window: list[Array]) -> list[Any]:
+    if type(estimator) is CCA:
+        return [(a[:, :3], a[:, 3:]) for a in window]
+    if type(estimator) is LDA:
+        return [(a, (a[:, 0] > 1.0) + (a[:, 1] > 2.0)) for a in window]
+    return window
 
 
-def test_what_cannot_be_scaled_is_refused(sites: list[Array]) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(sites[2], columns=list("abcde")).assign(ward=7.0)
-    with pytest.raises(
-        ValueError, match=r"column 'ward' is constant over all samples of all agents: leave it out, exclude=\('ward',\)"
-    ):
-        PCA(2, scale=True).fit_agents([frame, frame], "path")
-    with pytest.raises(ValueError, match="missing must be 'refuse' or 'mean', got 'median'"):
-        PCA(2, missing="median").fit(sites[2])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="X of agent 1 must be finite"):
-        PCA(2, scale=True).fit_agents(sites[2:] + sites[:1], "path")
+QUICK: dict[str, Any] = {"tol": 1e-6, "random_state": 0}
 
 
-@pytest.mark.slow
-@pytest.mark.ranks
-def test_a_ranks_own_samples_are_in_common_units() -> None:
-    job = run_ranks(3, ["-m", "tests.estimators.own_units"])
-    assert job.returncode == 0, job.report()
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PCA(3, **QUICK),
+        lambda: ICA(**QUICK),
+        lambda: CCA(2, **QUICK),
+        lambda: MultiviewCCA(2, views=(3, 3), **QUICK),
+        pytest.param(lambda: LDA(**QUICK), marks=pytest.mark.slow),
+    ],
+    ids=["pca", "ica", "cca", "multiview", "lda"],
+)
+def test_warm_starts_find_the_same_answers_in_fewer_rounds(make: Any) -> None:
+    warm, rounds = make(), np.zeros(2)
+    for number, window in enumerate(windows()):
+        samples = given(warm, window)
+        cold = make().fit_agents(samples, "ring")
+        warm.fit_agents(samples, "ring", warm_start=number > 0)
+        name = "x_weights_" if type(cold) is CCA else "components_"
+        np.testing.assert_allclose(getattr(warm, name), getattr(cold, name), atol=2e-5)
+        if number > 0:
+            rounds += warm.communication_["rounds"], cold.communication_["rounds"]
+    assert rounds[0] < 0.9 * rounds[1]
+
+
+@pytest.mark.parametrize("make", [OrthogonalDictionary, lambda **more: RobustSubspace(2, **more)])
+def test_a_warm_start_of_subgradient_methods_begins_at_the_last_answer(make: Any) -> None:
+    """Whatever the seed: the first point, which one iteration with short steps hardly changes."""
+    first, second, _ = windows()
+    last = make(tol=1e-3, random_state=0).fit_agents(first, "ring")
+    before = last.components_.copy()
+    last.set_params(algorithm="drsm", step_size="geometric:initial=1e-6,ratio=0.9", max_iter=1, random_state=7)
+    with pytest.warns(Warning, match="stopped after 1 iterations"):
+        last.fit_agents(second, "ring", warm_start=True)
+    cosines = np.linalg.svd(before @ last.components_.T)[1]
+    np.testing.assert_allclose(cosines, 1.0, atol=1e-6)

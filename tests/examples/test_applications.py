@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +15,35 @@ from scipy.linalg import cholesky, eigh, solve_triangular, subspace_angles
 import decentorth as do
 import topologies as tp
 from decentorth.commands.run.command import main as run
-from tests.support.mpi import HUNG, ROOT
+from tests.support.examples import run as drawing
+from tests.support.mpi import ROOT
 
 Matrix = NDArray[np.float64]
 FOLDER = ROOT / "examples" / "applications"
 
 
-@pytest.fixture
-def hospitals(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return _script("hospitals", monkeypatch)
-
-
-@pytest.fixture
-def sensors(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return _script("sensors", monkeypatch)
-
-
-def _script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     pytest.importorskip("sklearn")
     pytest.importorskip("matplotlib").use("agg")
     monkeypatch.syspath_prepend(FOLDER)
     return importlib.import_module(name)
 
 
+hospitals = pytest.fixture(lambda monkeypatch: script("hospitals", monkeypatch), name="hospitals")
+sensors = pytest.fixture(lambda monkeypatch: script("sensors", monkeypatch), name="sensors")
+
+
 def table(rows: list[Any]) -> dict[str, Any]:
-    """The rows of a table by their labels."""
     return {label: tuple(values) for label, *values in rows}
 
 
 def three_sites() -> list[Matrix]:
-    """Records of six features at three sites of 20, 40 and 90 records, with offsets."""
     rng = np.random.default_rng(4)
     mixing = rng.standard_normal((6, 6)) * np.geomspace(3.0, 0.3, 6)[:, None]
     return [rng.standard_normal((m, 6)) @ mixing + rng.standard_normal(6) for m in (20, 40, 90)]
 
 
 def standard(sites: list[Matrix]) -> Matrix:
-    """All records, centred and scaled as one table."""
     pooled = np.concatenate(sites)
     scaled: Matrix = (pooled - pooled.mean(axis=0)) / pooled.std(axis=0)
     return scaled
@@ -126,23 +116,6 @@ def test_hospitals_read_a_table_with_a_column_of_sites(tmp_path: Path, hospitals
     assert found["correlations"][0][0][1] < 1e-6
 
 
-@pytest.mark.slow
-def test_sensors_read_two_recordings(tmp_path: Path, sensors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each station takes its own means away."""
-    noise, signals = (np.concatenate(parts) for parts in sensors.generated(n_stations=6, n_sensors=5))
-    for name, X in (("noise", noise), ("signals", signals)):
-        np.save(tmp_path / f"{name}.npy", X)
-    monkeypatch.setattr(sensors, "RUNS", {"lossy": (do.CDADT(), do.Channel("loss:p=0.1"))})
-    files = ["--data", str(tmp_path / "signals.npy"), "--noise", str(tmp_path / "noise.npy")]
-    found = sensors.main([*files, "--stations", "6", "--radius", "0.8", "--first-group", "2"])
-    assert all(rows[0][2] < 1e-6 for rows, _ in found.values())
-    read = [sensors.loaded(str(tmp_path / f"{name}.npy"), 6) for name in ("noise", "signals")]
-    for parts, X in zip(read, (noise, signals), strict=True):
-        assert [len(part) for part in parts] == [len(part) for part in np.array_split(X, 6)]
-        assert max(np.abs(part.mean(axis=0)).max() for part in parts) < 1e-12
-        np.testing.assert_allclose(np.diff(parts[2], axis=0), np.diff(np.array_split(X, 6)[2], axis=0), atol=1e-12)
-
-
 def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(tmp_path: Path, hospitals: Any) -> None:
     assert hospitals.main(["--write", str(tmp_path)]) == {}
     folder = tmp_path / "breast-cancer"
@@ -155,44 +128,7 @@ def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(tmp_
     assert max(subspace_angles(x, answer)[0] for x in points) < 1e-8
 
 
-def test_a_column_that_does_not_vary_is_refused_with_its_number(hospitals: Any) -> None:
-    sites = three_sites()
-    W = tp.metropolis_weights(tp.path(3))
-    for number, X in enumerate(sites):
-        X[:, 2] = number
-    assert np.isfinite(np.concatenate(hospitals.standardized(sites, W, False)[0])).all()
-    with pytest.raises(ValueError, match="column 3 has the same number in all rows of a site"):
-        hospitals.standardized(sites, W, True)
-
-
-def test_noise_that_does_not_determine_a_filter_is_refused(sensors: Any) -> None:
-    """Fewer samples of all stations together than sensors."""
-    noise, signals = sensors.generated(n_stations=3, n_sensors=6)
-    with pytest.raises(ValueError, match="the covariance of the noise is singular"):
-        sensors.spatial_filter([X[:1] for X in noise], signals, 2)
-
-
-@pytest.mark.parametrize(
-    ("script", "arguments", "said"),
-    [
-        ("hospitals.py", ["--data", "records.npy"], "give --site-column NAME or --sites FILE"),
-        ("hospitals.py", ["--sites", "sites.npy"], "go with --data FILE"),
-        ("sensors.py", ["--data", "signals.npy"], "--data and --noise go together"),
-        ("sensors.py", ["--first-group", "12"], "between 1 and 11 of the 12 sensors"),
-        ("sensors.py", ["--noise", "no.npy", "--data", "signals.npy"], "no such file: no.npy"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    script: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit) as refused:
-        _script(script.removesuffix(".py"), monkeypatch).main(arguments)
-    assert refused.value.code == 2
-    assert said in capsys.readouterr().err
-
-
 def numbers(said: str) -> list[dict[str, list[float]]]:
-    """The tables that a script prints: the numbers of each row by its label."""
     tables: list[dict[str, list[float]]] = []
     for line in map(str.rstrip, said.splitlines()):
         if "angle" in line:
@@ -203,13 +139,10 @@ def numbers(said: str) -> list[dict[str, list[float]]]:
     return tables
 
 
-def ended(script: str, figure: Path) -> list[dict[str, list[float]]]:
-    """The tables of a script that is run as its page says."""
-    words = [sys.executable, str(FOLDER / script), "--figure", str(figure)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=False)
-    assert done.returncode == 0, done.stderr
+def ended(name: str, figure: Path) -> list[dict[str, list[float]]]:
+    said = drawing("examples/applications/" + name, "--figure", str(figure))
     assert figure.stat().st_size > 10_000
-    return numbers(done.stdout)
+    return numbers(said)
 
 
 @pytest.mark.slow

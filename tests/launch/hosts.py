@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,29 +16,14 @@ NAMES = ("h1", "h2", "h3")
 INTERFACE = "eth0"
 
 
-def missing() -> list[str]:
-    """What hosts need and this machine lacks."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return [name for name in NEEDS if shutil.which(name, path=path) is None] + (["root"] if os.geteuid() != 0 else [])
-
-
 class Hosts:
-    """Hosts that run.
-
-    Parameters
-    ----------
-    servers
-        The ssh server of each host, by its name.
-    settings
-        By which launchers find the way between them.
-    """
+    """Hosts that run: the ssh server of each by its name, and settings by which launchers find the way between them."""
 
     def __init__(self, servers: Mapping[str, subprocess.Popen[bytes]], settings: Mapping[str, str]) -> None:
         self.servers = servers
         self.settings = settings
 
     def start(self, host: str, *words: str, cwd: Path | None = None, **environ: str) -> subprocess.Popen[str]:
-        """A command on a host."""
         inside = ["nsenter", f"--target={self.servers[host].pid}", "--mount", "--uts", "--ipc", "--net", f"--wd={cwd or '/'}", "--"]
         path = {"PATH": os.environ["PATH"], **self.settings, **environ}
         command = [*inside, "env", *(f"{name}={value}" for name, value in path.items()), *words]
@@ -47,14 +31,12 @@ class Hosts:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
     def on(self, host: str, *words: str, cwd: Path | None = None, **environ: str) -> str:
-        """Standard output of a command on a host."""
         with self.start(host, *words, cwd=cwd, **environ) as running:
             stdout, stderr = running.communicate(timeout=HUNG)
         assert running.returncode == 0, f"{' '.join(words)} on {host}: {stdout}\n{stderr}"
         return stdout
 
     def wire(self, host: str, state: str) -> None:
-        """Its interface ``up`` or ``down``."""
         self.on(host, "ip", "link", "set", INTERFACE, state)
 
     def processes(self, host: str, word: str) -> list[int]:
@@ -68,7 +50,6 @@ class Hosts:
         return found
 
     def sent(self, host: str) -> int:
-        """Bytes that have left a host."""
         return int(self.on(host, "cat", "/proc/net/dev").partition(f"{INTERFACE}:")[2].split()[8])
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 from tests.support.mpi import HUNG, until
 
 NEEDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel")
+MUNGE = ("socket", "key-file", "pid-file", "seed-file")
 _CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -40,29 +39,14 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def missing() -> list[str]:
-    """What Slurm needs and this machine lacks."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return [name for name in NEEDS if shutil.which(name, path=path) is None] + (["root"] if os.geteuid() != 0 else [])
-
-
 class Slurm:
-    """A running one: its client commands.
-
-    Parameters
-    ----------
-    folder
-        Where its configuration is.
-    environ
-        The environment of jobs.
-    """
+    """The client commands of one that runs: the folder of its configuration, and the environment of jobs."""
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.folder = folder
         self.environ = {**environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def ask(self, *words: str, cwd: Path | None = None) -> str:
-        """Standard output of a client command."""
         done = subprocess.run(words, cwd=cwd, env=self.environ, capture_output=True, text=True, timeout=HUNG, check=False)
         assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}\n{self.logs()}"
         return done.stdout
@@ -72,7 +56,6 @@ class Slurm:
         return self.ask("sbatch", "--parsable", *words, cwd=folder).strip()
 
     def job(self, number: str) -> dict[str, str]:
-        """What Slurm knows of a job."""
         shown = self.ask("scontrol", "--oneliner", "show", "job", number)
         return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
@@ -82,7 +65,6 @@ class Slurm:
         return self.job(number)
 
     def logs(self) -> str:
-        """The ends of the daemons' logs."""
         return "\n".join(f"{path.name}:\n{path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))
 
 
@@ -104,12 +86,7 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
     cluster = Slurm(folder, environ)
     started: list[subprocess.Popen[bytes]] = []
     daemons = (
-        [
-            "munged",
-            "--foreground",
-            "--force",
-            *(f"--{what}={folder}/munge.{what}" for what in ("socket", "key-file", "pid-file", "seed-file")),
-        ],
+        ["munged", "--foreground", "--force", *(f"--{what}={folder}/munge.{what}" for what in MUNGE)],
         ["slurmctld", "-D", "-i", "-f", f"{folder}/slurm.conf"],
         ["slurmd", "-D", "-f", f"{folder}/slurm.conf"],
     )

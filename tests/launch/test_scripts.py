@@ -37,7 +37,6 @@ def call(folder: Path, script: str, *words: str, **environ: str) -> subprocess.C
 
 
 def started(folder: Path, script: str, *words: str, **environ: str) -> list[str]:
-    """The arguments of mpirun."""
     done = call(folder, script, *words, **environ)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
@@ -53,7 +52,6 @@ def refused(folder: Path, script: str, *words: str, **environ: str) -> str:
 
 
 def task(number: str) -> dict[str, str]:
-    """The environment of a task of an array job."""
     job = {"SLURM_JOB_NAME": "sweep", "SLURM_JOB_ID": "8", "SLURM_NTASKS": "2"}
     return job | {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": number}
 

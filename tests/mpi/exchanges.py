@@ -27,7 +27,6 @@ class Exchange(NamedTuple):
     repeats: int = 3
 
     def weights(self) -> Any:
-        """W by Metropolis' rule."""
         return tp.metropolis_weights(self.graph(AGENTS))
 
     def arrays(self, repeat: int, agents: slice) -> list[Array]:
@@ -37,7 +36,6 @@ class Exchange(NamedTuple):
 
 
 def random_graph(n: int) -> Any:
-    """Edges drawn with probability 0.4."""
     return tp.erdos_renyi(n, 0.4, seed=3)
 
 

@@ -12,75 +12,69 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import decentorth as do
 import topologies as tp
-from decentorth.problems import FunctionProblem
+from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Row
 from decentorth.sets import Stiefel
 
 FAULT = "the fault comes now"
 AGENTS, AFTER = 10, 50
 """Agents, and the iteration after which a fault happens in the middle of a run."""
-
-
-def rank() -> int:
-    """This process's rank."""
-    return do.connect().rank
+METHOD = do.DRFGT(step_size=0.05)
 
 
 def mark() -> None:
-    """Say that the fault comes now."""
     sys.stderr.write(f"{FAULT}\n")
     sys.stderr.flush()
 
 
-def stop_raising() -> None:
-    """An exception."""
-    mark()
+def marked(stop: Callable[[], Any]) -> Callable[[], None]:
+    def stop_marked() -> None:
+        mark()
+        stop()
+
+    return stop_marked
+
+
+def fail() -> None:
     raise ArithmeticError("the faulty rank has had enough")
 
 
-def stop_exiting(code: int) -> None:
-    """sys.exit."""
-    mark()
-    sys.exit(code)
-
-
-def stop_killed() -> None:
-    """The operating system ends the process."""
-    mark()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def stop_paused() -> None:
-    """The operating system stops the process until somebody lets it go on."""
-    mark()
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def stop_stuck() -> None:
+def stick() -> None:
     """A system call that never returns."""
-    mark()
     signal.pause()
 
 
-def stop_computing() -> None:
-    """No fault: one NumPy call that takes at least about five seconds of the processor: as many matrices as that asks for."""
-    mark()
+def compute() -> None:
+    """No fault: one NumPy call that takes at least about 3.5 seconds of the processor: as many matrices as that asks for."""
     matrices = np.random.default_rng(1).standard_normal((4, 200, 200))
     fastest = math.inf
     for _ in range(4):
         begun = time.process_time()
         np.linalg.eigvals(matrices)
         fastest = min(fastest, time.process_time() - begun)
-    stack = np.broadcast_to(matrices[0], (4 * math.ceil(5.0 / fastest), 200, 200))
+    stack = np.broadcast_to(matrices[0], (4 * math.ceil(3.5 / fastest), 200, 200))
     begun = time.monotonic()
     np.linalg.eigvals(stack)
     sys.stderr.write(f"computed for {time.monotonic() - begun:.2f} s\n")
+
+
+STOPS: dict[str, Callable[[], None]] = {
+    "raises": marked(fail),
+    "exits-3": marked(lambda: sys.exit(3)),
+    "exits-0": marked(lambda: sys.exit(0)),
+    "killed": marked(lambda: os.kill(os.getpid(), signal.SIGKILL)),
+    "paused": marked(lambda: os.kill(os.getpid(), signal.SIGSTOP)),
+    "stuck": marked(stick),
+    "computes": marked(compute),
+    "leaves": mark,
+}
 
 
 def forked(stop: Callable[[], None]) -> None:
@@ -92,57 +86,30 @@ def forked(stop: Callable[[], None]) -> None:
     sys.stderr.write(f"the child ended with {os.waitstatus_to_exitcode(status)}\n")
 
 
-STOPS: dict[str, Callable[[], None]] = {
-    "raises": stop_raising,
-    "exits-3": lambda: stop_exiting(3),
-    "exits-0": lambda: stop_exiting(0),
-    "killed": stop_killed,
-    "paused": stop_paused,
-    "stuck": stop_stuck,
-    "computes": stop_computing,
-}
-
-
-class Quadratic:
-    """-1/2 ||A x||^2 for each agent, whose gradient stops the process when it has been asked for often enough."""
-
-    def __init__(self, stop: Callable[[], None] | None) -> None:
-        self.data = np.random.default_rng(5).standard_normal((AGENTS, 8, 6)) / 4.0
-        self.stop, self.asked = stop, 0
-
-    def value(self, agent: int, x: Array) -> float:
-        """f_i(x)."""
-        return -0.5 * float(((self.data[agent] @ x) ** 2).sum())
-
-    def gradient(self, agent: int, x: Array) -> Array:
-        """Its gradient."""
-        self.asked += 1
-        if self.stop is not None and self.asked == AFTER * 3:
-            self.stop()
-        result: Array = -self.data[agent].T @ (self.data[agent] @ x)
-        return result
-
-
 def problem(stop: Callable[[], None] | None = None) -> FunctionProblem[Stiefel]:
-    """The problem of two functions."""
-    functions = Quadratic(stop)
-    return FunctionProblem(functions.value, functions.gradient, Stiefel(6, 2), AGENTS)
+    """-1/2 ||A x||^2 for each agent, whose gradient stops the process when it has been asked for often enough."""
+    data = np.random.default_rng(5).standard_normal((AGENTS, 8, 6)) / 4.0
+    asked = 0
+
+    def value(agent: int, x: Array) -> float:
+        return -0.5 * float(((data[agent] @ x) ** 2).sum())
+
+    def gradient(agent: int, x: Array) -> Array:
+        nonlocal asked
+        asked += 1
+        if stop is not None and asked == AFTER * 3:
+            stop()
+        return np.asarray(-data[agent].T @ (data[agent] @ x))
+
+    return FunctionProblem(value, gradient, Stiefel(6, 2), AGENTS)
 
 
-def weights(agents: int = AGENTS, own: float = 0.8) -> Any:
-    """W on a ring."""
-    return tp.uniform_weights(tp.ring(agents), own)
+def weights(own: float = 0.8) -> Any:
+    return tp.uniform_weights(tp.ring(AGENTS), own)
 
 
 def solve(given: Any, iterations: int = 100_000, **options: Any) -> do.Result:
-    """A long run."""
-    return do.solve(given, do.DRFGT(step_size=0.05), weights(), iterations=iterations, **options)
-
-
-def fork(stop: Callable[[], None] | None) -> None:
-    """A run in which a rank has a child that ends, unless there is None; its bits."""
-    hashed = solve(problem(None if stop is None else lambda: forked(stop)), iterations=2 * AFTER).iterates_sha256
-    sys.stdout.write(f"{hashed}\n" if rank() == 0 else "")
+    return do.solve(given, METHOD, weights(), iterations=iterations, **options)
 
 
 class FaultyRecorder:
@@ -151,23 +118,14 @@ class FaultyRecorder:
     def record(self, row: Row) -> None:
         """Fail in the middle of the run."""
         if row.iteration > AFTER:
-            stop_raising()
+            STOPS["raises"]()
 
 
-def iterate(faulty: bool, stop: Callable[[], None]) -> None:
-    """A user's own loop."""
-    for state in do.iterate(problem(), do.DRFGT(step_size=0.05), weights()):
-        if faulty and state.k == AFTER:
+def iterate(stop: Callable[[], None] | None) -> None:
+    """A user's own loop, which a faulty rank leaves where ``stop`` returns; its script then ends normally."""
+    for state in do.iterate(problem(), METHOD, weights()):
+        if stop is not None and state.k == AFTER:
             stop()
-        if state.k == 100_000:
-            break
-
-
-def leave_early(faulty: bool) -> None:
-    """One rank leaves its loop and its script ends normally; the others go on."""
-    for state in do.iterate(problem(), do.DRFGT(step_size=0.05), weights()):
-        if faulty and state.k == AFTER:
-            mark()
             break
         if state.k == 100_000:
             break
@@ -180,25 +138,19 @@ def leave_before_the_run(how: list[str], faulty_rank: int) -> None:
     """
     if "mpi" in how:
         importlib.import_module("mpi4py.MPI")
-    if faulty_rank in (-1, int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])):
+    if faulty_rank in (-1, launched()):
         mark()
-        if "late" in how:
-            time.sleep(2.0)
-        if "sleeps" in how:
-            time.sleep(30.0)
+        time.sleep(2.0 * ("late" in how) + 30.0 * ("sleeps" in how))
         if "returns" in how:
             return
         if how[-1].startswith("exits-"):
             sys.exit(int(how[-1].removeprefix("exits-")))
-    do.solve(problem(), do.DRFGT(step_size=0.05), weights(), iterations=AFTER, rank_timeout=1.0 if "sleeps" in how else 300.0)
+    solve(problem(), iterations=AFTER, rank_timeout=1.0 if "sleeps" in how else 300.0)
 
 
-def swallow(faulty: bool) -> None:
-    """One rank catches its own error and ends normally."""
-    try:
-        iterate(faulty, stop_raising)
-    except ArithmeticError:
-        return
+def launched() -> int:
+    """The rank of this process, before MPI is initialized."""
+    return int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
 
 
 def load(agent: int) -> tuple[Array, Array]:
@@ -209,80 +161,53 @@ def load(agent: int) -> tuple[Array, Array]:
     return rng.standard_normal((8, 6)), rng.standard_normal((2, 8))
 
 
-def main(fault: str, faulty_rank: int) -> None:
-    """Meet the fault."""
-    if fault == "raises-before-connecting":
-        if int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]) == faulty_rank:
-            stop_raising()
-        do.connect()
-        return
-    if fault.startswith("leaves:"):
-        leave_before_the_run(fault.split(":")[1:], faulty_rank)
-        return
-    if fault == "bad-data":
-        mark()
-        data = np.ones((AGENTS, 8, 6))
-        data[3, 1, 2] = np.nan
-        solve(do.problems.Procrustes(data, np.ones((AGENTS, 2, 8))))
-    if fault == "more-ranks-than-agents":
-        mark()
-        do.solve(problem(), do.DRFGT(step_size=0.05), weights(), iterations=5)
-    faulty = rank() == faulty_rank
-    where, _, what = fault.partition(":")
-    if where == "gradient":
-        solve(problem(STOPS[what] if faulty else None))
-    elif where == "forks":
-        fork(STOPS[what] if faulty else None)
-    elif where == "gradient-iterate":
-        for _ in do.iterate(problem(STOPS[what] if faulty else None), do.DRFGT(step_size=0.05), weights()):
-            pass
-    elif where == "loop":
-        iterate(faulty, STOPS[what])
-    elif where == "everywhere":
-        iterate(True, STOPS[what])
-    elif fault == "recorder":
-        solve(problem(), recorders=[FaultyRecorder()])
-    elif fault == "before-solve":
-        if faulty:
-            stop_raising()
-        solve(problem())
-    elif fault == "leaves-early":
-        leave_early(faulty)
-    elif fault == "swallows":
-        swallow(faulty)
-    elif fault == "loader":
-        mark()
-        solve(do.problems.Procrustes.from_loader(load, AGENTS))
-    elif fault == "W-differs":
-        mark()
-        do.solve(problem(), do.DRFGT(step_size=0.05), weights(own=0.7 if faulty else 0.8), iterations=5)
-    elif fault == "x0-shape-differs":
-        mark()
-        solve(problem(), x0=np.eye(6, 3 if faulty else 2))
-    elif fault == "step-size-differs":
-        mark()
-        do.solve(problem(), do.DRFGT(step_size=0.06 if faulty else 0.05), weights(), iterations=5)
-    elif fault == "rows-differ":
-        mark()
-        solve(problem(), iterations=100, rows=20 if faulty else 10)
-    elif fault == "W-size-differs":
-        mark()
-        do.solve(problem(), do.DRFGT(step_size=0.05), weights(8 if faulty else AGENTS), iterations=5)
-    elif fault == "none":
-        legitimate()
-    else:
-        raise SystemExit(f"unknown fault {fault!r}")
-
-
-def legitimate() -> None:
+def works_on_alone() -> None:
     """A script in which rank 0 works on alone, for longer than the others are expected to wait when a rank is missing."""
     result = solve(problem(), iterations=50)
-    hashed = result.iterates_sha256
-    whole = result.gather()
+    hashed, whole = result.iterates_sha256, result.gather()
     if whole is not None:
-        if result.collective.size > 1:
-            time.sleep(4.0)
+        time.sleep(4.0 * (result.collective.size > 1))
         sys.stdout.write(f"{whole.shape} {hashed}\n")
+
+
+def forks(stop: Callable[[], None] | None) -> None:
+    """A run in which a rank has a child that ends, unless there is none; its bits."""
+    hashed = solve(problem(stop and partial(forked, stop)), iterations=2 * AFTER).iterates_sha256
+    sys.stdout.write(f"{hashed}\n" if do.connect().rank == 0 else "")
+
+
+def bad_data() -> None:
+    data = np.ones((AGENTS, 8, 6))
+    data[3, 1, 2] = np.nan
+    solve(Procrustes(data, np.ones((AGENTS, 2, 8))))
+
+
+def main(fault: str, faulty_rank: int) -> None:
+    where, _, what = fault.partition(":")
+    if where == "leaves":
+        leave_before_the_run(what.split(":"), faulty_rank)
+        return
+    if fault == "raises-before-connecting" and launched() == faulty_rank:
+        STOPS["raises"]()
+    faulty = do.connect().rank == faulty_rank
+    stop = STOPS[what] if what and (faulty or where == "everywhere") else None
+    faults: dict[str, Callable[[], Any]] = {
+        "raises-before-connecting": lambda: None,
+        "gradient": lambda: solve(problem(stop)),
+        "forks": lambda: forks(stop),
+        "loop": lambda: iterate(stop),
+        "everywhere": lambda: iterate(stop),
+        "recorder": lambda: solve(problem(), recorders=[FaultyRecorder()]),
+        "before-solve": lambda: STOPS["raises"]() if faulty else solve(problem()),
+        "bad-data": marked(bad_data),
+        "loader": marked(lambda: solve(Procrustes.from_loader(load, AGENTS))),
+        "W-differs": marked(lambda: do.solve(problem(), METHOD, weights(0.7 if faulty else 0.8), iterations=5)),
+        "step-size-differs": marked(
+            lambda: do.solve(problem(), do.DRFGT(step_size=0.06 if faulty else 0.05), weights(), iterations=5)
+        ),
+        "none": works_on_alone,
+    }
+    faults[where]()
 
 
 if __name__ == "__main__":

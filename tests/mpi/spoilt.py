@@ -19,17 +19,14 @@ class Spoilt(do.DRFGT):
 
     Parameters
     ----------
-    fault
-        How.
-    faulty_rank
-        Which.
+    fault, faulty_rank
+        How, and which.
     """
 
     fault: Literal["raises", "exits-3", "exits-0", "killed", "paused", "stuck", "computes"] = "raises"
     faulty_rank: int = 1
 
     def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> Any:
-        """One iteration, or the end."""
         own = do.connect()
         if state.k == AFTER and own.rank == self.faulty_rank and own.size > 1:
             STOPS[self.fault]()

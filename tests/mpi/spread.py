@@ -38,7 +38,6 @@ def log_cosh_blocks(n: int = 6, blocks: tuple[int, ...] = BLOCKS) -> Any:
 
 
 def ellipsoid(rows: tuple[int, ...] = BLOCKS) -> Any:
-    """PCA's objectives on {x : x^T B x = I}."""
     case = pca(rows)
     B = np.diag(np.linspace(0.5, 2.0, 12))
     return FunctionProblem(
@@ -52,19 +51,11 @@ def loaded(rows: tuple[int, ...]) -> Any:
     return do.problems.PCA.from_loader(lambda agent: data[agent], len(rows), 3)
 
 
-def views() -> Any:
-    """Whose constraint each rank knows samples of."""
-    return CCASettings(data="synthetic", rank=2).problem(len(BLOCKS), 0)
-
-
-def rows_of_hevp() -> Any:
-    """Each rank's own, the optimum from all."""
-    return HEVPSettings(dimension=6, samples=25, ridge=1e-3).in_blocks(len(BLOCKS), 0)
-
-
-def pairs_of_hspp() -> Any:
-    return HSPPSettings(points=20, dimension=6, smoothing=0.5).in_blocks(len(BLOCKS), 0)
-
+hevp = HEVPSettings(dimension=6, samples=25, ridge=1e-3)
+hspp = HSPPSettings(points=20, dimension=6, smoothing=0.5)
+cca = CCASettings(data="synthetic", rank=2)
+rsr = RSRSettings(dimension=8, rank=4, inliers=60, outliers=30)
+n = len(BLOCKS)
 
 CASES: dict[str, tuple[Any, Any]] = {
     "rgd": (pca(BLOCKS).problem, do.RGD()),
@@ -78,19 +69,18 @@ CASES: dict[str, tuple[Any, Any]] = {
     "j-jobcd": (log_cosh_blocks(), do.JJOBCD()),
     "gs-jobcd": (log_cosh_blocks(), do.GSJOBCD(pairs=5)),
     "vr-j-jobcd": (log_cosh_blocks(), do.VRJJOBCD(batch_size=9)),
-    "hevp-jacobi": (rows_of_hevp(), do.HyperbolicJacobi()),
-    "hevp-umcm": (rows_of_hevp(), do.UMCM()),
-    "hevp-jadmm": (rows_of_hevp(), do.JADMM()),
-    "hspp-vr": (pairs_of_hspp(), do.VRJJOBCD(varsigma=300.0)),
-    "hspp-csdm": (pairs_of_hspp(), do.CSDM()),
-    "rsr-rssm": (RSRSettings(dimension=8, rank=4, inliers=60, outliers=30).problem(len(BLOCKS), 0), do.RSSM(blocks=3)),
-    "cca-sampled": (views(), do.GeneralizedLanding(step_size=1e-3, penalty=1.0, batch_size=8, covariance="sampled")),
-    "cca-rolling": (views(), do.RGD(step_size=1e-3, batch_size=8, covariance="rolling")),
+    "hevp-jacobi": (hevp.in_blocks(n, 0), do.HyperbolicJacobi()),
+    "hevp-umcm": (hevp.in_blocks(n, 0), do.UMCM()),
+    "hevp-jadmm": (hevp.in_blocks(n, 0), do.JADMM()),
+    "hspp-vr": (hspp.in_blocks(n, 0), do.VRJJOBCD(varsigma=300.0)),
+    "hspp-csdm": (hspp.in_blocks(n, 0), do.CSDM()),
+    "rsr-rssm": (rsr.problem(n, 0), do.RSSM(blocks=3)),
+    "cca-sampled": (cca.problem(n, 0), do.GeneralizedLanding(step_size=1e-3, penalty=1.0, batch_size=8, covariance="sampled")),
+    "cca-rolling": (cca.problem(n, 0), do.RGD(step_size=1e-3, batch_size=8, covariance="rolling")),
 }
 
 
 def main() -> None:
-    """Every case."""
     outcomes = {}
     for name, (problem, algorithm) in CASES.items():
         result = do.solve(Spread(problem), algorithm, iterations=60, rows=6, seed=3)

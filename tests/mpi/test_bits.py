@@ -10,47 +10,40 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking
+from decentorth import DRFGT
 from decentorth.algorithms.common.step_sizes import schedule
 from tests.mpi.cases import CASES, Case
 from tests.support.mpi import run_ranks
 
 pytestmark = pytest.mark.ranks
 RANKS = (1, 2, 3, 10)
-COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 SAME = ("iterates_sha256", "history", "status", "message", "step_size")
 COUNTED = "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring safe-adapt drgta destiny".split()
+TALL = ("tall-procrustes", "tall-loader")
 LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader")]
-FEW = sorted({"push-pull", *COUNTED, *(name for pair in LOADED for name in pair)})
+FEW = {"push-pull", "one-peer", *COUNTED, *(name for pair in LOADED for name in pair)}
 """The cases that the quick tests have for other numbers of ranks than three."""
 LARGE = {name for name, case in CASES.items() if case.shape[0] >= 300}
-"""The cases that only the slow tests have, with twice their iterations."""
-
-
-def chosen(ranks: int, times: int) -> set[str]:
-    """The cases of a job: few, or all but the large ones in one process and on 3 ranks; twice as long, all in one and on 10."""
-    if times == 1:
-        return {*FEW} if ranks in (1, 2, 10) else CASES.keys() - LARGE
-    if times == 2:
-        return {*CASES} if ranks in (0, 10) else {*FEW} | LARGE
-    return {*FEW}
+SMALL = CASES.keys() - LARGE
 
 
 @cache
-def outcomes(ranks: int, times: int) -> dict[str, Any]:
-    """The chosen cases with so many times their iterations, from one job; 0 ranks is one process without a launcher."""
-    job = run_ranks(ranks, ["-m", "tests.mpi.cases", str(times), *sorted(chosen(ranks, times))])
+def run(ranks: int, names: frozenset[str]) -> dict[str, Any]:
+    """The cases, from one job; 0 ranks is one process without a launcher."""
+    job = run_ranks(ranks, ["-m", "tests.mpi.cases", *sorted(names)])
     assert job.returncode == 0, job.report()
     assert job.stderr == "", job.report()
     result: dict[str, Any] = json.loads(job.stdout)
+    assert result.keys() == names
     return result
 
 
-def check_same_bits(ranks: int, times: int = 1) -> None:
-    """The cases of one process and of ranks agree in what must not depend on the number of ranks."""
-    one, many = outcomes(0, times), outcomes(ranks, times)
-    assert one.keys() == chosen(0, times)
-    assert many.keys() == chosen(ranks, times)
+def outcomes(ranks: int, large: bool = False) -> dict[str, Any]:
+    """What the quick tests have for that number of ranks, or the large cases."""
+    return run(ranks, frozenset(LARGE if large else SMALL if ranks in (0, 3) else FEW))
+
+
+def check_same_bits(one: dict[str, Any], many: dict[str, Any], ranks: int) -> None:
     different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in many}
     assert not {name: parts for name, parts in different.items() if parts}
     assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}
@@ -58,60 +51,54 @@ def check_same_bits(ranks: int, times: int = 1) -> None:
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_same_bits_as_one_process(ranks: int) -> None:
-    check_same_bits(ranks)
+    check_same_bits(outcomes(0), outcomes(ranks), ranks)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ranks", "times"), [(3, 2), (7, 4), (10, 2)])
-def test_same_bits_after_many_iterations(ranks: int, times: int) -> None:
-    check_same_bits(ranks, times)
+def test_same_bits_of_all_cases_with_one_agent_on_each_rank() -> None:
+    check_same_bits(outcomes(0), run(10, frozenset(SMALL - FEW)), 10)
 
 
-@pytest.mark.parametrize(
-    ("given", "loaded", "times"),
-    [*((*pair, 1) for pair in LOADED), pytest.param("tall-procrustes", "tall-loader", 2, marks=pytest.mark.slow)],
-)
-def test_same_bits_when_each_rank_loads_its_own_agents(given: str, loaded: str, times: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [3, 10])
+def test_same_bits_of_large_cases(ranks: int) -> None:
+    check_same_bits(outcomes(0, large=True), outcomes(ranks, large=True), ranks)
+    digests = {outcomes(count, large=True)[name]["iterates_sha256"] for count in (0, ranks) for name in TALL}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(("given", "loaded"), LOADED)
+def test_same_bits_when_each_rank_loads_its_own_agents(given: str, loaded: str) -> None:
     for ranks in (0, *RANKS):
-        assert outcomes(ranks, times)[given]["iterates_sha256"] == outcomes(ranks, times)[loaded]["iterates_sha256"]
+        assert outcomes(ranks)[given]["iterates_sha256"] == outcomes(ranks)[loaded]["iterates_sha256"]
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_bits_are_those_of_different_runs(times: int) -> None:
+def test_the_bits_are_those_of_different_runs() -> None:
     """Guards the comparisons above against comparing nothing: cases with different data have different hashes."""
-    hashes = [outcome["iterates_sha256"] for name, outcome in outcomes(0, times).items() if not name.endswith("loader")]
+    one = outcomes(0)
+    hashes = [outcome["iterates_sha256"] for name, outcome in one.items() if not name.endswith("loader")]
     assert len(set(hashes)) == len(hashes)
     for name in ("stops", "agents-stop", "agents-stop-lossy"):
-        assert outcomes(0, times)[name]["status"] == "converged"
-    assert outcomes(0, times)["diverges"]["status"] == "diverged"
-    assert "agent 8 " in outcomes(0, times)["diverges"]["message"]
-    assert outcomes(0, times)["leaves-region"]["status"] == "left_safe_region"
-    assert int(outcomes(0, times)["leaves-region"]["history"]["iteration"][-1]) > 1
+        assert one[name]["status"] == "converged"
+    assert one["diverges"]["status"] == "diverged"
+    assert "agent 8 " in one["diverges"]["message"]
+    assert one["leaves-region"]["status"] == "left_safe_region"
+    assert int(one["leaves-region"]["history"]["iteration"][-1]) > 1
 
 
 @pytest.mark.slow
 def test_same_bits_with_two_blas_threads() -> None:
     """Threads of BLAS split products differently; an iteration is limited to one, whatever the environment says."""
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
-    names = ["wide", "tall-procrustes", "tall-loader"]
-    job = run_ranks(0, ["-m", "tests.mpi.cases", "2", *names], settings=threads)
+    job = run_ranks(0, ["-m", "tests.mpi.cases", "wide", *TALL], settings=threads)
     assert job.returncode == 0, job.report()
     for name, outcome in json.loads(job.stdout).items():
-        assert {part: outcome[part] for part in SAME} == {part: outcomes(0, 2)[name][part] for part in SAME}
-
-
-TRACKING = (DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking)
-"""They send points and trackers, and one or two numbers before the start."""
-
-
-def automatic(case: Case) -> bool:
-    """Whether the steps, or where they start, are left to be found."""
-    return schedule(case.algorithm.step_size).initial == "auto"
+        assert {part: outcome[part] for part in SAME} == {part: outcomes(0, large=True)[name][part] for part in SAME}
 
 
 def averaging_rounds(case: Case) -> int:
     """Exchanges before an automatic step: the least degree of a Chebyshev polynomial that damps below 0.05 / n."""
-    if not automatic(case):
+    if schedule(case.algorithm.step_size).initial != "auto":
         return 0
     eigenvalues = np.linalg.eigvalsh(case.weights().toarray())
     low, high = eigenvalues[0], eigenvalues[-2]
@@ -132,35 +119,11 @@ def per_iteration(case: Case) -> list[int]:
     return [2 * size + label] * getattr(case.algorithm, "rounds", 1)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
-        for name, case in CASES.items()
-        if case.stopping is None and case.safety_region is None and case.channel is None and isinstance(case.algorithm, TRACKING)
-        if not name.startswith(("growing", "ica"))  # whose verdicts and sums of columns have tests of their own
-    ],
-)
-def test_counts_are_those_of_the_graph(name: str) -> None:
-    """On a good network each exchange sends every agent's doubles along every edge both ways."""
-    case = CASES[name]
-    directed = 2 * case.graph().number_of_edges()
-    averaging, exchanges = averaging_rounds(case), per_iteration(case)
-    history = {column: [int(value) for value in outcomes(0, 1 + (name in LARGE))[name]["history"][column]] for column in COUNTS}
-    for row, k in enumerate(history["iteration"]):
-        rounds = averaging + len(exchanges) * k
-        assert history["rounds"][row] == rounds
-        assert history["messages"][row] == directed * rounds
-        assert history["bytes"][row] == directed * 8 * (averaging * averaged(case) + sum(exchanges) * k)
-        assert history["gradients"][row] == history["gradients"][0] + k
-    assert automatic(case) or history["gradients"][0] == 1
-
-
 @pytest.mark.parametrize("ranks", RANKS[1:])
 @pytest.mark.parametrize("name", COUNTED)
 def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
     """Each exchange sends one message to each rank that holds a neighbour; in it, once, every agent that has a neighbour there."""
-    case, transport = CASES[name], outcomes(ranks, 1)[name]["transport"]
+    case, transport = CASES[name], outcomes(ranks)[name]["transport"]
     bounds = transport["bounds"]
     assert bounds[0] == 0
     assert bounds[-1] == len(case.rows)
@@ -176,9 +139,9 @@ def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
 
 def test_one_process_and_one_rank_send_nothing() -> None:
     for ranks in (0, 1):
-        assert {(o["transport"]["messages"], o["transport"]["bytes"]) for o in outcomes(ranks, 1).values()} == {(0, 0)}
+        assert {(o["transport"]["messages"], o["transport"]["bytes"]) for o in outcomes(ranks).values()} == {(0, 0)}
 
 
 def test_fewer_cuts_moves_the_borders() -> None:
     """The one edge between the clusters of 18 and 22 is where two ranks divide them."""
-    assert outcomes(2, 1)["fewer-cuts"]["transport"]["bounds"] == [0, 18, 40]
+    assert outcomes(2)["fewer-cuts"]["transport"]["bounds"] == [0, 18, 40]

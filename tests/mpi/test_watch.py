@@ -9,18 +9,17 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from decentorth.records.saved_runs import read_summary
-from tests.mpi.faulty import AFTER, problem, solve
+from tests.mpi.faulty import AFTER
 from tests.support.mpi import Job, Running, run_ranks, until
 
 pytestmark = pytest.mark.ranks
 LIMIT = 5.0
 PATIENT = 10.0
-"""The limit where the job must not be ended, and where ten ranks share the cores; a busy machine keeps ranks silent for seconds."""
+"""The limit where the job must not be ended: a busy machine keeps ranks silent for seconds."""
 SPOILT = ["tests/mpi/spoilt.py", "--algorithm", "spoilt"]
 
 
@@ -43,7 +42,6 @@ def in_state(running: Running, state: str) -> list[int]:
 
 
 def until_stopped(running: Running) -> int:
-    """The rank that is stopped, once one is."""
     return until(lambda: in_state(running, "T"), process=running.process)[0]
 
 
@@ -56,10 +54,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     return digest
 
 
-@pytest.mark.parametrize(
-    ("ranks", "faulty_rank"), [(3, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 0), (10, 6)))]
-)
-def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("faulty_rank", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_stopped_rank_ends_the_job(faulty_rank: int, whole: str, tmp_path: Path) -> None:
     """It is named; the stopped process ends too, and so does its shared memory; the last checkpoint is good."""
     stopped, segments = [], set()
 
@@ -68,9 +64,8 @@ def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, t
         segments.update(running.segments())
 
     folder = str(tmp_path / "run")
-    limit = PATIENT if ranks > 3 else LIMIT
-    words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(limit)]
-    job = run(ranks, "paused", *words, meanwhile=look)
+    words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(LIMIT)]
+    job = run(3, "paused", *words, meanwhile=look)
     assert job.returncode != 0, job.report()
     said = rf"rank {faulty_rank} \(process {stopped[0]} on \S+\) has given no sign of life for [.\d]+ s"
     assert len(re.findall(said, job.stderr)) == 1, job.report()
@@ -82,28 +77,20 @@ def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, t
 
 
 @pytest.mark.slow
-def test_a_rank_that_is_stopped_for_a_moment_goes_on(whole: str, tmp_path: Path) -> None:
-    def let_go(running: Running) -> None:
-        stopped = until_stopped(running)
-        time.sleep(0.1 * PATIENT)
-        os.kill(stopped, signal.SIGCONT)
-
-    job = run(3, "paused", "--rank-timeout", str(PATIENT), "--out", str(tmp_path / "run"), meanwhile=let_go)
-    assert job.returncode == 0, job.report()
-    assert read_summary(tmp_path / "run")["iterates_sha256"] == whole
-
-
-@pytest.mark.slow
-def test_a_job_that_is_stopped_as_a_whole_goes_on(whole: str, tmp_path: Path) -> None:
-    """As schedulers suspend jobs; nobody who was stopped himself holds it against the others."""
+@pytest.mark.parametrize(("everyone", "share"), [(False, 0.1), (True, 1.3)])
+def test_a_rank_that_is_stopped_for_a_moment_and_a_job_that_is_stopped_as_a_whole_go_on(
+    everyone: bool, share: float, whole: str, tmp_path: Path
+) -> None:
+    """As schedulers suspend jobs; a rank that was stopped itself does not hold it against the others."""
 
     def suspend(running: Running) -> None:
-        until_stopped(running)
-        everyone = running.ranks()
-        for pid in everyone:
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(2.0 * PATIENT)
-        for pid in everyone:
+        stopped = [until_stopped(running)]
+        if everyone:
+            stopped = running.ranks()
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+        time.sleep(share * PATIENT)
+        for pid in stopped:
             os.kill(pid, signal.SIGCONT)
 
     job = run(3, "paused", "--rank-timeout", str(PATIENT), "--out", str(tmp_path / "run"), meanwhile=suspend)
@@ -129,16 +116,8 @@ def test_a_gradient_that_never_returns() -> None:
     assert "signal.pause()" in job.stderr
 
 
-@pytest.mark.parametrize("name", ["rank_timeout", "compute_timeout"])
-@pytest.mark.parametrize("seconds", [0.5, -1.0, float("nan")])
-def test_limits_that_no_listener_can_keep_are_refused(name: str, seconds: float) -> None:
-    limit: dict[str, Any] = {name: seconds}
-    with pytest.raises(ValueError, match=rf"{name} must be at least 1 second, or 0 for no limit, got {seconds}"):
-        solve(problem(), iterations=1, **limit)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [pytest.param("launcher", marks=pytest.mark.slow), "its proxy"])
+@pytest.mark.parametrize("victim", ["launcher", "its proxy"])
 def test_ranks_do_not_outlive_their_launcher(victim: str) -> None:
     """Of one that has no proxy, as Open MPI's on one host, the two are the same."""
 

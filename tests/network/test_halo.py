@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,8 +23,6 @@ Weights = csr_array
 
 def random_weights(n: int, density: float, seed: int) -> Weights:
     """Metropolis weights of a random connected graph: a random tree and each other edge with probability ``density``."""
-    import networkx as nx
-
     rng = np.random.default_rng(seed)
     order = rng.permutation(n)
     graph: nx.Graph[int] = nx.Graph()
@@ -63,7 +62,10 @@ def random_bounds(n: int, ranks: int, rng: np.random.Generator) -> Index:
 
 @pytest.mark.parametrize("n", range(1, 13))
 def test_the_plans_of_all_ranks_are_the_mixing_of_one_process(n: int) -> None:
-    """Bit for bit, for every number of ranks, over graphs from trees to complete, even and arbitrary blocks."""
+    """Bit for bit, for every number of ranks, over graphs from trees to complete, even and arbitrary blocks.
+
+    What is sent is what is needed: `played` takes every letter, and tests/mpi/test_bits.py counts agents and messages.
+    """
     rng = np.random.default_rng(n)
     for density in (0.0, 0.2, 0.6, 1.0):
         W = random_weights(n, density, seed=n)
@@ -77,30 +79,6 @@ def test_the_plans_of_all_ranks_are_the_mixing_of_one_process(n: int) -> None:
                 assert played(halos, x).tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("n", [2, 5, 9, 12])
-def test_what_is_sent_is_what_is_needed(n: int) -> None:
-    """A message to each rank with a neighbour, and none to others; of each own agent that has a neighbour there, once."""
-    for seed in range(5):
-        W = random_weights(n, 0.2, seed)
-        dense = W.toarray() != 0
-        for ranks in range(1, n + 1):
-            bounds = even_bounds(n, ranks)
-            for rank in range(ranks):
-                halo = plan(plain(W), bounds, rank)
-                mine = np.arange(bounds[rank], bounds[rank + 1])
-                needed = {}
-                for other in range(ranks):
-                    theirs = np.arange(bounds[other], bounds[other + 1])
-                    sent = [i for i, agent in enumerate(mine) if dense[agent, theirs].any()]
-                    if other != rank and sent:
-                        needed[other] = sent
-                assert {send.target: send.rows.tolist() for send in halo.sends} == needed
-                assert len(halo.sends) == len(needed)
-                sources = [piece.source for piece in halo.pieces]
-                assert sources == sorted({*needed, rank})
-
-
-@settings(derandomize=True)
 @given(n=st.integers(1, 500), data=st.data())
 def test_even_blocks_cover_all_agents_and_differ_by_one(n: int, data: st.DataObject) -> None:
     ranks = data.draw(st.integers(1, n))
@@ -119,7 +97,7 @@ def cuts(W: Weights, bounds: Index) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(n=st.integers(1, 60), density=st.floats(0, 0.3), seed=st.integers(0, 1000), data=st.data())
 def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, seed: int, data: st.DataObject) -> None:
     """Every border within a tenth of a block of the even one, or two fifths where the slack is four times as wide."""
@@ -135,16 +113,9 @@ def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, s
 
 def test_a_border_moves_to_the_bridge() -> None:
     """Two cliques of 22 and 18 joined by one edge: in two blocks with slack 0.2 the border moves from 20 to the bridge."""
-    import networkx as nx
-
     graph = nx.disjoint_union(nx.complete_graph(22), nx.complete_graph(18))
     graph.add_edge(21, 22)
     W = tp.metropolis_weights(graph)
     assert fewer_cuts_bounds(W, 2).tolist() == [0, 22, 40]
     assert even_bounds(40, 2).tolist() == [0, 20, 40]
     assert cuts(W, fewer_cuts_bounds(W, 2)) == 1
-
-
-def test_more_ranks_than_agents_are_refused() -> None:
-    with pytest.raises(ValueError, match="5 ranks for 4 agents: every rank must hold at least one; start at most 4 ranks"):
-        even_bounds(4, 5)

@@ -38,7 +38,6 @@ from decentorth.problems import (
     CCA,
     HEVP,
     HSPP,
-    FunctionProblem,
     HEVPSettings,
     HSPPSettings,
     OrthogonalDictionaryLearning,
@@ -51,7 +50,7 @@ from decentorth.protocols import Array
 from tests.mpi.spread import ellipsoid, log_cosh_blocks
 from tests.support.building import built, prepared
 from tests.support.generalized import gevp
-from tests.support.j_orthogonal import log_cosh, signs
+from tests.support.j_orthogonal import signs
 from tests.support.problems import UNEVEN, pca, procrustes, samples
 
 
@@ -59,20 +58,10 @@ def spread(problem: Any) -> Any:
     return set_up(Spread(problem), RGD(step_size=1.0)).problem
 
 
-def test_samples_are_numbered_through_the_blocks_and_weighted() -> None:
-    problem, x = spread(pca(UNEVEN).problem), np.random.default_rng(0).standard_normal((1, 12, 3))
-    assert problem.n_samples.tolist() == [sum(UNEVEN)]
-    everything = np.arange(sum(UNEVEN))
-    np.testing.assert_allclose(problem.gradient_on(x, everything[None]), problem.gradient(x), rtol=1e-11, atol=1e-12)
-    singles = np.mean([problem.gradient_on(x, np.array([[k]])) for k in everything], axis=0)
-    np.testing.assert_allclose(singles, problem.gradient(x), rtol=1e-11, atol=1e-12)
-
-
 # what blocks can do
 
 
 def hevp_blocks(n_blocks: int, form: Any = "well-posed", n: int = 6) -> HEVP:
-    """Blocks of unlike numbers of rows, of the same 20 rows."""
     D = samples((20,), n, 3, ratio=0.9)[0]
     cuts = np.arange(n_blocks + 1) ** 2 * 20 // n_blocks**2
     return HEVP([D[a:b] for a, b in pairwise(cuts.tolist())], signs(n), form)
@@ -94,7 +83,6 @@ def subspaces(n_blocks: int) -> RobustSubspaceRecovery:
 
 
 def dictionaries(n_blocks: int) -> OrthogonalDictionaryLearning:
-    """Their f_i are sums, not means."""
     return OrthogonalDictionaryLearning(n_blocks / 30 * samples((30,), 6, 5)[0].reshape(n_blocks, -1, 6))
 
 
@@ -102,34 +90,8 @@ def sparse(n_blocks: int) -> SparsePCA:
     return SparsePCA(samples((30,), 9, 6)[0].reshape(n_blocks, -1, 9), 6, 0.1)
 
 
-def logarithms(blocks: int) -> Any:
-    """Of blocks that know their Lipschitz constants and can differentiate twice, but are not quadratic."""
-    parts = [log_cosh(6, 8, seed) for seed in range(blocks)]
-    for part in parts:
-        part.constraint = parts[0].constraint
-    return Several(parts)
-
-
-class Several(FunctionProblem[Any]):
-    """Agents' problems, each given for itself."""
-
-    def __init__(self, parts: list[Any]) -> None:
-        self.parts = parts
-        super().__init__(
-            lambda i, x: parts[i].value(x[None])[0], lambda i, x: parts[i].gradient(x[None])[0], parts[0].constraint, len(parts)
-        )
-
-    @property
-    def lipschitz(self) -> Array:
-        return np.concatenate([self.parts[i].lipschitz for i in self._numbers])
-
-    def hessian_product(self, x: Array, v: Array) -> Array:
-        pairs = zip(self._numbers, x, v, strict=True)
-        return np.concatenate([self.parts[i].hessian_product(one[None], along[None]) for i, one, along in pairs])
-
-
 MADE: dict[str, Callable[[], Any]] = {
-    "pca": lambda: pca().problem,
+    "pca": lambda: pca(UNEVEN).problem,
     "procrustes": lambda: procrustes().problem,
     "gevp": lambda: gevp(8, 3),
     "cca": views,
@@ -138,7 +100,6 @@ MADE: dict[str, Callable[[], Any]] = {
     "sparse-pca": lambda: sparse(5),
     "hevp": lambda: hevp_blocks(4),
     "hspp": lambda: hspp_blocks(4),
-    "log-cosh": lambda: logarithms(3),
     "functions": log_cosh_blocks,
 }
 
@@ -163,6 +124,11 @@ def test_whatever_all_blocks_can_do_their_mean_can_do(make: Callable[[], Any]) -
 
     same(mean.value(x), blocks.value(each))
     same(mean.gradient(x), blocks.gradient(each))
+    if hasattr(mean, "gradient_on"):
+        assert mean.n_samples.tolist() == [sum(blocks.n_samples)]
+        singles = [mean.gradient_on(x, np.array([[k]])) for k in range(mean.n_samples[0])]
+        for batches in (singles, [mean.gradient_on(x, np.arange(mean.n_samples[0])[None])]):
+            np.testing.assert_allclose(np.mean(batches, axis=0), mean.gradient(x), rtol=1e-10, atol=1e-10)
     for name in ("hessian", "trace_form", "local_diagonal"):
         if hasattr(blocks, name):
             same(getattr(mean, name)(), getattr(blocks, name)())
@@ -228,57 +194,22 @@ PAIRS: dict[str, Callable[[], tuple[Any, Any]]] = {
 BATCH: dict[str, Any] = {"step_size": 1e-3, "batch_size": 7}
 STEPS = "diminishing:initial=0.03"
 FEW: dict[str, Any] = {"blocks": 3, "step_size": STEPS}
+PENALISED = [Landing(), Landing(safe=True), Landing(**BATCH), PLAM(), PCAL(), PCAL(penalty=5.0, **BATCH)]
+FEASIBLE = [RGD(step_size="bb"), RGD(**BATCH), ConjugateGradients(), LBFGS(), SPEL(), POGO()]
+SUBGRADIENT = [RSM(step_size=STEPS), RSSM(**FEW)]
+COVARIANCES = [GeneralizedLanding(penalty=1.0, covariance=kind, **BATCH) for kind in ("exact", "sampled", "rolling")]
+GENERALIZED = [GeneralizedLanding(), GeneralizedLanding(direction="psi-br"), RGD(), RGD(metric="euclidean"), PLAM(), PCAL()]
+PAIRWISE = [GSJOBCD(), GSJOBCD(varsigma="pair", pairs=9), JJOBCD(), JJOBCD(varsigma="backtracking"), VRJJOBCD()]
+HYPERBOLIC = [HyperbolicJacobi(), CSDM(), JADMM(), UMCM(), UMCM(optimizer="adagrad"), RGD()]
 METHODS: dict[str, list[Any]] = {
-    "pca": [
-        Landing(),
-        Landing(safe=True),
-        Landing(**BATCH),
-        RGD(step_size="bb"),
-        RGD(**BATCH),
-        PLAM(),
-        PCAL(),
-        PCAL(penalty=5.0, **BATCH),
-        ConjugateGradients(),
-        LBFGS(),
-        SPEL(),
-        POGO(),
-    ],
-    "procrustes": [Landing(), Landing(**BATCH), RGD(), PLAM(), PCAL(), RSM(step_size=STEPS), RSSM(**FEW)],
-    "cca": [
-        GeneralizedLanding(),
-        GeneralizedLanding(direction="psi-br"),
-        *(GeneralizedLanding(penalty=1.0, covariance=kind, **BATCH) for kind in ("exact", "sampled", "rolling")),
-        RGD(),
-        RGD(metric="euclidean"),
-        RGD(covariance="rolling", **BATCH),
-        PLAM(),
-        PCAL(),
-    ],
+    "pca": [*PENALISED, *FEASIBLE],
+    "procrustes": [Landing(), Landing(**BATCH), RGD(), PLAM(), PCAL(), *SUBGRADIENT],
+    "cca": [*GENERALIZED, *COVARIANCES, RGD(covariance="rolling", **BATCH)],
     "rsr": [RSM(), RSSM(blocks=3), RSSM(reorthogonalize=4, **FEW)],
-    "odl": [RSM(step_size=STEPS), RSSM(**FEW)],
-    "sparse-pca": [RSM(step_size=STEPS), RSSM(**FEW)],
-    "hevp": [
-        GSJOBCD(),
-        GSJOBCD(varsigma="pair", pairs=9),
-        JJOBCD(),
-        JJOBCD(varsigma="backtracking"),
-        VRJJOBCD(),
-        HyperbolicJacobi(),
-        CSDM(),
-        JADMM(),
-        UMCM(),
-        UMCM(optimizer="adagrad"),
-        RGD(),
-    ],
-    "hspp": [
-        GSJOBCD(pairs=3),
-        JJOBCD(),
-        VRJJOBCD(varsigma=300.0, batch_size=20),
-        CSDM(),
-        JADMM(),
-        RGD(step_size="bb"),
-        RSM(step_size=STEPS),
-    ],
+    "odl": SUBGRADIENT,
+    "sparse-pca": SUBGRADIENT,
+    "hevp": [*PAIRWISE, *HYPERBOLIC],
+    "hspp": [GSJOBCD(pairs=3), JJOBCD(), VRJJOBCD(varsigma=300.0, batch_size=20), CSDM(), JADMM(), RGD(step_size="bb")],
 }
 
 
@@ -321,11 +252,8 @@ def test_what_blocks_cannot_do_is_refused_by_their_name() -> None:
 # hevp and hspp in blocks
 
 
-@pytest.mark.parametrize("blocks", [1, 3, 7, 20])
+@pytest.mark.parametrize("blocks", [1, 7])
 def test_rows_of_hevp_in_blocks(blocks: int) -> None:
-    """The same optimum, whose matrix is never formed."""
-    one, several = hevp_blocks(1), hevp_blocks(min(blocks, 4))
-    assert one.optimum == pytest.approx(several.optimum, rel=1e-13)
     settings = HEVPSettings(dimension=10, samples=13, condition=1e12, ridge=1e-13)
     whole, parts = built(settings.problem(1, 0)), built(settings.in_blocks(blocks, 0))
     assert parts.n_agents == blocks
@@ -337,9 +265,8 @@ def test_rows_of_hevp_in_blocks(blocks: int) -> None:
     assert parts.error(x) == pytest.approx(float(whole.value(x[None])[0]) / whole.optimum - 1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize(("points", "blocks"), [(2, 1), (9, 4), (24, 12), (25, 12), (60, 7)])
+@pytest.mark.parametrize(("points", "blocks"), [(2, 1), (9, 4), (24, 12), (25, 12)])
 def test_pairs_of_hspp_in_blocks(points: int, blocks: int) -> None:
-    """About equally many in each, and every pair in one."""
     problem = built(HSPPSettings(points=points, dimension=4).in_blocks(blocks, 0))
     assert problem.n_samples.sum() == points * (points - 1) // 2
     assert problem.n_samples.max() - problem.n_samples.min() < 2 * points
@@ -357,17 +284,3 @@ def test_each_block_of_hspp_is_at_its_own_point() -> None:
         alone = blocks.restrict(slice(block, block + 1))
         assert blocks.value(x)[block] == alone.value(x[block : block + 1])[0]
         np.testing.assert_array_equal(blocks.gradient(x)[block], alone.gradient(x[block : block + 1])[0])
-
-
-def test_too_many_blocks_are_refused() -> None:
-    with pytest.raises(ValueError, match="the pairs of 9 points make from 1 to 4 blocks, got 5"):
-        built(HSPPSettings(points=9, dimension=4).in_blocks(5, 0))
-    with pytest.raises(ValueError, match="D has 30 rows, so there can be at most 30 blocks of them, got 31"):
-        built(HEVPSettings(dimension=10, ridge=0.1).in_blocks(31, 0))
-    with pytest.raises(ValueError, match="2 of 5 blocks are given: give all, or the collective that pools them"):
-        HEVP([np.eye(2)] * 2, [1, -1], n_agents=5)
-
-
-def test_dependent_rows_are_found_across_blocks() -> None:
-    with pytest.raises(ValueError, match="but D, 4 x 3, has dependent columns"):
-        HEVP([np.array([[1.0, 1.0, 0.0]]), np.eye(3)[:2], np.array([[2.0, 1.0, 0.0]])], [1, -1, 1])

@@ -50,8 +50,7 @@ def nystrom(B: Array, omega: Array) -> Array:
     approximation = s @ w @ np.linalg.pinv(w.T @ s @ w, hermitian=True) @ (s @ w).T
     values, vectors = np.linalg.eigh(approximation)
     values, vectors = values[-omega.shape[1] :], vectors[:, -omega.shape[1] :]
-    inverse: Array = r @ (vectors @ np.diag(1 / values - 1 / values[0]) @ vectors.T + np.eye(len(B)) / values[0]) @ r
-    return inverse
+    return r @ (vectors @ np.diag(1 / values - 1 / values[0]) @ vectors.T + np.eye(len(B)) / values[0]) @ r
 
 
 def iterate(

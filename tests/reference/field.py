@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import root
 
 from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, mean, polar, sym, tangent_projection
-from tests.reference.rivals import Gradients, Steps, Trajectory, combine, extra, starts, step_at
+from tests.reference.rivals import Gradients, Steps, Trajectory, combine, extra, last, starts, step_at
 
 
 def rmtracking(
@@ -26,7 +26,6 @@ def rmtracking(
     n, x = len(W), starts(x0, W)
     g = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
     s, m = list(g), list(g)
-    points, trackers = [x], [s]
     for k in range(iterations):
         a = step_at(step_size, k)
         along = s if first else m
@@ -41,9 +40,7 @@ def rmtracking(
             s = [c + new[i] - g[i] for i, c in enumerate(combine(W, s))]
             m = [momentum * m[i] + s[i] for i in range(n)]
         g = new
-        points.append(x)
-        trackers.append(s)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, s)
 
 
 def matrix_sign(v: Array) -> Array:
@@ -73,7 +70,6 @@ def demuon(
     tangent = (lambda x, u: u) if free else tangent_projection
     m = [tangent(x[i], gradients(i, 0, x[i])) for i in range(n)]
     v = combine(W, m)
-    points, trackers = [x], [v]
     for k in range(iterations):
         moved = []
         for i in range(n):
@@ -85,9 +81,7 @@ def demuon(
         new = [(1 - weight) * m[i] + weight * tangent(x[i], gradients(i, k + 1, x[i])) for i in range(n)]
         v = combine(W, [v[i] + new[i] - m[i] for i in range(n)])
         m = new
-        points.append(x)
-        trackers.append(v)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, v)
 
 
 def pogo(gradient: Gradient, x0: Array, step_size: Steps, iterations: int) -> Array:
@@ -99,8 +93,7 @@ def pogo(gradient: Gradient, x0: Array, step_size: Steps, iterations: int) -> Ar
     return x
 
 
-Prox = Callable[[Array, float], Array]
-"""``prox(y, t)``, least in w of ``||w - y||^2 / 2 + t h(w)``."""
+Prox = Callable[[Array, float], Array]  # ``prox(y, t)``, least in w of ``||w - y||^2 / 2 + t h(w)``
 
 
 def soft_threshold(y: Array, t: float) -> Array:
@@ -154,16 +147,13 @@ def drproxgt(gradients: Gradients, prox: Prox, W: Array, x0: Array, step_size: f
     n, x = len(W), starts(x0, W)
     g = [gradients(i, 0, x[i]) for i in range(n)]
     s = list(g)
-    points, trackers = [x], [s]
     for k in range(iterations):
         forward = [tangent_proximal(prox, x[i], x[i] - step_size * s[i], step_size) for i in range(n)]
         x = [polar(y) for y in combine(W, forward)]
         new = [gradients(i, k + 1, x[i]) for i in range(n)]
         s = [c + new[i] - g[i] for i, c in enumerate(combine(W, s))]
         g = new
-        points.append(x)
-        trackers.append(s)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, s)
 
 
 def prextra(
@@ -172,7 +162,6 @@ def prextra(
     """``x_i+ = polar(w_i)``, w_i proximal of ``sum W x + u_i - a g_i``, tangent or ``plain``; ``u_i+ = u_i + (W x - x)_i / 2``."""
     n, x = len(W), starts(x0, W)
     u = [np.zeros_like(x0) for _ in range(n)]
-    points, duals = [x], [u]
     for k in range(iterations):
         mixed = combine(W, x)
         new = []
@@ -186,9 +175,7 @@ def prextra(
                 new.append(polar(tangent_proximal(prox, x[i], y, step_size)))
         u = [u[i] + (mixed[i] - x[i]) / 2 for i in range(n)]
         x = new
-        points.append(x)
-        duals.append(u)
-    return Trajectory(np.array(points), np.array(duals))
+    return last(x, u)
 
 
 def dprsrm(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, decay: float) -> Trajectory:
@@ -200,7 +187,6 @@ def dprsrm(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteratio
 
     d = [slope(i, 0, x[i]) for i in range(n)]
     s = list(d)
-    points, trackers = [x], [s]
     for k in range(iterations):
         tau = (k + 2) ** -decay
         mixed = combine(W, x)
@@ -208,9 +194,7 @@ def dprsrm(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteratio
         new = [slope(i, k + 1, moved[i]) + (1 - tau) * (d[i] - slope(i, k + 1, x[i])) for i in range(n)]
         s = [c + new[i] - d[i] for i, c in enumerate(combine(W, s))]
         x, d = moved, new
-        points.append(x)
-        trackers.append(s)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, s)
 
 
 def vr_drfgt(
@@ -221,7 +205,6 @@ def vr_drfgt(
     v = [whole(i, 0, x[i]) for i in range(n)]
     f = [landing_field(x[i], v[i], penalty) for i in range(n)]
     y = list(f)
-    points, trackers = [x], [y]
     for k in range(1, iterations + 1):
         moved = [c - step_size * y[i] for i, c in enumerate(combine(W, x))]
         for i in range(n):
@@ -232,9 +215,7 @@ def vr_drfgt(
         new = [landing_field(moved[i], v[i], penalty) for i in range(n)]
         y = [c + new[i] - f[i] for i, c in enumerate(combine(W, y))]
         x, f = moved, new
-        points.append(x)
-        trackers.append(y)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, y)
 
 
 def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, cap: float, tracked: bool) -> Trajectory:
@@ -246,7 +227,6 @@ def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteration
     g = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
     y = list(g)
     d = [-y[i] for i in range(n)]
-    points, trackers = [x], [y]
     for k in range(iterations):
         mixed, directions, sums = combine(W, x), combine(W, d), combine(W, y)
         before = [tangent_projection(x[i], y[i]) for i in range(n)]
@@ -258,9 +238,7 @@ def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteration
             ratio = min(cap, float(np.sum(after * after) / np.sum(before[i] * before[i])))
             d[i] = -after + ratio * tangent_projection(x[i], directions[i])
         d, g = list(d), new
-        points.append(x)
-        trackers.append(y)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, y)
 
 
 def rfextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, penalty: float) -> Trajectory:
@@ -283,7 +261,6 @@ def local_tracking(
     n, x = len(W), starts(x0, W)
     own = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
     c = [mixed - own[i] for i, mixed in enumerate(combine(W, own))]
-    points, corrections = [x], [c]
     for k in range(iterations):
         there = [i for i in range(n) if awake is None or awake[k][i]]
         V = np.eye(n)
@@ -302,9 +279,7 @@ def local_tracking(
         x, c = list(x), list(c)
         for i in there:
             x[i], c[i] = polar(mixed[i]), c[i] - y[i] + means[i]
-        points.append(x)
-        corrections.append(c)
-    return Trajectory(np.array(points), np.array(corrections))
+    return last(x, c)
 
 
 def server(gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, steps: int) -> Array:
@@ -358,7 +333,6 @@ def ef_landing(
     v = [gradients(i, 0, x[i]) for i in range(n)]
     y = list(v)
     m, q = list(x), list(y)
-    points, trackers = [x], [y]
     for k in range(iterations):
         if k > 0:
             m = [m[i] + largest(x[i] - m[i], kept) for i in range(n)]
@@ -369,9 +343,7 @@ def ef_landing(
         new = [v[i] + weight * (gradients(i, k + 1, x[i]) - v[i]) for i in range(n)]
         y = [y[i] + consensus_step * shared[i] + new[i] - v[i] for i in range(n)]
         v = new
-        points.append(x)
-        trackers.append(y)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, y)
 
 
 def ef_landing_server(
@@ -404,7 +376,6 @@ def ddrs(gradients: Gradients, W: Array, x0: Array, gamma: float, iterations: in
     u, z = list(x), [x0 + own[i] for i in range(n)]
     s = [x0 - own[i] for i in range(n)]
     d = list(s)
-    points, trackers = [x], [d]
     for k in range(iterations):
         for i in range(n):
             z[i] = z[i] + x[i] - u[i]
@@ -413,9 +384,7 @@ def ddrs(gradients: Gradients, W: Array, x0: Array, gamma: float, iterations: in
         new = [2 * u[i] - z[i] for i in range(n)]
         d = combine(V, [d[i] + new[i] - s[i] for i in range(n)])
         s, x = new, [polar(point) for point in d]
-        points.append(x)
-        trackers.append(d)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, d)
 
 
 def saga_drfgt(
@@ -436,7 +405,6 @@ def saga_drfgt(
     table = [[gradients(i, s, x0) for s in range(counts[i])] for i in range(n)]
     f = [landing_field(x0, mean(table[i]), penalty) for i in range(n)]
     y = list(f)
-    points, trackers = [x], [y]
     for batch in drawn:
         x = [c - step_size * y[i] for i, c in enumerate(combine(W, x))]
         new = []
@@ -448,6 +416,4 @@ def saga_drfgt(
             new.append(landing_field(x[i], v, penalty))
         y = [c + new[i] - f[i] for i, c in enumerate(combine(W, y))]
         f = new
-        points.append(x)
-        trackers.append(y)
-    return Trajectory(np.array(points), np.array(trackers))
+    return last(x, y)

@@ -115,14 +115,12 @@ def polar(B: Array, y: Array) -> Array:
     """``y (y^T B y)^{-1/2}`` (15), from ``B^{1/2}``: the nearest point in the norm ``||B^{1/2} .||``."""
     root = scipy.linalg.sqrtm(B).real
     u, _, vt = np.linalg.svd(root @ y, full_matrices=False)
-    nearest: Array = np.linalg.solve(root, u @ vt)
-    return nearest
+    return np.linalg.solve(root, u @ vt)
 
 
 def cholesky_qr(B: Array, y: Array) -> Array:
     """``y R^{-1}``, ``R^T R = y^T B y`` (16)."""
-    point: Array = y @ np.linalg.inv(np.linalg.cholesky(y.T @ B @ y).T)
-    return point
+    return y @ np.linalg.inv(np.linalg.cholesky(y.T @ B @ y).T)
 
 
 RETRACTIONS = {"polar": polar, "polar-svd": polar, "polar-eigh": polar, "qr": cholesky_qr, "cholesky-qr": cholesky_qr}

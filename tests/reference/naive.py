@@ -39,8 +39,7 @@ def sym(a: Array) -> Array:
 def polar(y: Array) -> Array:
     """``y (y^T y)^{-1/2}``, the nearest point of St(d, r), from the singular value decomposition."""
     u, _, vt = np.linalg.svd(y, full_matrices=False)
-    nearest: Array = u @ vt
-    return nearest
+    return u @ vt
 
 
 def tangent_projection(x: Array, u: Array) -> Array:
@@ -80,22 +79,13 @@ def pca_value(a: Array, x: Array) -> float:
 
 def pca_gradient(a: Array, x: Array) -> Array:
     """``-C x``."""
-    gradient: Array = -(a.T @ a / a.shape[0]) @ x
-    return gradient
+    return -(a.T @ a / a.shape[0]) @ x
 
 
 def check_decay(pooled_gram: Array, ratio: float) -> None:
     """Asserts that the eigenvalues of ``sum_i A_i^T A_i``, largest first, decay by ``ratio`` from each to the next."""
     eigenvalues = np.linalg.eigvalsh(pooled_gram)[::-1]
     np.testing.assert_allclose(eigenvalues[1:] / eigenvalues[:-1], ratio, rtol=1e-9)
-
-
-def landing(gradient: Gradient, x0: Array, step_size: float, penalty: float, iterations: int) -> Array:
-    """``x+ = x - step_size Lambda(x)`` (4)."""
-    x = x0
-    for _ in range(iterations):
-        x = x - step_size * landing_field(x, gradient(x), penalty)
-    return x
 
 
 def landing_safe_step(x: Array, direction: Array, penalty: float, eps: float, g: float | None = None) -> float:
@@ -125,43 +115,6 @@ def push_pull(
         new = [landing_field(x[i], gradients[i](x[i]), penalty) for i in range(n)]
         y = [mass[i] + new[i] - fields[i] for i in range(n)]
         fields = new
-    return np.array(x), np.array(y)
-
-
-def drfgt(
-    gradients: Sequence[Gradient],
-    W: Array,
-    x0: Array,
-    step_size: ArrayLike,
-    penalty: ArrayLike,
-    iterations: int,
-    order: Order = "combine-then-adapt",
-) -> tuple[Array, Array]:
-    """Algorithm 1: points and trackers, ``(n, d, r)``; ``step_size`` and ``penalty`` are scalars or per agent."""
-    n = len(gradients)
-    alpha, lam = (np.broadcast_to(np.asarray(v, dtype=np.float64), (n,)) for v in (step_size, penalty))
-
-    def field(i: int, x_i: Array) -> Array:
-        return landing_field(x_i, gradients[i](x_i), float(lam[i]))
-
-    def combine(points: list[Array], i: int) -> Array:
-        total: Array = np.sum([W[i, j] * points[j] for j in range(n)], axis=0)
-        return total
-
-    x = [x0 for _ in range(n)]
-    y = [field(i, x[i]) for i in range(n)]
-    for _ in range(iterations):
-        if order == "combine-then-adapt":
-            new = [combine(x, i) - alpha[i] * y[i] for i in range(n)]
-            y = [combine(y, i) + field(i, new[i]) - field(i, x[i]) for i in range(n)]
-        elif order == "adapt-then-combine":
-            moved = [x[j] - alpha[j] * y[j] for j in range(n)]
-            new = [combine(moved, i) for i in range(n)]
-            corrected = [y[j] + field(j, new[j]) - field(j, x[j]) for j in range(n)]
-            y = [combine(corrected, i) for i in range(n)]
-        else:
-            raise ValueError(f"order must be 'combine-then-adapt' or 'adapt-then-combine', got {order!r}")
-        x = new
     return np.array(x), np.array(y)
 
 

@@ -6,12 +6,12 @@ are the equations of the paper's first version.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.reference.naive import Array, Gradient, polar, sym
+from tests.reference.naive import Array, Gradient, polar, sym, tangent_projection
 
 Columns = Sequence[int] | NDArray[np.int64]
 
@@ -32,11 +32,10 @@ def rssm(gradient: Gradient, x: Array, steps: Sequence[float], columns: Sequence
     return x
 
 
-def rsm(gradient: Gradient, x: Array, steps: Sequence[float]) -> Array:
-    """The Riemannian subgradient method with the polar retraction."""
+def rsm(gradient: Gradient, x: Array, steps: Sequence[float], retract: Callable[[Array], Array] = polar) -> Array:
+    """The Riemannian subgradient method."""
     for step in steps:
-        g = gradient(x)
-        x = polar(x - step * (g - x @ sym(x.T @ g)))
+        x = retract(x - step * tangent_projection(x, gradient(x)))
     return x
 
 
@@ -52,11 +51,6 @@ def averaging(x: Array, blocks: Sequence[Columns], xi: Array) -> Array:
     return total / (len(blocks) - 1)
 
 
-def l1_value(a: Array, x: Array) -> float:
-    """``||a x||_1``."""
-    return float(np.abs(a @ x).sum())
-
-
 def l1_subgradient(a: Array, x: Array) -> Array:
     """``a^T sign(a x)``."""
     return a.T @ np.sign(a @ x)
@@ -65,5 +59,4 @@ def l1_subgradient(a: Array, x: Array) -> Array:
 def row_norms_subgradient(a: Array, x: Array) -> Array:
     """``(1/m) sum_j a_j (x^T a_j)^T / ||x^T a_j||``."""
     terms = [np.outer(row, x.T @ row) / np.sqrt(np.sum((x.T @ row) ** 2)) for row in a]
-    total: Array = np.mean(terms, axis=0)
-    return total
+    return np.mean(terms, axis=0)

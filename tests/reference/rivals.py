@@ -2,7 +2,7 @@
 
 Every method is ``method(gradients, mixing, x0, step_size, ..., iterations)`` and returns a `Trajectory`. ``gradients(i, k, x)`` is
 agent i's Euclidean gradient at ``x`` (d, r) from its samples of iteration k (`full` makes one of plain functions); ``mixing`` is
-the dense matrix of an exchange: W itself, or `power`, `chebyshev`, `fast_mix` of it; ``x0`` is common (d, r) or one start for each
+the dense matrix of an exchange: W itself, or `power` or `chebyshev` of it; ``x0`` is common (d, r) or one start for each
 agent (n, d, r); ``step_size`` is a number, a list or a function of k: the step that leads from iterate k to iterate k + 1.
 
 DRGTA, DRSGD       Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel manifold", ICML 2021
@@ -19,15 +19,17 @@ DGD, tracking      Nedic, Ozdaglar 2009; Xu, Zhu, Soh, Xie 2015, Di Lorenzo, Scu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
+from numpy.typing import ArrayLike
 
 from tests.reference.naive import Array, Gradient, Order, landing_field, polar, sym, tangent_projection
 
 Gradients = Callable[[int, int, Array], Array]
-Steps = float | Sequence[float] | Callable[[int], float]
+Steps = float | Array | Sequence[float] | Callable[[int], float]
 Factor = Callable[[Array], Array]
 Variant = Literal["dissolved", "direct"]
 Iterates = list[Array]
@@ -37,8 +39,12 @@ class Trajectory(NamedTuple):
     """All iterates from 0 on, each ``(iterations + 1, n, d, r)``."""
 
     x: Array
-    tracker: Array
-    """What the agents go by: their trackers or, in methods without, their fields."""
+    tracker: Array  # what the agents go by: their trackers or, in methods without, their fields
+
+
+def last(x: Iterates, tracker: Iterates) -> Trajectory:
+    """The last iterate alone, ``(1, n, d, r)``."""
+    return Trajectory(np.array([x]), np.array([tracker]))
 
 
 def full(gradients: Sequence[Gradient]) -> Gradients:
@@ -46,8 +52,8 @@ def full(gradients: Sequence[Gradient]) -> Gradients:
     return lambda i, k, x: gradients[i](x)
 
 
-def step_at(step_size: Steps, k: int) -> float:
-    """The step from iterate ``k`` to iterate ``k + 1``."""
+def step_at(step_size: Steps, k: int) -> Any:
+    """The step from iterate ``k`` to iterate ``k + 1``, one for all agents or one for each."""
     if callable(step_size):
         return step_size(k)
     return float(step_size[k]) if isinstance(step_size, Sequence) else step_size
@@ -82,8 +88,7 @@ def trajectory(
 def spectral(W: Array, polynomial: Callable[[Array], Array]) -> Array:
     """``polynomial(W) = V diag(polynomial(w)) V^T``."""
     eigenvalues, vectors = np.linalg.eigh(W)
-    matrix: Array = (vectors * polynomial(eigenvalues)) @ vectors.T
-    return matrix
+    return (vectors * polynomial(eigenvalues)) @ vectors.T
 
 
 def power(W: Array, rounds: int) -> Array:
@@ -106,38 +111,18 @@ def chebyshev(W: Array, rounds: int) -> Array:
     return spectral(W, chebyshev_polynomial(low, high if high - low > 1e-12 else low, rounds))
 
 
-def fast_mix(W: Array, rounds: int) -> Array:
-    """DeEPCA's FastMix, ``p_{k+1} = (1 + eta) w p_k - eta p_{k-1}`` from ``p_{-1} = p_0 = 1``; W must be positive semidefinite."""
-    second = float(np.linalg.eigvalsh(W)[-2]) if len(W) > 1 else 0.0
-    root = np.sqrt(1 - second**2)
-    eta = (1 - root) / (1 + root)
-
-    def polynomial(w: Array) -> Array:
-        before, now = np.ones_like(w), np.ones_like(w)
-        for _ in range(rounds):
-            before, now = now, (1 + eta) * w * now - eta * before
-        return now
-
-    return spectral(W, polynomial)
-
-
 # Feasible points beside x + v, for a tangent v at x; `naive.polar` is the nearest.
 
 
 def qr_factor(y: Array) -> Array:
     """The orthogonal factor of ``y``, the triangular one's diagonal positive."""
     q, upper = np.linalg.qr(y)
-    factor: Array = q * np.sign(np.diag(upper))
-    return factor
+    return q * np.sign(np.diag(upper))
 
 
 def cholesky_qr_factor(y: Array) -> Array:
     """``y L^{-T}`` with ``y^T y = L L^T``."""
-    factor: Array = y @ np.linalg.inv(np.linalg.cholesky(y.T @ y)).T
-    return factor
-
-
-# Fields: what an agent would descend along by itself.
+    return y @ np.linalg.inv(np.linalg.cholesky(y.T @ y)).T
 
 
 def riemannian_field(gradients: Gradients) -> Gradients:
@@ -145,12 +130,13 @@ def riemannian_field(gradients: Gradients) -> Gradients:
     return lambda i, k, x: tangent_projection(x, gradients(i, k, x))
 
 
-def canonical_landing_field(gradients: Gradients, penalty: float) -> Gradients:
-    """``skew(G x^T) x + penalty x (x^T x - I)``."""
-    return lambda i, k, x: landing_field(x, gradients(i, k, x), penalty)
+def canonical_landing_field(gradients: Gradients, penalty: ArrayLike) -> Gradients:
+    """``skew(G x^T) x + penalty x (x^T x - I)``, a penalty for all agents or one for each."""
+    own = np.ravel(penalty)
+    return lambda i, k, x: landing_field(x, gradients(i, k, x), float(own[i % len(own)]))
 
 
-def soft_field(gradients: Gradients, penalty: float) -> Gradients:
+def soft_field(gradients: Gradients, penalty: float = 0.0) -> Gradients:
     """The gradient of ``f_i + penalty/4 ||x^T x - I||^2``."""
     return lambda i, k, x: gradients(i, k, x) + penalty * x @ (x.T @ x - np.eye(x.shape[1]))
 
@@ -160,18 +146,14 @@ def dissolved_point(x: Array) -> Array:
     return x @ (3 * np.eye(x.shape[1]) - x.T @ x) / 2
 
 
-def dissolved_field(gradients: Gradients, penalty: float, variant: Variant) -> Gradients:
+def dissolved_field(gradients: Gradients, penalty: float, variant: Variant = "direct") -> Gradients:
     """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G at `dissolved_point` ("dissolved") or x ("direct")."""
 
     def field(i: int, k: int, x: Array) -> Array:
         g, eye = gradients(i, k, dissolved_point(x) if variant == "dissolved" else x), np.eye(x.shape[1])
-        value: Array = g @ (3 * eye - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - eye)
-        return value
+        return g @ (3 * eye - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - eye)
 
     return field
-
-
-# Methods.
 
 
 def descent(field: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int) -> Trajectory:
@@ -199,12 +181,12 @@ def tracking(
     agents = range(len(x))
 
     def step(k: int, x: Iterates, y: Iterates) -> tuple[Iterates, Iterates]:
-        a = step_at(step_size, k)
+        a = np.broadcast_to(step_at(step_size, k), len(x))
         if order == "combine-then-adapt":
             mixed = combine(mixing, x)
-            new = [mixed[i] - a * y[i] for i in agents]
+            new = [mixed[i] - a[i] * y[i] for i in agents]
         else:
-            new = combine(mixing, [x[j] - a * y[j] for j in agents])
+            new = combine(mixing, [x[j] - a[j] * y[j] for j in agents])
         change = [field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
         if order == "combine-then-adapt":
             mixed = combine(mixing, y)
@@ -214,125 +196,66 @@ def tracking(
     return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
 
 
-def dgd(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, penalty: float = 0.0) -> Trajectory:
-    """Decentralized gradient descent in Euclidean space on ``f_i + penalty/4 ||x^T x - I||^2``."""
-    return descent(soft_field(gradients, penalty), mixing, x0, step_size, iterations)
+Method = Callable[..., Trajectory]
 
 
-def gradient_tracking(
+def descending(field: Callable[..., Gradients]) -> Method:
+    """Descent along a field that has settings."""
+    return lambda gradients, *given, **settings: descent(field(gradients, **settings), *given)
+
+
+def tracked(field: Callable[..., Gradients]) -> Method:
+    """Tracking of a field that has settings."""
+
+    def method(gradients: Gradients, *given: Any, order: Order = "combine-then-adapt", **settings: Any) -> Trajectory:
+        return partial(tracking, order=order)(field(gradients, **settings), *given)
+
+    return method
+
+
+dgd, gradient_tracking = descending(soft_field), tracked(soft_field)
+drfgt, destiny = tracked(canonical_landing_field), tracked(dissolved_field)
+
+
+def on_manifold(
+    tracks: bool,
+    move: Callable[[Array, Array, Array], Array],
     gradients: Gradients,
     mixing: Array,
     x0: Array,
     step_size: Steps,
     iterations: int,
-    penalty: float = 0.0,
-    order: Order = "combine-then-adapt",
 ) -> Trajectory:
-    """Gradient tracking in Euclidean space on ``f_i + penalty/4 ||x^T x - I||^2``."""
-    return tracking(soft_field(gradients, penalty), mixing, x0, step_size, iterations, order)
+    """``x_i+ = move(x_i, sum_j mixing_ij x_j, a_k P_{x_i}(y_i))`` with y_i = g_i, g_i = P_{x_i}(G_i(x_i)).
 
-
-def drfgt(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    penalty: float,
-    order: Order = "combine-then-adapt",
-) -> Trajectory:
-    """Tracking of the landing field: `naive.drfgt` with a step sequence and mini-batches."""
-    return tracking(canonical_landing_field(gradients, penalty), mixing, x0, step_size, iterations, order)
-
-
-def destiny(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    penalty: float,
-    variant: Variant = "direct",
-    order: Order = "combine-then-adapt",
-) -> Trajectory:
-    """Tracking of `dissolved_field`."""
-    return tracking(dissolved_field(gradients, penalty, variant), mixing, x0, step_size, iterations, order)
-
-
-def drsgd(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    consensus_step: float = 1.0,
-    retract: Factor = polar,
-) -> Trajectory:
-    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - b_k g_i)``, ``g_i = P_{x_i}(G_i(x_i))``."""
-    field = riemannian_field(gradients)
-    x = starts(x0, mixing)
-    agents = range(len(x))
-
-    def step(k: int, x: Iterates, g: Iterates) -> tuple[Iterates, Iterates]:
-        mixed, b = combine(mixing, x), step_at(step_size, k)
-        new = [retract(x[i] + consensus_step * tangent_projection(x[i], mixed[i] - x[i]) - b * g[i]) for i in agents]
-        return new, [field(i, k + 1, new[i]) for i in agents]
-
-    return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
-
-
-def drgta(
-    gradients: Gradients,
-    mixing: Array,
-    x0: Array,
-    step_size: Steps,
-    iterations: int,
-    consensus_step: float = 1.0,
-    retract: Factor = polar,
-) -> Trajectory:
-    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - b_k P_{x_i}(y_i))``,
-    ``y_i+ = sum_j mixing_ij y_j + g_i(x_i+) - g_i(x_i)``, ``g_i = P(G_i)`` at its own point."""
+    Where it ``tracks``, ``y_i+ = sum_j mixing_ij y_j + g_i(x_i+) - g_i(x_i)``.
+    """
     field = riemannian_field(gradients)
     x = starts(x0, mixing)
     agents = range(len(x))
 
     def step(k: int, x: Iterates, y: Iterates) -> tuple[Iterates, Iterates]:
-        c, s, b = combine(mixing, x), combine(mixing, y), step_at(step_size, k)
-        new = [
-            retract(x[i] + consensus_step * tangent_projection(x[i], c[i] - x[i]) - b * tangent_projection(x[i], y[i]))
-            for i in agents
-        ]
-        return new, [s[i] + field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
-
-    return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
-
-
-def dprgd(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int) -> Trajectory:
-    """``x_i+ = polar(sum_j mixing_ij x_j - a_k g_i)``, ``g_i = P_{x_i}(G_i(x_i))``."""
-    field = riemannian_field(gradients)
-    x = starts(x0, mixing)
-    agents = range(len(x))
-
-    def step(k: int, x: Iterates, g: Iterates) -> tuple[Iterates, Iterates]:
-        mixed, a = combine(mixing, x), step_at(step_size, k)
-        new = [polar(mixed[i] - a * g[i]) for i in agents]
-        return new, [field(i, k + 1, new[i]) for i in agents]
-
-    return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
-
-
-def dprgt(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, project: Factor = polar) -> Trajectory:
-    """``x_i+ = project(sum_j mixing_ij x_j - a_k P_{x_i}(s_i))``, ``s_i+ = sum_j mixing_ij s_j + g_i(x_i+) - g_i(x_i)``."""
-    field = riemannian_field(gradients)
-    x = starts(x0, mixing)
-    agents = range(len(x))
-
-    def step(k: int, x: Iterates, s: Iterates) -> tuple[Iterates, Iterates]:
-        mixed, tracked, a = combine(mixing, x), combine(mixing, s), step_at(step_size, k)
-        new = [project(mixed[i] - a * tangent_projection(x[i], s[i])) for i in agents]
+        mixed, tracked, a = combine(mixing, x), combine(mixing, y), step_at(step_size, k)
+        new = [move(x[i], mixed[i], a * tangent_projection(x[i], y[i])) for i in agents]
+        if not tracks:
+            return new, [field(i, k + 1, new[i]) for i in agents]
         return new, [tracked[i] + field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
 
     return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
+
+
+def retracting(tracks: bool, *given: Any, consensus_step: float = 1.0, retract: Factor = polar) -> Trajectory:
+    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - d_i)``: DRSGD, and DRGTA where it tracks."""
+    return on_manifold(tracks, lambda x, c, d: retract(x + consensus_step * tangent_projection(x, c - x) - d), *given)
+
+
+def projecting(tracks: bool, *given: Any) -> Trajectory:
+    """``x_i+ = polar(sum_j mixing_ij x_j - d_i)``: DPRGD, and DPRGT where it tracks."""
+    return on_manifold(tracks, lambda x, c, d: polar(c - d), *given)
+
+
+drsgd, drgta = partial(retracting, False), partial(retracting, True)
+dprgd, dprgt = partial(projecting, False), partial(projecting, True)
 
 
 def extra(field: Gradients, W: Array, x0: Array, step_size: float, iterations: int, project: Factor | None = None) -> Trajectory:
@@ -366,11 +289,7 @@ def adjusted(q: Array, x0: Array) -> Array:
 
 
 def deepca(
-    covariances: Sequence[Array],
-    mixing: Array,
-    x0: Array,
-    iterations: int,
-    signs: Literal["start", "positive"] = "start",
+    covariances: Sequence[Array], mixing: Array, x0: Array, iterations: int, signs: Literal["start", "positive"] = "start"
 ) -> Trajectory:
     """``s_i+ = sum_j mixing_ij (s_j + C_j x_j - C_j x_j(before))``, ``x_i+ = orth(s_i+)``, where ``s_i(0) = x0`` stands for the
     product before the first as well, so that the first sum is of ``C_j x_0``.

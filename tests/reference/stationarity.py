@@ -13,10 +13,8 @@ Q is l - 1 on diagonal blocks and 1 elsewhere, so A_x has the eigenvalues 1 and 
 blocks, with which the later version (paper 002) works, is 2/l times that. For lam < 1 / (tau + (2l - 1) L), f tau-weakly convex and
 L-Lipschitz, P(x) is unique, and x is stationary if and only if Theta(x) = 0 (Proposition 4.6).
 
-P(x) is found for small problems, by cutting planes: f + tau/2 ||.||^2 is convex and bounded below by its tangents at the points
-tried, of whose maximum plus the quadratic terms the minimiser over the tangent space at y is found exactly; y goes there, and back
-to the manifold, when the objective falls (a proximal bundle method in the frame of ManPL: Chen, Ma, So, Zhang, "Proximal gradient
-method for nonsmooth optimization over the Stiefel manifold", SIAM Journal on Optimization 2020).
+P(x) is found for small problems by a proximal bundle method in the frame of ManPL (Chen and others 2020): f + tau/2 ||.||^2 lies
+above its tangents at the points tried, of whose maximum plus the quadratic terms the minimiser over the tangent space is exact.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decentorth.protocols import Array, Index
+from tests.reference.naive import polar
 
 Value = Callable[[Array], float]
 Subgradient = Callable[[Array], Array]
@@ -35,15 +34,7 @@ Subgradient = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Averaging:
-    """A_x for blocks of columns.
-
-    Parameters
-    ----------
-    x
-        ``(n, p)``, feasible.
-    blocks
-        The columns of each of l >= 2 blocks, a partition of 0 to p - 1.
-    """
+    """A_x at a feasible x, for l >= 2 blocks, a partition of the columns."""
 
     x: Array
     blocks: tuple[Index, ...]
@@ -53,8 +44,7 @@ class Averaging:
         outside: Array = self.x.T @ xi
         for block in self.blocks:
             outside[np.ix_(block, block)] = 0.0
-        result: Array = xi + (weight - 1.0) * (self.x @ outside)
-        return result
+        return xi + (weight - 1.0) * (self.x @ outside)
 
     def __call__(self, xi: Array) -> Array:
         """``(n, p)``: A_x(xi) (20)."""
@@ -78,16 +68,12 @@ class Averaging:
 class Proximal(NamedTuple):
     """P(x) and what is known of it."""
 
-    point: Array
-    """``(n, p)``: P(x)."""
-    envelope: float
-    """f_lam(x), at that point."""
-    stationarity: float
-    """Theta(x) = ||P(x) - x||_F / lam."""
+    point: Array  # ``(n, p)``: P(x)
+    envelope: float  # f_lam(x), at that point
+    stationarity: float  # Theta(x) = ||P(x) - x||_F / lam
     subgradient: Array
     """``(n, p)``: a convex combination of subgradients near P(x) whose tangent part nearly cancels A_x^{-1}(P(x) - x) / lam."""
-    residual: float
-    """The norm of what is left of the two."""
+    residual: float  # the norm of what is left of the two
 
 
 def largest_parameter(blocks: int, weak_convexity: float, lipschitz_value: float) -> float:
@@ -96,17 +82,7 @@ def largest_parameter(blocks: int, weak_convexity: float, lipschitz_value: float
 
 
 def surrogate_stationarity(problem: Any, x: Array, blocks: Sequence[Index], parameter: float | None = None) -> Proximal:
-    """P(x) and Theta(x) for a small problem of one agent that is `WeaklyConvex`.
-
-    Parameters
-    ----------
-    x
-        ``(n, p)``, feasible.
-    blocks
-        The columns of each block.
-    parameter
-        lam; by default half of `largest_parameter`.
-    """
+    """P(x) and Theta(x) for a small problem of one agent that is `WeaklyConvex`; lam is half of `largest_parameter` by default."""
     tau, steep = float(problem.weak_convexity[0]), float(problem.lipschitz_value[0])
     if parameter is None:
         parameter = 0.5 * largest_parameter(len(blocks), tau, steep)
@@ -131,18 +107,7 @@ def proximal(
 ) -> Proximal:
     """P(x) (28) for the x of ``averaging``, by cutting planes; for np of at most some hundreds.
 
-    Parameters
-    ----------
-    value, subgradient
-        f and one of its subgradients at any point ``(n, p)``, feasible or not.
-    parameter
-        lam, below 1 / tau.
-    weak_convexity
-        tau.
-    tolerance
-        Of Theta, relative to 1 + Theta, as far as the last digits of the objective f allow: about 2e-7 sqrt((1 + |f|) / lam).
-    iterations
-        The most cutting planes.
+    The tolerance is that of Theta, relative to 1 + Theta, as far as the last digits of f allow: about 2e-7 sqrt((1 + |f|) / lam).
     """
     lam, tau, x = parameter, weak_convexity, averaging.x
     model = _Planes(value, subgradient, tau)
@@ -168,7 +133,7 @@ def proximal(
             residual = float(np.linalg.norm(basis @ left.ravel()))
             return Proximal(y, objective, theta, combined - tau * y, residual)
         ahead = model.touch(y + step) + quadratic(y + step) + 0.5 * curvature * float((step * step).sum())
-        landed = _polar(y + step)
+        landed = polar(y + step)
         there = model.touch(landed) + quadratic(landed)
         before = -np.inf
         if there <= objective - 0.1 * predicted:
@@ -212,15 +177,7 @@ class _Planes:
 
 
 def simplex_minimum(quadratic: Array, linear: Array, support: Sequence[int] = ()) -> tuple[Array, list[int]]:
-    """The minimiser of <a, K a> / 2 - <r, a> over the simplex, and where it is positive: an active set method.
-
-    Parameters
-    ----------
-    quadratic, linear
-        K, positive semidefinite, and r.
-    support
-        Where it is expected to be positive.
-    """
+    """The minimiser of <a, K a> / 2 - <r, a> over the simplex, and where it is positive: an active set method."""
     size = len(linear)
     ridge = 1e-13 * (float(np.abs(quadratic).max()) or 1.0)  # where several minimisers are, one of them
     quadratic = quadratic + ridge * np.eye(size)
@@ -267,9 +224,3 @@ def _tangent_basis(y: Array) -> Array:
             out[:, a] = column
             vectors.append(out.ravel())
     return np.array(vectors)
-
-
-def _polar(y: Array) -> Array:
-    u, _, vt = np.linalg.svd(y, full_matrices=False)
-    nearest: Array = u @ vt
-    return nearest

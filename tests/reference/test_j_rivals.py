@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pytest
-from scipy.linalg import expm
 
-from tests.reference import j_rivals as naive
-from tests.reference.j_rivals import Array
+from tests.reference import jobcd as naive
+from tests.reference.jobcd import Array
 
 P, Q = 3, 2
 N = P + Q
@@ -25,39 +23,12 @@ def value(x: Array) -> float:
 
 
 def gradient(x: Array) -> Array:
-    slope: Array = 2 * C @ x + np.cos(x) * np.arange(N)
-    return slope
-
-
-def orthogonal(size: int) -> Array:
-    q: Array = np.linalg.qr(RNG.standard_normal((size, size)))[0]
-    return q
-
-
-def factor() -> Array:
-    out = np.zeros((N, N))
-    out[:P, :P], out[P:, P:] = orthogonal(P), orthogonal(Q)
-    return out
+    return 2 * C @ x + np.cos(x) * np.arange(N)
 
 
 def derivative(f: object, step: float = 1e-6) -> float:
     assert callable(f)
     return float((f(step) - f(-step)) / (2 * step))
-
-
-def test_slopes_of_the_factors() -> None:
-    U, V, mu = factor(), factor(), RNG.standard_normal(Q)
-
-    def at(U: Array, V: Array, mu: Array) -> float:
-        return value(U @ naive.hyperbolic(mu, P, Q) @ V.T)
-
-    one, two, slope = naive.csdm_slopes(U, V, mu, gradient(U @ naive.hyperbolic(mu, P, Q) @ V.T), P)
-    for _ in range(3):
-        A = naive.blocks(naive.skew(RNG.standard_normal((N, N))), P)
-        assert derivative(lambda t, A=A: at(U @ expm(t * A), V, mu)) == pytest.approx((one * A).sum(), rel=1e-7)
-        assert derivative(lambda t, A=A: at(U, V @ expm(t * A), mu)) == pytest.approx((two * A).sum(), rel=1e-7)
-        d = RNG.standard_normal(Q)
-        assert derivative(lambda t, d=d: at(U, V, mu + t * d)) == pytest.approx(slope @ d, rel=1e-7)
 
 
 def test_each_update_of_admm_is_a_minimiser() -> None:

@@ -1,17 +1,17 @@
-"""The naive reference itself: derivatives, identities and limits that hold whatever the implementation."""
+"""The naive references themselves: derivatives, limits, and the published forms of their iterations."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.reference import naive
-from tests.reference.naive import Array, Gradient, Order, Value
+from tests.reference import naive, rivals
+from tests.reference.naive import Array, Order
 
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
-STEPS = np.logspace(-3, -1, 9)
 D, R, N = 6, 3, 5
 
 
@@ -21,31 +21,22 @@ def ring(n: int = N, own: float = 0.6) -> Array:
     return own * eye + (1 - own) / 2 * (np.roll(eye, 1, axis=1) + np.roll(eye, -1, axis=1))
 
 
-def slope(errors: list[float]) -> float:
-    """The slope of ``errors`` over STEPS on log-log axes."""
-    return float(np.polyfit(np.log(STEPS), np.log(errors), 1)[0])
-
-
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def smooth_functions() -> dict[str, tuple[Value, Gradient]]:
-    a = rng(2).standard_normal((9, D))
-    b = rng(3).standard_normal((R, 9))
-    return {
+@pytest.mark.parametrize("name", ["procrustes", "pca", "penalty"])
+def test_gradients_are_those_of_their_values(name: str) -> None:
+    """By central differences of smooth functions."""
+    a, b = rng(2).standard_normal((9, D)), rng(3).standard_normal((R, 9))
+    functions: dict[str, Any] = {
         "procrustes": (partial(naive.procrustes_value, a, b), partial(naive.procrustes_gradient, a, b)),
         "pca": (partial(naive.pca_value, a), partial(naive.pca_gradient, a)),
         "penalty": (lambda x: naive.infeasibility(x) ** 2 / 4, lambda x: naive.landing_field(x, np.zeros_like(x), 1.0)),
     }
-
-
-@pytest.mark.parametrize("name", ["procrustes", "pca", "penalty"])
-def test_gradient_leaves_a_second_order_taylor_remainder(name: str) -> None:
-    value, gradient = smooth_functions()[name]
-    x, u = rng(4).standard_normal((D, R)), rng(5).standard_normal((D, R))
-    linear = float(np.sum(gradient(x) * u))
-    assert slope([abs(value(x + t * u) - value(x) - t * linear) for t in STEPS]) == pytest.approx(2, abs=0.1)
+    value, gradient = functions[name]
+    x, u = rng(4).standard_normal((D, R)), 1e-5 * rng(5).standard_normal((D, R))
+    assert value(x + u) - value(x - u) == pytest.approx(2 * float(np.sum(gradient(x) * u)), rel=1e-6)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -67,3 +58,19 @@ def test_tracking_limit_is_the_edge_of_stability(order: Order, own: float) -> No
 
     u = naive.tracking_limit(eigenvalues[-2], eigenvalues[0], order)
     assert radius(0.999 * u) < 1 < radius(1.001 * u)
+
+
+def test_extra_as_published() -> None:
+    """x(1) = W x(0) - a g(0), x(k+2) = (I + W) x(k+1) - (I + W)/2 x(k) - a (g(k+1) - g(k)), for the gradients H_i x - K_i."""
+    H, K, x0 = rng(22).uniform(1, 3, (N, D, 1)), rng(21).standard_normal((N, D, R)), rng(23).standard_normal((N, D, R))
+    W, eye, a = ring(), np.eye(N), 0.1
+
+    def mix(A: Array, x: Array) -> Array:
+        return np.array(rivals.combine(A, list(x)))
+
+    before, now = x0, mix(W, x0) - a * (H * x0 - K)
+    run = rivals.extra(lambda i, k, x: H[i] * x - K[i], W, x0, a, 30)
+    np.testing.assert_allclose(run.x[1], now, atol=1e-14)
+    for x in run.x[2:]:
+        before, now = now, mix(eye + W, now) - mix((eye + W) / 2, before) - a * H * (now - before)
+        np.testing.assert_allclose(x, now, atol=1e-13)

@@ -136,7 +136,7 @@ def test_steps_that_fall_go_on_falling_and_numbers_go_on() -> None:
     run = set_up(pca(UNEVEN).problem, DRSGD(step_size=steps, batch_size=1), GRAPHS["complete"](N), seed=3)
     left = run.without(LOST)
     x = points(len(LEFT))
-    state: Any = restarted(left.algorithm, left.problem, left.network, left.streams, x, 99, 250)
+    state: Any = restarted(left, x, 99, 250)
     np.testing.assert_allclose(state.step_size, 0.1 / 10.0, rtol=1e-15)
     assert (state.k, state.gradients) == (99, 250)
     moved = left.algorithm.step(left.problem, left.network, left.streams, state)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
 from itertools import product as every_choice
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import pytest
@@ -26,7 +26,6 @@ N = 4
 
 
 def matrix(n: int, condition: float = 100.0, seed: int = 0) -> Array:
-    """A positive definite B with eigenvalues geometric in [1/condition, 1]."""
     return spectral(np.geomspace(1 / condition, 1.0, n), np.random.default_rng(seed))
 
 
@@ -36,7 +35,6 @@ def manifold(shape: tuple[int, int], condition: float = 100.0) -> tuple[Generali
 
 
 def near(there: Any, size: float, seed: int = 2) -> Array:
-    """Points at a distance from the manifold."""
     x = feasible(there)
     points: Array = x + size * gaussian(there.shape, seed) * np.abs(x).max()
     return points
@@ -62,7 +60,6 @@ class Inverse(scipy.sparse.linalg.LinearOperator):
 
 
 def operators(n: int) -> dict[str, tuple[Any, Array]]:
-    """B of every kind beside the matrix it stands for."""
     rng = np.random.default_rng(3)
     B, A = matrix(n), rng.standard_normal((2 * n, n))
     few, thin = A[: n // 2], np.where(rng.random(A.shape) < 0.3, A, 0.0)
@@ -119,6 +116,8 @@ def test_samples_of_a_covariance() -> None:
         np.testing.assert_allclose(covariance.matrix_on(batch)[0], (2 * matrices[2] + matrices[5]) / 3, rtol=1e-12)
 
 
+UNIT, HERE = GeneralizedStiefel(np.eye(4), 2), np.eye(4)[None, :, :2]
+SINGULAR = scipy.sparse.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]]))
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "not square": (np.ones((2, 3)), ValueError, r"B must be a square matrix, got shape \(2, 3\)"),
     "nan": (np.array([[1.0, np.nan], [np.nan, 1.0]]), ValueError, "B must be finite"),
@@ -127,42 +126,27 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "indefinite": (np.diag([1.0, -2.0]), ValueError, "smallest eigenvalue is -2, its largest 1: add a ridge"),
     "singular": (np.ones((2, 2)), ValueError, "B must be positive definite"),
     "sparse, diagonal": (scipy.sparse.csr_array(np.diag([1.0, 0.0])), ValueError, "its diagonal has the entry 0"),
+    "factored": (lambda: GeneralizedStiefel(SINGULAR, 1).solve(np.ones((1, 2, 1))), ValueError, "pivot that is not positive"),
     "operator, unsymmetric": (Inverse(np.triu(np.ones((3, 3)))), ValueError, "B must be symmetric"),
     "operator, negative": (Inverse(-np.eye(3)), ValueError, r"v\^T B v = -.* for a vector v"),
+    **{f"p = {p}": (lambda p=p: GeneralizedStiefel(np.eye(3), p), ValueError, rf"needs 1 <= p <= n .* p = {p}") for p in (0, 4)},
+    "few samples": (lambda: SampleCovariance(np.ones((2, 3))), ValueError, "of 2 samples in 3 dimensions is singular"),
+    "no matrix": (lambda: SampleCovariance(np.ones(3)), ValueError, r"a sample in each row, got shape \(3,\)"),
+    "complex samples": (lambda: SampleCovariance(np.ones((3, 2)) * 1j, 1.0), TypeError, "A must hold real numbers"),
+    "ridge": (lambda: SampleCovariance(np.ones((3, 2)), -1.0), ValueError, "ridge must be finite and not negative, got -1"),
+    "one set": (lambda: Product(Stiefel(4, 2)), ValueError, "a product needs at least two sets, got 1"),
+    "unequal sets": (lambda: Product(Stiefel(4, 2), Stiefel(4, 3)), ValueError, "must have equally many columns, got 2, 3"),
+    "no set": (lambda: Product(Stiefel(4, 2), cast(Any, "ball")), TypeError, "must be constraint sets, got str"),
+    "retraction": (lambda: UNIT.retract(HERE, HERE, cast(Any, "exp")), ValueError, "must be one of polar, .*, got 'exp'"),
+    "direction": (lambda: UNIT.landing(HERE, HERE, HERE, cast(Any, "exp")), ValueError, "must be one of psi-b, .*, got 'exp'"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_positive_definite_matrix_is_refused(name: str) -> None:
+def test_what_is_no_set_or_no_name_is_refused(name: str) -> None:
     B, kind, message = BAD[name]
     with pytest.raises(kind, match=message):
-        GeneralizedStiefel(B, 1)
-
-
-def test_a_sparse_matrix_that_is_not_positive_definite_is_found_when_it_is_factored() -> None:
-    there = GeneralizedStiefel(scipy.sparse.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]])), 1)
-    with pytest.raises(ValueError, match="met a pivot that is not positive"):
-        there.solve(np.ones((1, 2, 1)))
-
-
-@pytest.mark.parametrize("p", [0, 4, -1])
-def test_impossible_widths_are_refused(p: int) -> None:
-    with pytest.raises(ValueError, match=rf"1 <= p <= n columns that are orthonormal under B, got n = 3 and p = {p}"):
-        GeneralizedStiefel(np.eye(3), p)
-
-
-@pytest.mark.parametrize(
-    ("A", "ridge", "kind", "message"),
-    [
-        (np.ones((2, 3)), 0.0, ValueError, "of 2 samples in 3 dimensions is singular: give a ridge"),
-        (np.ones(3), 0.0, ValueError, r"A must be a non-empty matrix with a sample in each row, got shape \(3,\)"),
-        (np.ones((3, 2)) * 1j, 1.0, TypeError, "A must hold real numbers"),
-        (np.ones((3, 2)), -1.0, ValueError, "ridge must be finite and not negative, got -1"),
-    ],
-)
-def test_impossible_samples_are_refused(A: Array, ridge: float, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        SampleCovariance(A, ridge)
+        _ = B() if inspect.isfunction(B) else GeneralizedStiefel(B, 1)
 
 
 def test_other_matrices_of_each_agent() -> None:
@@ -192,6 +176,7 @@ def test_projection_is_the_polar_factor_of_the_metric(shape: tuple[int, int]) ->
     for one, expected in zip(found, y, strict=True):
         np.testing.assert_allclose(one, naive.polar(B, expected), atol=1e-9 * np.abs(one).max())
     np.testing.assert_array_less(there.feasibility(found), 1e-12)
+    np.testing.assert_array_less(there.feasibility(feasible(there, n=50)), 1e-12)
     np.testing.assert_allclose(there.feasibility(y), [naive.norm(naive.gap(B, one)) for one in y], rtol=1e-12)
     assert found.flags.c_contiguous
     root = scipy.linalg.sqrtm(B).real
@@ -199,7 +184,7 @@ def test_projection_is_the_polar_factor_of_the_metric(shape: tuple[int, int]) ->
     np.testing.assert_array_less(there.distance(found), 1e-12)
 
 
-@pytest.mark.parametrize("size", [1e-9, 1e-3, 0.3, 3.0, 100.0])
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 0.3, 100.0])
 @shapes
 @retractions
 def test_retractions_are_their_formulas(shape: tuple[int, int], retraction: Retraction, size: float) -> None:
@@ -220,7 +205,6 @@ def test_retractions_are_their_formulas(shape: tuple[int, int], retraction: Retr
 
 @pytest.mark.parametrize("retraction", ["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"])
 def test_retractions_of_points_that_are_almost_dependent(retraction: Retraction) -> None:
-    """Columns that agree to 1e-6: feasible to rounding, whatever the condition of y^T B y."""
     there, B = manifold((8, 3))
     y = np.repeat(gaussian((8, 1)), 3, axis=2) + 1e-6 * gaussian((8, 3), seed=4)
     found, image = there.retract_with(y, B @ y, retraction)
@@ -241,24 +225,6 @@ def test_a_point_that_is_not_finite_or_not_independent_spoils_no_other(retractio
     found = there.retract(x, v, retraction)
     assert np.isnan(found[[1, 2, 3, 5]]).all()
     assert found[[0, 4, 6]].tobytes() == sound[[0, 4, 6]].tobytes()
-
-
-def test_unknown_names_are_refused() -> None:
-    there, _ = manifold((4, 2))
-    x = feasible(there, n=1)
-    wrong: Any = "exponential"
-    with pytest.raises(ValueError, match=r"retraction must be one of polar, .*, got 'exponential'"):
-        there.retract(x, x, wrong)
-    with pytest.raises(ValueError, match=r"direction must be one of psi-b, psi-br, riemannian, natural, got 'exponential'"):
-        there.landing(x, x, np.ones(1), wrong)
-
-
-def test_random_points() -> None:
-    there, _ = manifold((6, 3))
-    points = feasible(there, n=50)
-    np.testing.assert_array_less(there.feasibility(points), 1e-12)
-    assert feasible(there).tobytes() == feasible(there).tobytes()
-    assert np.abs(feasible(there) - feasible(there, seed=2)).max() > 0.1
 
 
 # tangent spaces
@@ -315,47 +281,15 @@ def test_landing_fields_are_their_formulas(shape: tuple[int, int], direction: Di
         np.testing.assert_array_equal(there.landing(x, g, penalty, direction, B @ x), found)
         relative = np.array([naive.DIRECTIONS[direction](B, *one) for one in zip(x, g, strict=True)])
         assert np.all(norm(there.relative_gradient(x, g, direction) - relative) <= 1e-11 * scale)
-
-
-@shapes
-def test_natural_fields_come_with_their_products(shape: tuple[int, int]) -> None:
-    there, B = manifold(shape)
-    x, g, penalty = gaussian(shape), gaussian(shape, seed=3), np.linspace(0.5, 3.0, N)
-    field, image = there.natural_landing(x, g, penalty)
-    np.testing.assert_allclose(B @ field, image, rtol=0, atol=1e-12 * np.abs(image).max())
-    np.testing.assert_array_equal(there.landing(x, g, penalty, "natural"), field)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("direction", "scale"),
-    [(direction, scale) for number, direction in enumerate(get_args(Direction)) for scale in (1.0, 1e-2 if number % 2 else 1e2)],
-)
-def test_directions_descend(direction: Direction, scale: float) -> None:
-    """<Psi, G> >= rho ||Psi||^2 throughout the region, whatever the scale of B, and not by much more than that somewhere."""
-    rng, eps, tightest = np.random.default_rng(5), 0.5, np.inf
-    for trial in range(300):
-        n, p = [(5, 2), (4, 4), (6, 1)][trial % 3]
-        B = scale * matrix(n, 30.0, seed=trial)
-        there = GeneralizedStiefel(B, p)
-        x = inside(there, rng, eps * rng.random(1))
-        g = rng.standard_normal((1, n, p))
-        if trial % 2:
-            g = B @ (B @ g)  # gradients along the large eigenvalues of B
-        beta = np.linalg.eigvalsh(B)
-        natural = beta[0] / (2 * (1 + eps))
-        rho = {"psi-b": 1 / (2 * beta[-1] * (1 + eps)), "psi-br": natural, "riemannian": 1.0, "natural": natural}[direction]
-        psi = there.relative_gradient(x, g, direction)
-        inner, square = float((psi * g).sum()), float((psi * psi).sum())
-        assert inner >= rho * square * (1 - 1e-9)
-        tightest = min(tightest, inner / (rho * square))
-    assert tightest < 4
+        if direction == "natural":
+            field, image = there.natural_landing(x, g, penalty)
+            np.testing.assert_array_equal(field, found)
+            np.testing.assert_allclose(image, B @ field, rtol=0, atol=1e-12 * np.abs(image).max())
 
 
 def test_products_alone_make_the_field() -> None:
     there, B = manifold((6, 3))
     x, g, penalty = near(there, 0.2), gaussian((6, 3), seed=3), np.linspace(0.5, 3.0, N)
-    np.testing.assert_array_equal(there.landing_from_products(x, g, B @ x, B @ x, penalty).shape, x.shape)
     same = there.landing_from_products(x, g, B @ x, (B @ x).copy(), penalty)
     np.testing.assert_allclose(same, there.landing(x, g, penalty), rtol=1e-12, atol=1e-13)
     C = matrix(6, 10.0, seed=8)
@@ -375,21 +309,16 @@ def test_three_independent_draws_are_unbiased_and_fewer_are_not() -> None:
     products = [covariance.product_on(x, np.array([[i]])) for i in range(samples)]
     whole = there.landing(x, np.mean(gradients, axis=0), omega)
 
-    def mean(triples: Sequence[tuple[int, ...]]) -> Array:
+    def mean(triples: Any) -> Array:
         fields = [there.landing_from_products(x, gradients[i], products[j], products[k], omega) for i, j, k in triples]
         average: Array = np.mean(fields, axis=0)
         return average
 
-    indices = range(samples)
-    np.testing.assert_allclose(mean(list(every_choice(indices, repeat=3))), whole, rtol=1e-12, atol=1e-12)
-    shared = {
-        "xi and zeta": [(i, i, k) for i in indices for k in indices],
-        "xi and zeta'": [(i, k, i) for i in indices for k in indices],
-        "zeta and zeta'": [(i, k, k) for i in indices for k in indices],
-        "all": [(i, i, i) for i in indices],
-    }
-    for name, triples in shared.items():
-        assert norm(mean(triples) - whole)[0] > 0.05 * norm(whole)[0], name
+    indices, pairs = range(samples), [*every_choice(range(samples), repeat=2)]
+    np.testing.assert_allclose(mean(every_choice(indices, repeat=3)), whole, rtol=1e-12, atol=1e-12)
+    for shared in ([(i, i, k) for i, k in pairs], [(i, k, i) for i, k in pairs], [(i, k, k) for i, k in pairs]):
+        assert norm(mean(shared) - whole)[0] > 0.05 * norm(whole)[0]
+    assert norm(mean([(i, i, i) for i in indices]) - whole)[0] > 0.05 * norm(whole)[0]
 
 
 @shapes
@@ -426,11 +355,7 @@ def inside(there: GeneralizedStiefel, rng: np.random.Generator, infeasibility: A
     return x
 
 
-@pytest.mark.slow_cases("natural-0.001", "psi-b-300.0", "psi-br-0.001", "psi-br-1.0", "riemannian-300.0")
-@pytest.mark.parametrize(
-    ("direction", "scale"),
-    [(direction, scale) for number, direction in enumerate(get_args(Direction)) for scale in (1.0, 1e-3 if number % 2 else 300.0)],
-)
+@pytest.mark.parametrize(("direction", "scale"), [*zip(get_args(Direction), (1.0, 1e-3, 300.0, 1.0), strict=True)])
 def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
     """From any point of the region, its border included, whatever gradient, penalty and eps; every part of the step as well.
 
@@ -509,7 +434,6 @@ def test_columns(shape: tuple[int, int]) -> None:
 
 @shapes
 def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
-    """An agent alone gets the bits it gets among others."""
     there, _ = manifold(shape)
     x, g = near(there, 0.3), gaussian(shape, seed=3)
     x[1] *= 3.0
@@ -545,7 +469,6 @@ def pair(p: int = 2) -> tuple[Any, GeneralizedStiefel, GeneralizedStiefel]:
 
 
 def test_a_product_is_its_parts() -> None:
-    """Every function, part by part, on stacks of several agents."""
     both, first, second = pair()
     assert (both.shape, repr(both)) == ((9, 2), "St_B(2, 5) x St_B(2, 4)")
     x, g, v, lam = gaussian((9, 2)), gaussian((9, 2), seed=3), 0.1 * gaussian((9, 2), seed=4), np.linspace(0.1, 3.0, N)
@@ -553,7 +476,6 @@ def test_a_product_is_its_parts() -> None:
     np.testing.assert_array_equal(both.split(x)[1], x[:, 5:])
 
     def joined(function: Any, *arrays: Array) -> Array:
-        """The function of each part, its rows of the arrays C-contiguous, joined."""
         pieces = [function(part, *[np.ascontiguousarray(array[:, rows]) for array in arrays]) for part, rows in parts]
         return np.concatenate(pieces, axis=1)
 
@@ -647,16 +569,3 @@ def test_a_product_can_do_what_all_its_parts_can() -> None:
         (general.landing(x[:, :5], g[:, :5], np.ones(N)), plain.landing(x[:, 5:], g[:, 5:], np.ones(N))), axis=1
     )
     np.testing.assert_allclose(mixed.landing(x, g, np.ones(N)), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("parts", "kind", "message"),
-    [
-        ((Stiefel(4, 2),), ValueError, "a product needs at least two sets, got 1"),
-        ((Stiefel(4, 2), Stiefel(4, 3)), ValueError, "must have equally many columns, got 2, 3"),
-        ((Stiefel(4, 2), "ball"), TypeError, "must be constraint sets, got str"),
-    ],
-)
-def test_impossible_products_are_refused(parts: tuple[Any, ...], kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        Product(*parts)

@@ -1,13 +1,16 @@
-"""The J-orthogonal set: its random points, tangents, retraction and correction."""
+"""The J-orthogonal set and stacks of it: random points, tangents, retraction and correction."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from decentorth.protocols import Array
-from decentorth.sets import JOrthogonal
+from decentorth.protocols import Array, Retractable, Riemannian, Signature, Signatures
+from decentorth.sets import JOrthogonal, JOrthogonalStack
 
 SETS = {
     "sorted": JOrthogonal(4, 3),
@@ -16,6 +19,7 @@ SETS = {
     "definite": JOrthogonal(4, 0),
     "negative": JOrthogonal(0, 3),
 }
+EACH = JOrthogonal.with_signs([-1, 1, 1, -1, 1])
 
 
 @pytest.fixture(params=SETS)
@@ -92,7 +96,6 @@ def test_cayley_stays_and_is_of_second_order(case: JOrthogonal) -> None:
 
 
 def excess(case: JOrthogonal, x: Array) -> Array:
-    """||J x^T J x - I||_F."""
     norm: Array = np.linalg.norm(
         np.diag(case.signs) @ x.swapaxes(-1, -2) @ np.diag(case.signs) @ x - np.eye(len(x[0])), axis=(-2, -1)
     )
@@ -123,18 +126,20 @@ def test_the_correction_refuses_what_it_cannot_mend(factor: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signs", "message"),
-    [([1, 0, -1], "entry 1 is 0"), ([[1, -1]], r"shape \(1, 2\)"), ([], r"shape \(0,\)"), ([1, np.nan], "entry 1 is nan")],
+    ("make", "message"),
+    [
+        (lambda: JOrthogonal.with_signs([1, 0, -1]), "entry 1 is 0"),
+        (lambda: JOrthogonal.with_signs([[1, -1]]), r"shape \(1, 2\)"),
+        (lambda: JOrthogonal.with_signs([]), r"shape \(0,\)"),
+        (lambda: JOrthogonal.with_signs([1, np.nan]), "entry 1 is nan"),
+        *((lambda p=p, q=q: JOrthogonal(p, q), "one of them at least, got p = ") for p, q in ((-1, 3), (2, -1), (0, 0))),
+        (lambda: JOrthogonalStack(EACH, 0, 3), "copies >= 1 matrices and free >= 0 rows"),
+        (lambda: JOrthogonalStack(EACH, 2, -1), "copies >= 1 matrices and free >= 0 rows"),
+    ],
 )
-def test_signs_are_checked(signs: list[float], message: str) -> None:
+def test_what_is_no_set_is_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        JOrthogonal.with_signs(signs)
-
-
-@pytest.mark.parametrize(("p", "q"), [(-1, 3), (2, -1), (0, 0)])
-def test_signatures_are_checked(p: int, q: int) -> None:
-    with pytest.raises(ValueError, match="one of them at least, got p = "):
-        JOrthogonal(p, q)
+        make()
 
 
 def test_the_cayley_retraction_is_nan_where_it_is_undefined() -> None:
@@ -143,3 +148,51 @@ def test_the_cayley_retraction_is_nan_where_it_is_undefined() -> None:
     both = JOrthogonal(1, 1).retract(np.eye(2)[None].repeat(2, 0), np.concatenate([a, 0.0 * a]))
     assert np.isnan(both[0]).all()
     assert (both[1] == np.eye(2)).all()
+
+
+# stacked matrices over free rows: each part is what it would be alone
+
+COPIES, FREE = 3, 4
+STACK = JOrthogonalStack(EACH, COPIES, FREE)
+
+
+def stacked(number: int = 2) -> Array:
+    rng = np.random.default_rng(0)
+    return np.stack([STACK.random(rng) for _ in range(number)])
+
+
+def parts(x: Array) -> tuple[list[Array], Array]:
+    return [np.ascontiguousarray(x[:, 5 * c : 5 * c + 5]) for c in range(COPIES)], x[:, 5 * COPIES :]
+
+
+def test_capabilities_of_a_stack() -> None:
+    assert isinstance(STACK, (Riemannian, Retractable, Signatures))
+    assert not isinstance(STACK, Signature)
+    assert isinstance(EACH, Signatures)
+    assert (EACH.copies, EACH.each) == (1, EACH)
+    assert STACK.shape == (COPIES * 5 + FREE, 5)
+    assert repr(STACK) == "J(3, 2, in another order)^3 x R(4, 5)"
+
+
+def test_random_points_of_a_stack_are_feasible_and_measures_are_the_worst_matrix() -> None:
+    x = stacked()
+    assert (STACK.violation(x) < 1e-13).all()
+    x[0, 7] += 1e-3
+    matrices, _ = parts(x)
+    np.testing.assert_array_equal(STACK.feasibility(x), np.max([EACH.feasibility(one) for one in matrices], axis=0))
+    np.testing.assert_array_equal(STACK.violation(x), np.max([EACH.violation(one) for one in matrices], axis=0))
+    assert STACK.violation(x)[0] > 1e-4
+
+
+def test_every_matrix_moves_as_it_would_alone_and_free_rows_as_in_space() -> None:
+    x, g = stacked(), np.random.default_rng(1).standard_normal((2, *STACK.shape))
+    tangent = STACK.tangent(x, g)
+    moved, corrected = STACK.retract(x, -0.1 * tangent), STACK.corrected(x + 1e-4 * g)
+    for one, own, along, to, near in zip(*(parts(a)[0] for a in (x, g, tangent, moved, corrected)), strict=True):
+        np.testing.assert_allclose(along, EACH.tangent(one, own), rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(to, EACH.retract(one, -0.1 * along), rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(near, EACH.corrected(one + 1e-4 * own), rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(parts(tangent)[1], parts(g)[1])
+    np.testing.assert_array_equal(parts(moved)[1], parts(x)[1] - 0.1 * parts(g)[1])
+    np.testing.assert_array_equal(parts(corrected)[1], parts(x + 1e-4 * g)[1])
+    assert (STACK.violation(moved) < 1e-12).all()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
-from math import comb
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pymanopt.manifolds
@@ -13,7 +11,7 @@ import pytest
 
 from decentorth.protocols import Array, Retraction
 from decentorth.sets import Stiefel
-from decentorth.sets.retractions import CONDITION, FACTOR_STEPS, SERIES, STEPS, Polar
+from decentorth.sets.retractions import CONDITION, SERIES, STEPS, Polar
 from tests.reference import naive
 from tests.support.sets import norm
 
@@ -22,7 +20,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}
 retractions = pytest.mark.parametrize("name", get_args(Retraction))
 polars = pytest.mark.parametrize("name", get_args(Polar))
 N = 3
-LENGTHS = (0.0, 1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 3.0, 10.0)
+LENGTHS = (0.0, 1e-12, 1e-6, 1e-4, 1e-2, 0.03, 0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 3.0, 10.0)
 ROUNDING = 2.0**-53
 
 
@@ -72,7 +70,6 @@ def test_every_point_reached_is_feasible(shape: tuple[int, int], name: Retractio
 @pytest.mark.parametrize("shape", [(6, 3), (5, 5), (50, 20)])
 @retractions
 def test_polar_follows_the_geodesic_to_second_order_and_qr_to_first(shape: tuple[int, int], name: Retraction) -> None:
-    """Against the exponential map of the Euclidean metric."""
     manifold, x, steps = Stiefel(*shape), feasible(shape), np.logspace(-3, -1, 7)
     v = tangents(x)
     exponential: Callable[[Array, Array], Array] = pymanopt.manifolds.Stiefel(*shape, k=N).exp
@@ -124,7 +121,6 @@ def test_polar_where_the_gram_matrix_tells_too_little(name: Polar) -> None:
 @shapes
 @polars
 def test_polar_ignores_positive_factors(shape: tuple[int, int], name: Polar) -> None:
-    """Even where the squares of the entries overflow, or vanish."""
     manifold, x = Stiefel(*shape), feasible(shape)
     y = x + 0.3 * tangents(x)
     expected = manifold.project(y)
@@ -142,32 +138,6 @@ def test_qr_gives_back_the_orthonormal_factor(shape: tuple[int, int], name: Retr
         upper = np.eye(r) * (1 + size * np.linspace(-0.3, 0.3, r)) + size * strict
         found = Stiefel(*shape).retract(x, x @ upper - x, name)
         assert np.all(norm(found - x) <= 1e-15 * r * np.linalg.cond(upper))
-
-
-def test_tables_of_the_fast_ways() -> None:
-    """Each delta is the largest, to 1 %, for which what is neglected is below half a unit in the last place.
-
-    Remainder of the binomial series, Newton-Schulz's and the Cholesky factor's errors after a step against the delta that the next
-    step needs.
-    """
-
-    def remainder(degree: int, delta: float) -> float:
-        return comb(2 * degree + 2, degree + 1) / 4.0 ** (degree + 1) * delta ** (degree + 1) / (1 - delta)
-
-    def newton_schulz(delta: float) -> float:
-        return delta**2 * (3 + delta) / 4
-
-    def cholesky(delta: float) -> float:
-        return 1.5 * delta**2 + 0.5 * delta**3
-
-    for powers, blocks, delta in SERIES:
-        assert remainder(powers * blocks, delta) <= ROUNDING < remainder(powers * blocks, 1.01 * delta)
-    reached = [SERIES[-1][2], *[delta for _, delta in STEPS]]
-    assert [steps for steps, _ in STEPS] == [1, 2, 3]
-    for after, before in pairwise(reached):
-        assert newton_schulz(before) <= after < newton_schulz(1.01 * before)
-    for after, before in pairwise((ROUNDING, *FACTOR_STEPS)):
-        assert cholesky(before) <= after < cholesky(1.01 * before)
 
 
 @shapes
@@ -224,16 +194,7 @@ def test_one_of_the_nearest_points_where_there_are_several(shape: tuple[int, int
     np.testing.assert_allclose(norm(y - found), least, rtol=1e-13, atol=1e-14 * np.sqrt(d))
 
 
-def test_unknown_names_are_refused() -> None:
-    x: Any = feasible((4, 2))
-    expected = "retraction must be one of polar, polar-svd, polar-eigh, qr, cholesky-qr, got 'exponential'"
-    with pytest.raises(ValueError, match=expected):
-        Stiefel(4, 2).retract(x, x, "exponential")  # type: ignore[arg-type]  # the mistake under test
-    with pytest.raises(ValueError, match="method must be one of polar, polar-svd, polar-eigh, got 'qr'"):
-        Stiefel(4, 2).project(x, "qr")  # type: ignore[arg-type]  # the mistake under test
-
-
-@pytest.mark.parametrize("length", [1e-5, 0.1, 0.5, 1.5])
+@pytest.mark.parametrize("length", [1e-5, 0.5, 1.5])
 @pytest.mark.parametrize("name", get_args(Retraction))
 def test_another_array_is_retracted_by_the_same_matrix(name: Retraction, length: float) -> None:
     """``other`` S, for an ``other`` that is a matrix times y, is that matrix times the retraction of y."""
@@ -253,3 +214,5 @@ def test_steps_too_long_for_one_matrix_are_left_to_the_retraction() -> None:
     v = stiefel.tangent(x, np.ones_like(x))
     assert stiefel.retract_both(x + 100.0 * v, x) is None
     assert stiefel.retract_both(x + np.nan * v, x) is None
+    with pytest.raises(ValueError, match="method must be one of polar, polar-svd, polar-eigh, got 'qr'"):
+        stiefel.project(x, "qr")  # type: ignore[arg-type]  # the mistake under test

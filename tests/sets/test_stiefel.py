@@ -27,16 +27,6 @@ def feasible(shape: tuple[int, int], seed: int = 1, n: int = N) -> Array:
 
 
 @shapes
-def test_projection_is_the_polar_factor(shape: tuple[int, int]) -> None:
-    y = gaussian(shape)
-    found = Stiefel(*shape).project(y)
-    for one, expected in zip(found, y, strict=True):
-        np.testing.assert_allclose(one, scipy.linalg.polar(expected)[0], atol=1e-12)
-    assert found.flags.c_contiguous
-    np.testing.assert_array_less(Stiefel(*shape).feasibility(found), 1e-13)
-
-
-@shapes
 def test_distance_is_that_of_the_singular_values_from_one(shape: tuple[int, int]) -> None:
     y = gaussian(shape)
     expected = [np.sqrt(np.sum((scipy.linalg.svdvals(one) - 1) ** 2)) for one in y]
@@ -44,47 +34,28 @@ def test_distance_is_that_of_the_singular_values_from_one(shape: tuple[int, int]
 
 
 @shapes
-def test_landing_field_is_the_formula(shape: tuple[int, int]) -> None:
-    """Against the d x d matrices of the paper, to 1e-13 relative, on and off the manifold, one penalty per agent."""
+def test_fields_are_their_formulas(shape: tuple[int, int]) -> None:
+    """With d x d matrices, to 1e-13 relative, on and off the manifold, one penalty per agent; on it two are gradients."""
     manifold, g = Stiefel(*shape), gaussian(shape, seed=3)
     penalty = np.array([1e-3, 1.0, 20.0, 500.0])
+
+    def soft(x: Array, g: Array, penalty: float) -> Array:
+        return g + penalty * x @ (x.T @ x - np.eye(shape[1]))
+
+    def augmented(x: Array, g: Array, penalty: float) -> Array:
+        return soft(x, g, penalty) - g @ (x.T @ x - np.eye(shape[1])) / 2 - x @ naive.sym(x.T @ g)
+
+    formulas = ((manifold.landing, naive.landing_field), (manifold.penalised, soft), (manifold.dissolved, augmented))
     for x in (gaussian(shape), feasible(shape)):
-        expected = np.array([naive.landing_field(*one) for one in zip(x, g, penalty, strict=True)])
         scale = norm(g) * norm(x) ** 2 + penalty * norm(x) ** 3
-        assert np.all(norm(manifold.landing(x, g, penalty) - expected) <= 1e-13 * scale)
-        assert manifold.landing(x, g, penalty).flags.c_contiguous
+        for field, formula in formulas:
+            found, expected = field(x, g, penalty), np.array([formula(*one) for one in zip(x, g, penalty, strict=True)])
+            assert np.all(norm(found - expected) <= 1e-13 * scale)
+            assert found.flags.c_contiguous
         relative = np.array([naive.canonical_gradient(*one) for one in zip(x, g, strict=True)])
         assert np.all(norm(manifold.relative_gradient(x, g) - relative) <= 1e-13 * norm(g) * norm(x) ** 2)
-
-
-def augmented(x: Array, g: Array, penalty: float) -> Array:
-    """``g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I)`` of one agent."""
-    excess = x.T @ x - np.eye(x.shape[1])
-    return g - g @ excess / 2 - x @ naive.sym(x.T @ g) + penalty * x @ excess
-
-
-@shapes
-def test_penalised_and_dissolved_gradients_are_the_formulas(shape: tuple[int, int]) -> None:
-    """On and off the manifold, one penalty per agent; on it, and without a penalty, the gradient and the Riemannian gradient."""
-    manifold, g = Stiefel(*shape), gaussian(shape, seed=3)
-    penalty = np.array([1e-3, 1.0, 20.0, 500.0])
-    for x in (gaussian(shape), feasible(shape)):
-        scale = norm(g) * norm(x) ** 2 + penalty * norm(x) ** 3
-        soft = [one + p * x_ @ (x_.T @ x_ - np.eye(shape[1])) for x_, one, p in zip(x, g, penalty, strict=True)]
-        assert np.all(norm(manifold.penalised(x, g, penalty) - np.array(soft)) <= 1e-13 * scale)
-        dissolved = np.array([augmented(*one) for one in zip(x, g, penalty, strict=True)])
-        assert np.all(norm(manifold.dissolved(x, g, penalty) - dissolved) <= 1e-13 * scale)
-        assert manifold.dissolved(x, g, penalty).flags.c_contiguous
-    x = feasible(shape)
     np.testing.assert_allclose(manifold.dissolved(x, g, penalty), manifold.tangent(x, g), atol=1e-11)
     np.testing.assert_allclose(manifold.penalised(x, g, penalty), g, atol=1e-11)
-
-
-def orders(function: Any, x: Array, u: Array, slope: Array) -> list[float]:
-    """The order in t of ``f(x + t u) - f(x) - t <grad f(x), u>`` for each agent."""
-    steps = np.logspace(-4, -2, 7)
-    remainders = np.abs([function(x + t * u) - function(x) - t * slope for t in steps])
-    return [float(np.polyfit(np.log(steps), np.log(remainder), 1)[0]) for remainder in remainders.T]
 
 
 @shapes
@@ -99,23 +70,10 @@ def test_the_dissolved_gradient_is_a_gradient(shape: tuple[int, int]) -> None:
         return function
 
     slope = (manifold.dissolved(x, -np.sin(manifold.dissolve(x) - C), penalty) * u).sum((-2, -1))
-    np.testing.assert_allclose(orders(value, x, u, slope), 2, atol=0.1)
-
-
-@shapes
-def test_the_direct_gradient_is_one_but_for_the_hessian(shape: tuple[int, int]) -> None:
-    """For the linear <C, x>, whose Hessian is zero: of <C, x> - <sym(x^T C), x^T x - I>/2 + penalty/4 ||x^T x - I||^2."""
-    manifold, x, u, C = Stiefel(*shape), gaussian(shape), gaussian(shape, seed=4), gaussian(shape, seed=6)
-    penalty = np.array([0.5, 1.0, 2.0, 4.0])
-
-    def value(x: Array) -> Array:
-        excess = x.swapaxes(-1, -2) @ x - np.eye(shape[1])
-        lagrangian = (C * x).sum((-2, -1)) - (x.swapaxes(-1, -2) @ C * excess).sum((-2, -1)) / 2
-        function: Array = lagrangian + penalty / 4 * norm(excess) ** 2
-        return function
-
-    slope = (manifold.dissolved(x, C, penalty) * u).sum((-2, -1))
-    np.testing.assert_allclose(orders(value, x, u, slope), 2, atol=0.1)
+    steps = np.logspace(-4, -2, 7)
+    remainders = np.abs([value(x + t * u) - value(x) - t * slope for t in steps])
+    orders = [np.polyfit(np.log(steps), np.log(remainder), 1)[0] for remainder in remainders.T]
+    np.testing.assert_allclose(orders, 2, atol=0.1)
 
 
 SAFE = (6, 3)
@@ -132,7 +90,7 @@ def inside(seed: int, fraction: float, eps: float) -> Array:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(
     seed=st.integers(0, 2**32 - 1),
     fraction=st.floats(0, 1),
@@ -169,7 +127,7 @@ def test_safe_step_where_nothing_moves() -> None:
     np.testing.assert_array_equal(Stiefel(*SAFE).safe_step(x, np.zeros_like(x), lam, 0.5), 0.5 / lam)
 
 
-@pytest.mark.parametrize("shape", [(5, 2), (3, 3), (4, 1)])
+@pytest.mark.parametrize("shape", [(5, 2), (3, 3)])
 def test_random_points_are_uniform(shape: tuple[int, int]) -> None:
     """Moments of the uniform distribution, each within five standard errors: E x = 0, E x x^T = (r/d) I, E x_ij^4 = 3/(d(d+2))."""
     d, r = shape
@@ -184,7 +142,7 @@ def test_random_points_are_uniform(shape: tuple[int, int]) -> None:
         assert np.all(np.abs(sample.mean(axis=0) - expected) <= 5 * error)
 
 
-@pytest.mark.parametrize(("d", "r"), [(3, 4), (3, 0), (0, 0), (2, -1)])
+@pytest.mark.parametrize(("d", "r"), [(3, 4), (3, 0), (2, -1)])
 def test_impossible_shapes_are_refused(d: int, r: int) -> None:
     with pytest.raises(ValueError, match=rf"St\(d, r\) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}"):
         Stiefel(d, r)
@@ -207,7 +165,6 @@ def test_sizes_of_sets_are_whole_numbers(number: Any) -> None:
 
 @shapes
 def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
-    """An agent alone gets the bits it gets among others."""
     manifold, x, g = Stiefel(*shape), gaussian(shape, n=7), gaussian(shape, seed=3, n=7)
     lam = np.linspace(0.1, 30, 7)
 

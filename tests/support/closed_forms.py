@@ -64,8 +64,7 @@ def _one_minus_cosine(angles: NDArray[np.float64]) -> Eigenvalues:
 
 def _unsorted(angles: NDArray[np.float64]) -> Eigenvalues:
     """2 - 2 cos without cancellation."""
-    result: Eigenvalues = 4 * np.sin(angles / 2) ** 2
-    return result
+    return 4 * np.sin(angles / 2) ** 2
 
 
 def _sums(terms: list[Eigenvalues]) -> Eigenvalues:

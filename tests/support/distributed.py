@@ -43,8 +43,7 @@ class OwnMatrices(TraceProblem):
         self.A, self.B, self.lipschitz = self.A[local], self.B[local], self.lipschitz[local]
 
     def local_product(self, x: Array) -> Array:
-        product: Array = self.B @ x
-        return product
+        return self.B @ x
 
     def local_diagonal(self) -> Array:
         return np.diagonal(self.B, axis1=-2, axis2=-1).copy()
@@ -56,14 +55,12 @@ class OwnMatrices(TraceProblem):
     def optimum(self) -> Array:
         """``(d, p)``: the leading eigenvectors of the pencil of the means, for one factor."""
         n = self.shape[0]
-        vectors: Array = scipy.linalg.eigh(naive.mean(self.A), naive.mean(self.B), subset_by_index=[n - self.shape[1], n - 1])[1]
-        return vectors
+        return scipy.linalg.eigh(naive.mean(self.A), naive.mean(self.B), subset_by_index=[n - self.shape[1], n - 1])[1]
 
 
 def gram(rows: Array) -> Array:
     """rows^T rows / len(rows)."""
-    square: Array = rows.T @ rows / len(rows)
-    return square
+    return rows.T @ rows / len(rows)
 
 
 def own_pencils(n: int = 5, d: int = 9, p: int = 2, condition: float = 30.0, seed: int = 0) -> OwnMatrices:
@@ -109,8 +106,7 @@ class _Shares:
         return share[self.agents]
 
     def local_product(self, x: Array) -> Array:
-        product: Array = self._own()[:, None, None] * x
-        return product
+        return self._own()[:, None, None] * x
 
     def local_diagonal(self) -> Array:
         return np.repeat(self._own()[:, None], self.shape[0], axis=1)

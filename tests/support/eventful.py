@@ -99,8 +99,7 @@ class Settings:
             asked += 1
             if asked == LOOP:
                 meet("loop")
-            result: Array = -data[agent].T @ (data[agent] @ x)
-            return result
+            return -data[agent].T @ (data[agent] @ x)
 
         return Eventful(value, gradient, Stiefel(6, 2), n_agents)
 

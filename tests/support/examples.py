@@ -17,3 +17,13 @@ def run(*arguments: str, ranks: int = 1) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def drawn(script: str, folder: Path, *words: str) -> str:
+    """The output of a script with a figure as its first argument, or after the ``words`` before ``FIGURE``; it is drawn."""
+    figure = folder / "figure.png"
+    place = words.index("FIGURE") if "FIGURE" in words else 0
+    rest = [word for word in words if word != "FIGURE"]
+    said = run(script, *rest[:place], str(figure), *rest[place:])
+    assert figure.stat().st_size > 10_000
+    return said

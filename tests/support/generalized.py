@@ -33,8 +33,7 @@ class TraceProblem(AgentProblem[Any]):
     A: Array
 
     def value(self, x: Array) -> Array:
-        value: Array = -0.5 * (x * (self.A @ x)).sum((-2, -1))
-        return value
+        return -0.5 * (x * (self.A @ x)).sum((-2, -1))
 
     def gradient(self, x: Array) -> Array:
         gradient: Array = self.A @ x
@@ -61,7 +60,6 @@ def gevp(n: int, p: int, condition: float = 100.0, seed: int = 0) -> GEVP:
 
 
 def optimum(A: Array, B: Array, p: int) -> float:
-    """The least value of -1/2 tr(x^T A x) over x^T B x = I."""
     n = len(A)
     return -0.5 * float(scipy.linalg.eigh(A, B, eigvals_only=True, subset_by_index=[n - p, n - 1]).sum())
 
@@ -81,8 +79,7 @@ class SampledGEVP(GEVP):
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         rows = self.C[batch]
-        gradient: Array = -(rows.swapaxes(-1, -2) @ (rows @ x)) / batch.shape[1]
-        return gradient
+        return -(rows.swapaxes(-1, -2) @ (rows @ x)) / batch.shape[1]
 
     def product_on(self, x: Array, batch: Index) -> Array:
         return self.covariance.product_on(x, batch)
@@ -120,7 +117,6 @@ class CCA(TraceProblem):
         return {"x": x[..., : self.first, :], "y": x[..., self.first :, :]}
 
     def optimum(self) -> float:
-        """The least value."""
         roots = [scipy.linalg.sqrtm(b).real for b in self.B]
         whitened = np.linalg.solve(roots[0], self.A[: self.first, self.first :]) @ np.linalg.inv(roots[1])
         return -float(np.linalg.svd(whitened, compute_uv=False)[: self.shape[1]].sum())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Any
+
 import numpy as np
 
+from decentorth import iterate
 from decentorth.problems import HEVP, AgentProblem
 from decentorth.protocols import Array, Index
 from decentorth.sets import JOrthogonal
@@ -24,13 +28,7 @@ def hevp(n: int, condition: float = 100.0, samples: int | None = None, seed: int
 
 
 class LogCosh(AgentProblem[JOrthogonal]):
-    """f(x) = (1/N) sum_samples sum_k log cosh(a^T x)_k: convex and coercive, not quadratic, and smooth with L = ||A||_2^2 / N.
-
-    Parameters
-    ----------
-    A
-        ``(N, n)``.
-    """
+    """f(x) = (1/N) sum_samples sum_k log cosh(a^T x)_k: convex and coercive, not quadratic, and smooth with L = ||A||_2^2 / N."""
 
     def __init__(self, A: Array, signs: Array) -> None:
         super().__init__(1, slice(0, 1), JOrthogonal.with_signs(signs))
@@ -43,21 +41,17 @@ class LogCosh(AgentProblem[JOrthogonal]):
 
     def value(self, x: Array) -> Array:
         s = np.abs(self.A @ x)
-        value: Array = (s + np.log1p(np.exp(-2.0 * s)) - np.log(2.0)).sum((-2, -1)) / len(self.A)
-        return value
+        return (s + np.log1p(np.exp(-2.0 * s)) - np.log(2.0)).sum((-2, -1)) / len(self.A)
 
     def gradient(self, x: Array) -> Array:
-        gradient: Array = self.A.T @ np.tanh(self.A @ x) / len(self.A)
-        return gradient
+        return self.A.T @ np.tanh(self.A @ x) / len(self.A)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         rows = self.A[batch[0]]
-        gradient: Array = rows.T @ np.tanh(rows @ x) / len(rows)
-        return gradient
+        return rows.T @ np.tanh(rows @ x) / len(rows)
 
     def hessian_product(self, x: Array, v: Array) -> Array:
-        product: Array = self.A.T @ ((1.0 - np.tanh(self.A @ x) ** 2) * (self.A @ v)) / len(self.A)
-        return product
+        return self.A.T @ ((1.0 - np.tanh(self.A @ x) ** 2) * (self.A @ v)) / len(self.A)
 
 
 class Rough(LogCosh):
@@ -71,3 +65,9 @@ class Rough(LogCosh):
 def log_cosh(n: int, samples: int = 40, seed: int = 0, known: bool = True) -> LogCosh:
     A = np.random.default_rng(seed).standard_normal((samples, n))
     return (LogCosh if known else Rough)(A, signs(n, seed))
+
+
+def states(problem: Any, algorithm: Any, number: int, x0: Array | None = None) -> list[Any]:
+    """The states 0, 1, ..., number, copied."""
+    made = islice(iterate(problem, algorithm, x0=x0, comm="serial"), number + 1)
+    return [type(s)(*(part.copy() if isinstance(part, np.ndarray) else part for part in s)) for s in made]

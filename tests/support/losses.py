@@ -12,14 +12,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from decentorth.api import Run
 from decentorth.api.losses import Loss
 from decentorth.api.rank_loss import restarted
-from tests.support.mpi import HUNG, KERNELS, ROOT, inherited, until
+from tests.support.mpi import HUNG, KERNELS, ROOT, SETTINGS, Job, inherited, until
 
 _JOB = "DECENTORTH_TEST_LOSSES"
 
@@ -35,7 +35,7 @@ def replayed(run: Run, losses: Sequence[Loss], iterations: int) -> Any:
         left = run.without(np.array(lost))
         x = state.x[~np.isin(here, lost)]
         parts = (left.problem, left.network, left.streams)
-        state = restarted(left.method, *parts, x, state.k, state.gradients)
+        state = restarted(left, x, state.k, state.gradients)
         for _ in range(end - loss.iteration):
             state = left.method.step(*parts, state)
     return state
@@ -45,28 +45,13 @@ def sha256(x: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()
 
 
-class Ended(NamedTuple):
-    """How a job ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-    def report(self) -> str:
-        return f"return code {self.returncode}\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
-
-
 def started(programs: Path, ranks: int, arguments: Sequence[str], token: str = "", tolerant: bool = True) -> subprocess.Popen[str]:
     """``mpirun --with-ft ulfm python -m decentorth.run``, on more ranks than cores, as root."""
     environment = {
-        **inherited(*KERNELS),
+        **inherited(*KERNELS, "HOME"),
+        **SETTINGS,
+        "PYTHONWARNINGS": "default",
         "PATH": f"{programs}:/usr/bin:/bin",
-        "HOME": os.environ.get("HOME", "/"),
-        "PYTHONPATH": str(ROOT),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         _JOB: token,
     }
     fault_tolerance = ["--with-ft", "ulfm"] if tolerant else []
@@ -85,21 +70,11 @@ def killed(
     pauses: Sequence[float],
     response: str = "shrink",
     ready: Callable[[], bool] | None = None,
-) -> Ended:
-    """``mpirun --with-ft ulfm python -m decentorth.run``, some of whose ranks get SIGKILL.
+) -> Job:
+    """A run in the folder ``out`` some of whose ranks get SIGKILL.
 
-    Parameters
-    ----------
-    programs
-        Where ``mpirun`` and ``python`` are.
-    out
-        The run's folder.
-    victims, pauses
-        Ranks, and seconds from the first rows of the history, or the one before, until it is killed.
-    response
-        That of ``--on-rank-loss``.
-    ready
-        Asked in place of the first rows of the history.
+    ``programs`` is where ``mpirun`` and ``python`` are. The pauses are seconds from the first rows of the history, or from where
+    ``ready`` answers true, or from the victim before. ``response`` is that of ``--on-rank-loss``.
     """
     token = uuid.uuid4().hex
     process = started(programs, ranks, [*arguments, "--on-rank-loss", response, "--out", str(out)], token)
@@ -114,17 +89,16 @@ def killed(
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=HUNG)
-        raise AssertionError(f"hung: {process.args!r}\n{Ended(-1, stdout, stderr).report()}") from None
+        raise AssertionError(f"hung: {process.args!r}\n{Job(-1, stdout, stderr).report()}") from None
     finally:
         for pid in _ranks(token).values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.kill()
-    return Ended(process.returncode, stdout, stderr)
+    return Job(process.returncode, stdout, stderr)
 
 
 def _ranks(token: str) -> dict[int, int]:
-    """The living processes of a job by their ranks."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

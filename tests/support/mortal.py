@@ -78,20 +78,12 @@ class MortalCommunicator(ThreadCommunicator):
 
 
 class _Counting:
-    """Mailboxes that one rank uses, whose letters are counted."""
-
     def __init__(self, post: _Post, put: Callable[[int, int, str, Any], _Letter]) -> None:
         self.put, self.take, self.delivered = put, post.take, post.delivered
 
 
 def on_mortal_ranks(size: int, letters: Mapping[int, int], work: Callable[[MortalCommunicator], T]) -> dict[int, T]:
-    """What ``work(communicator)`` returns on the ranks that live to its end.
-
-    Parameters
-    ----------
-    letters
-        How many each of the ranks sends that die.
-    """
+    """What ``work(communicator)`` returns on the ranks that live to its end; ``letters`` is how many each sends that dies."""
     first = _Generation(tuple(range(size)))
     results: dict[int, T] = {}
     failures: dict[int, BaseException] = {}

@@ -20,7 +20,7 @@ T = TypeVar("T")
 KERNELS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES")
 """The variables that choose the kernels of BLAS and NumPy: ranks have the bits of this process only with the same ones."""
 _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "USER", "VIRTUAL_ENV")
-_SETTINGS = {
+SETTINGS = {
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -41,28 +41,19 @@ _LINGER = 60.0
 
 
 class Job(NamedTuple):
-    """How a job ended."""
-
     returncode: int
     stdout: str
     stderr: str
-    seconds: float
-    left: int
+    seconds: float = 0.0
+    left: int = 0
     """Processes that had to be killed after it."""
 
     def report(self) -> str:
-        """Everything, for the message of a failing test."""
         return f"return code {self.returncode} after {self.seconds:.1f} s\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
 
 
 def launcher() -> str:
-    """The ``mpirun`` beside the running Python, or else the one on PATH.
-
-    Raises
-    ------
-    RuntimeError
-        When there is none: tests with ranks fail, they are never skipped.
-    """
+    """The ``mpirun`` beside the running Python, or else the one on PATH; without it, tests with ranks fail and are not skipped."""
     beside = Path(sys.executable).parent / "mpirun"
     found = str(beside) if beside.is_file() else shutil.which("mpirun")
     if found is None:
@@ -71,8 +62,6 @@ def launcher() -> str:
 
 
 class Running(NamedTuple):
-    """A job that has not ended yet."""
-
     process: subprocess.Popen[str]
     """The process that was started: the launcher, or without one Python."""
     token: str
@@ -87,12 +76,10 @@ class Running(NamedTuple):
         return found
 
     def segments(self) -> set[Path]:
-        """The shared-memory files of its ranks."""
         return _mapped(Path(f"/proc/{pid}") for pid in self.ranks())
 
 
 def inherited(*names: str) -> dict[str, str]:
-    """The environment variables of this process with these names."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
@@ -103,23 +90,17 @@ def run_ranks(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[Running], None] | None = None,
 ) -> Job:
-    """``mpirun -n ranks python arguments...`` in the repository's root; AssertionError shows what a job that hangs had written.
+    """``mpirun -n ranks python arguments...`` in the repository's root, or for 0 ranks a plain process without a launcher.
 
-    Parameters
-    ----------
-    ranks
-        How many; 0 for a plain process without a launcher.
-    settings
-        Further environment variables.
-    meanwhile
-        Called once the job has been started, to do something to it.
+    ``settings`` are further environment variables; ``meanwhile`` is called once the job has been started, to do something to it.
+    AssertionError shows what a job that hangs had written.
     """
     token = uuid.uuid4().hex
     command = [sys.executable, *arguments]
     if ranks > 0:
         command = [launcher(), "-n", str(ranks), *command]
     with tidied() as folder:
-        environment = {**inherited(*_KEPT, *KERNELS), **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
+        environment = {**inherited(*_KEPT, *KERNELS), **SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
         begun = time.monotonic()
         process = subprocess.Popen(
             command,
@@ -179,7 +160,6 @@ def tidied() -> Iterator[str]:
 
 
 def _lingering(token: str) -> int:
-    """Processes of a job that do not end by themselves."""
     deadline = time.monotonic() + _LINGER
     while (left := len(_carriers(token))) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -219,17 +199,12 @@ def _segments() -> Iterator[Path]:
 def _remove(new: set[Path]) -> None:
     """Remove shared-memory files that appeared during the job, but not those that living processes of other jobs have open."""
     for _ in range(30):  # a killed process closes its files a moment after it has lost its environment
-        for segment in new - _open_files(new):
-            segment.unlink(missing_ok=True)
         new = {segment for segment in new if segment.exists()}
         if not new:
             return
+        for segment in new - _mapped(_processes()):
+            segment.unlink(missing_ok=True)
         time.sleep(0.01)
-
-
-def _open_files(wanted: set[Path]) -> set[Path]:
-    """Those that some process has mapped or open."""
-    return wanted & _mapped(_processes()) if wanted else set()
 
 
 def _mapped(processes: Iterable[Path]) -> set[Path]:

@@ -17,7 +17,7 @@ import signal
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,21 +25,16 @@ import numpy as np
 
 from decentorth.commands.line.shell import LONGEST, REFUSALS, one_line
 
-MEMORY = 1 << 30
-"""Bytes that a reader may have beside those of the process before."""
-PROCESSOR_SECONDS, SECONDS = 10.0, 120.0
-"""For one mutant, which honest readers read in milliseconds; the second for those that wait."""
+MEMORY = 1 << 30  # bytes that a reader may have beside those of the process before
+PROCESSOR_SECONDS, SECONDS = 10.0, 120.0  # for one mutant, which takes milliseconds; the second for readers that wait
 Edit = Callable[[bytes, np.random.Generator], bytes]
 Read = Callable[[Path], object]
 
 
 class Seed(NamedTuple):
-    """A file as it should be."""
-
     name: str
     data: bytes
     edit: Edit
-    """How a mutant of it is made."""
 
 
 class Reader(NamedTuple):
@@ -47,8 +42,8 @@ class Reader(NamedTuple):
 
     read: Read
     seeds: tuple[Seed, ...]
-    hostile: tuple[tuple[str, bytes], ...] = ()
-    """Names and contents of further files, which chance would not find."""
+    hostile: tuple[bytes, ...] = ()
+    """Contents of further files with the first seed's name, which chance would not find."""
     beside: Mapping[str, bytes] = {}
     """Files as they should be, by name, beside which a mutant is read."""
 
@@ -85,12 +80,10 @@ def edited(data: bytes, rng: np.random.Generator, most: int | None = None) -> by
 
 
 def header(data: bytes, rng: np.random.Generator) -> bytes:
-    """As `edited`, every second time in the first 128 bytes."""
     return edited(data, rng, 128 if rng.random() < 0.5 else None)
 
 
 def lines(data: bytes, rng: np.random.Generator) -> bytes:
-    """As `edited`, every second time by whole lines."""
     if rng.random() < 0.5:
         return edited(data, rng)
     rows = data.split(b"\n")
@@ -149,8 +142,6 @@ def zipped(edit: Edit) -> Edit:
 
 
 def compressed(edit: Edit) -> Edit:
-    """Every second time by ``edit`` of what is compressed by gzip."""
-
     def edit_content(data: bytes, rng: np.random.Generator) -> bytes:
         if rng.random() < 0.5:
             return edited(data, rng)
@@ -159,31 +150,20 @@ def compressed(edit: Edit) -> Edit:
     return edit_content
 
 
-def mutants(reader: Reader, count: int, seed: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-    """Names and contents: those that are hostile, then ``count`` made of the seeds in turn."""
-    yield from reader.hostile
+def tried(reader: Reader, count: int, seed: Sequence[int], folder: Path) -> Counts:
+    """What becomes of ``count`` mutants of the seeds in turn, each read in ``folder``.
+
+    The process that reads them is begun again only where one of them ends it. AssertionError: a file as it should be is refused.
+    """
+    cases = [(reader.seeds[0].name, content) for content in reader.hostile]
     for number in range(count):
         name, data, edit = reader.seeds[number % len(reader.seeds)]
-        yield name, edit(data, np.random.default_rng([*seed, number]))
-
-
-def tried(reader: Reader, count: int, seed: Sequence[int], folder: Path) -> Counts:
-    """What becomes of the mutants, each read in ``folder``, in a process that is begun again only where one of them ends it.
-
-    Raises
-    ------
-    AssertionError
-        A file as it should be is refused.
-    """
-    cases = list(mutants(reader, count, seed))
+        cases.append((name, edit(data, np.random.default_rng([*seed, number]))))
     outcomes: list[str] = []
     while len(outcomes) < len(cases):
         outcomes += _forked(reader, cases, len(outcomes), folder)
-    failures = [
-        f"{number} ({cases[number][0]}): {outcome}"
-        for number, outcome in enumerate(outcomes)
-        if outcome not in ("refused", "accepted")
-    ]
+    told = [f"{number} ({name}): {outcome}" for number, ((name, _), outcome) in enumerate(zip(cases, outcomes, strict=True))]
+    failures = [line for line in told if not line.endswith((": refused", ": accepted"))]
     return Counts(len(cases), outcomes.count("refused"), outcomes.count("accepted"), failures)
 
 
@@ -253,11 +233,9 @@ def _outcome(reader: Reader, folder: Path, name: str, data: bytes) -> str:
 
 
 def _raised(error: BaseException) -> bool:
-    """Whether there is a line that raises this error, rather than one that met it."""
     return str(traceback.extract_tb(error.__traceback__)[-1].line).startswith("raise ")
 
 
 def _words(error: BaseException) -> str:
-    """An exception and the line where it was raised."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {str(error)[:120]} ({Path(place.filename).name}:{place.lineno})"

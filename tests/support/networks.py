@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth.protocols import Array, Network, PushPullSpectrum, Spectrum
+from decentorth.protocols import Array, Network
 
 
 class Exchange(NamedTuple):
@@ -26,17 +26,10 @@ class Recording:
         self.n_agents, self.directed, self.steady = network.n_agents, network.directed, network.steady
         self.exchanges: list[Exchange] = []
 
-    @property
-    def spectrum(self) -> Spectrum:
-        return self._network.spectrum
-
-    @property
-    def push_pull_spectrum(self) -> PushPullSpectrum:
-        return self._network.push_pull_spectrum
-
-    @property
-    def self_weights(self) -> Array:
-        return self._network.self_weights
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("spectrum", "push_pull_spectrum", "self_weights", "sums", "sums_exactly", "flooding_rounds"):
+            raise AttributeError(name)
+        return getattr(self._network, name)
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         def call(*both: Array) -> tuple[Array, ...]:
@@ -47,23 +40,11 @@ class Recording:
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         return self._recorded(self._network.mix_alike, (labels, *xs), 0)
 
-    @property
-    def sums(self) -> bool:
-        return self._network.sums
-
-    @property
-    def sums_exactly(self) -> bool:
-        return self._network.sums_exactly
-
     def total(self, *xs: Array) -> tuple[Array, ...]:
         return self._recorded(self._network.total, xs, 0)
 
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
         return self._recorded(self._network.mix_and_max, (x, *xs), 0)
-
-    @property
-    def flooding_rounds(self) -> int:
-        return self._network.flooding_rounds
 
     def max(self, x: Array, rounds: int = 1) -> Array:
         """Of agents that meet, as no algorithm can."""
@@ -114,5 +95,4 @@ class Replaying:
         return tuple(taken[self._agent].copy() for taken in then.taken)
 
     def exhausted(self) -> bool:
-        """Whether every recorded exchange was asked for."""
         return next(self._exchanges, None) is None

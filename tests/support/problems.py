@@ -79,8 +79,7 @@ def stack(point: Array, n: int) -> Array:
 
 def point(problem: Any, seed: int = 0) -> Array:
     """A random feasible point of the problem's set."""
-    start: Array = problem.constraint.random(np.random.default_rng(seed))
-    return start
+    return problem.constraint.random(np.random.default_rng(seed))
 
 
 def relative(found: Array, expected: Array) -> float:

@@ -11,8 +11,7 @@ from decentorth.protocols import Array
 
 def norm(a: Array) -> Array:
     """``(n,)``: Frobenius norms."""
-    root: Array = np.sqrt((a * a).sum((-2, -1)))
-    return root
+    return np.sqrt((a * a).sum((-2, -1)))
 
 
 def gaussian(shape: tuple[int, int], seed: int = 0, n: int = 4) -> Array:

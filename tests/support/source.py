@@ -24,7 +24,6 @@ class Module(NamedTuple):
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """All modules of the packages."""
     found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):

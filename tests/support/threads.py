@@ -25,8 +25,6 @@ class RankFailedError(Exception):
 
 
 class _Letter:
-    """A message on its way."""
-
     def __init__(self, content: Any) -> None:
         self.content = content
         self.taken = False
@@ -116,15 +114,13 @@ class ThreadCommunicator:
         array[...] = self._gathered(array.copy())[0]
 
     def bcast_bytes(self, data: bytes) -> bytes:
-        result: bytes = self._gathered(data)[0]
-        return result
+        return self._gathered(data)[0]
 
     def allgather_bytes(self, data: bytes) -> list[bytes]:
         return self._gathered(data)
 
     def max(self, values: Array) -> Array:
-        largest: Array = np.max(self._gathered(values.copy()), axis=0)
-        return largest
+        return np.max(self._gathered(values.copy()), axis=0)
 
     def watch(self, silence: float, computing: float) -> None:
         """Threads stop together."""
@@ -133,7 +129,6 @@ class ThreadCommunicator:
         return {"kind": "threads", "ranks": self.size}
 
     def _gathered(self, content: Any) -> list[Any]:
-        """Everybody's content, in rank order."""
         for target in range(self.size):
             self._post.put(self.rank, target, "all", content)
         result: list[Any] = []

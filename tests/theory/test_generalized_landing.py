@@ -62,9 +62,6 @@ def singular_values(B: Array, x: Array) -> Array:
 MATRICES = [matrix(scale, condition, seed) for seed, (scale, condition) in enumerate(product((0.01, 1.0, 100.0), (1.0, 9.0)))]
 
 
-# Section 2
-
-
 @pytest.mark.parametrize("name", ["psi-b", "psi-br", "riemannian"])
 def test_definition_2_1_and_proposition_2_2(name: str) -> None:
     """Orthogonal to the normal space; zero exactly at critical points of the set; rho = 1 for the Riemannian gradient (7)."""
@@ -263,9 +260,6 @@ def test_proposition_2_3_needs_twice_beta_of_the_penalty() -> None:
     assert (left + right - 2 * middle) / step**2 == pytest.approx(2 * beta * (4 + 6 * EPS), rel=1e-6)
 
 
-# Section 3 and appendix E
-
-
 def test_psi_br_is_a_riemannian_gradient() -> None:
     """Appendix E: in the canonical metric of St(n, p), carried over by x = B^{-1/2} y, at points of the set."""
     rng = np.random.default_rng(18)
@@ -293,14 +287,8 @@ def test_proposition_3_3_needs_omega_and_holds_repaired() -> None:
     reach, left = (1 + EPS) / last, 0
     for penalty, x in product((0.1, 1.0, 100.0), list(points(B, P, 6, 20))):
         mean = naive.landing_field(B, x, A @ x, penalty)
-        found = float(
-            np.mean(
-                [
-                    norm(naive.sampled_field(one, two, x, slope @ x, penalty) - mean) ** 2
-                    for slope, one, two in product(slopes, samples, samples)
-                ]
-            )
-        )
+        fields = [naive.sampled_field(one, two, x, slope @ x, penalty) for slope, one, two in product(slopes, samples, samples)]
+        found = float(np.mean([norm(field - mean) ** 2 for field in fields]))
         noise = float(np.mean([norm((slope - A) @ x) ** 2 for slope in slopes]))
         turn = float(np.linalg.norm(A @ x @ x.T, 2) ** 2)
         printed = noise * largest**2 * reach**2

@@ -1,9 +1,10 @@
-"""The command prints the numbers of the library, and explains mistakes on the error stream."""
+"""The command prints the numbers of the library and explains mistakes on the error stream; its page runs as written."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ import pytest
 import topologies
 from topologies import progress
 from topologies.command import command, main
+
+ROOT = Path(topologies.__file__).parent.parent
+Capsys = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +32,13 @@ def rows(text: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in cells}
 
 
-def test_measures(capsys: pytest.CaptureFixture[str]) -> None:
+def printed_numbers(text: str) -> dict[str, float]:
+    return {name: float(cells[0]) for name, cells in rows(text).items() if re.fullmatch(r"[-+.e\d]+", cells[0])}
+
+
+def test_measures(capsys: Capsys) -> None:
     assert main("ring:10", weights="metropolis") == 0
-    printed = {name: cells[0] for name, cells in rows(capsys.readouterr().out).items()}
+    printed = printed_numbers(capsys.readouterr().out)
     W = topologies.metropolis_weights(topologies.ring(10))
     score = topologies.tracking_score(W, 1.0)
     expected = {
@@ -42,11 +50,11 @@ def test_measures(capsys: pytest.CaptureFixture[str]) -> None:
         "largest step": score.largest_step,
         "Kemeny constant": 24.75,
     }
-    assert {name: float(printed[name]) for name in expected} == pytest.approx(expected, rel=1e-8)
+    assert {name: printed[name] for name in expected} == pytest.approx(expected, rel=1e-8)
 
 
 @pytest.mark.slow
-def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: pytest.CaptureFixture[str]) -> None:
+def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: Capsys) -> None:
     assert main("ring:8", compare=True, order="adapt-then-combine") == 0
     out = capsys.readouterr().out
     printed = rows(out)
@@ -57,8 +65,7 @@ def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: pytest.
 
 
 @pytest.mark.slow
-def test_tables_fit_80_columns_and_cut_no_number(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do narrower terminals."""
+def test_tables_fit_80_columns_and_cut_no_number(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {}
     for columns in ("200", "80", "40"):
         monkeypatch.setenv("COLUMNS", columns)
@@ -71,12 +78,8 @@ def test_tables_fit_80_columns_and_cut_no_number(capsys: pytest.CaptureFixture[s
         assert numbers[0] == numbers[1] == numbers[2]
 
 
-def printed_numbers(text: str) -> dict[str, float]:
-    return {name: float(cells[0]) for name, cells in rows(text).items() if re.fullmatch(r"[-+.e\d]+", cells[0])}
-
-
 @pytest.mark.parametrize("rule", ["metropolis", "best-constant", pytest.param("fdla", marks=pytest.mark.slow)])
-def test_measures_do_not_depend_on_the_numbers_of_the_agents(rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measures_do_not_depend_on_the_numbers_of_the_agents(rule: str, tmp_path: Path, capsys: Capsys) -> None:
     """Of a graph without symmetries; curvatures that go by the numbers say so."""
     matrix = topologies.adjacency(topologies.florentine_families()).toarray()
     found = []
@@ -92,7 +95,7 @@ def test_measures_do_not_depend_on_the_numbers_of_the_agents(rule: str, tmp_path
     assert "curvatures 0.2 to 1.8 by the agents' numbers" in capsys.readouterr().out
 
 
-def test_attributes_that_are_not_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attributes_that_are_not_read_are_named(tmp_path: Path, capsys: Capsys) -> None:
     (tmp_path / "a.csv").write_text("from,to,km\nBerlin,Hamburg,289\nHamburg,Bremen,126\nBremen,Berlin,400\n")
     (tmp_path / "b.txt").write_text("a b 3\nb c 2\nc a 1\n")
     np.save(tmp_path / "c.npy", 2.0 * topologies.adjacency(topologies.ring(4)).toarray())
@@ -105,14 +108,8 @@ def test_attributes_that_are_not_read_are_named(tmp_path: Path, capsys: pytest.C
     assert "is not read" not in capsys.readouterr().out
 
 
-def test_a_file_without_its_kind_is_answered_with_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("my/lesmis.graphml") == 2
-    assert "for a file write file:my/lesmis.graphml, or digraph:my/lesmis.graphml" in capsys.readouterr().err
-
-
 @pytest.mark.slow
-def test_long_computations_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error, while the table goes to standard output."""
+def test_long_computations_are_named(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     for name in ("PATIENCE", "EVERY", "TICK"):
         monkeypatch.setattr(progress, name, 0.0)
     assert command(["karate_club", "--weights", "fmmc"]) == 0
@@ -122,7 +119,7 @@ def test_long_computations_are_named(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert progress.LOG.handlers == []
 
 
-def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sequence(capsys: Capsys) -> None:
     assert main("link_failures:p=0.0@ring:6") == 0
     printed = rows(capsys.readouterr().out)
     sigma = topologies.spectrum(topologies.metropolis_weights(topologies.ring(6))).sigma
@@ -131,13 +128,9 @@ def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_plot_is_written(tmp_path: Path) -> None:
+def test_figures_are_written_with_fonts_that_publishers_take(tmp_path: Path) -> None:
     assert main("florentine_families", plot=tmp_path / "graph.svg") == 0
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
-
-
-@pytest.mark.slow
-def test_fonts_in_pdf_files_are_those_that_publishers_take(tmp_path: Path) -> None:
     assert main("ring:5", plot=tmp_path / "graph.pdf") == 0
     topologies.draw_spectrum([1.0, 0.5]).figure.savefig(tmp_path / "drawn.pdf")
     for name in ("graph.pdf", "drawn.pdf"):
@@ -154,15 +147,13 @@ def test_fonts_in_pdf_files_are_those_that_publishers_take(tmp_path: Path) -> No
         ("ring:6", {"compare": True, "plot": Path("x.png")}, "--plot has no effect with compare"),
         ("ring:6", {"weights": "metropolis", "self_weight": 0.5}, "--self-weight has no effect with metropolis weights"),
         ("ring:200", {"curvatures": (0.1, 1.0)}, "--curvatures has no effect with more than 100 agents"),
+        ("ring:6", {"plot": Path("missing/x.png")}, "x.png: No such file or directory"),
+        ("ring:6", {"plot": Path("x.nothing")}, "must end in .png, .svg or .pdf"),
+        ("my/lesmis.graphml", {}, "for a file write file:my/lesmis.graphml, or digraph:my/lesmis.graphml"),
     ],
 )
-def test_options_without_an_effect_are_refused(
-    graph: str,
-    options: dict[str, Any],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_what_cannot_be_meant_is_refused_in_a_line_without_a_table(
+    graph: str, options: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(graph, **options) == 2
@@ -172,23 +163,18 @@ def test_options_without_an_effect_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_figure_that_cannot_be_written_is_refused_without_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = {"missing/x.png": "cannot write .*x.png: No such file or directory", "x.nothing": "must end in .png, .svg or .pdf"}
-    for place, words in places.items():
-        assert main("ring:6", plot=tmp_path / place) == 2
-        printed = capsys.readouterr()
-        assert (printed.out, printed.err.count("\n")) == ("", 1)
-        assert re.search(words, printed.err)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_file_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["file:no/such.txt"]) == 2
-    assert capsys.readouterr() == ("", "decentorth graph: cannot use no/such.txt: No such file or directory\n")
+def test_a_file_that_is_missing_is_named(capsys: Capsys, tmp_path: Path) -> None:
+    (tmp_path / "roads.txt").touch()
+    for file, rest in (
+        ("no/such.txt", ", there is no folder no seen from .*"),
+        (f"{tmp_path}/raods.txt", ".*; did you mean 'roads.txt'\\?"),
+    ):
+        assert command([f"file:{file}"]) == 2
+        assert re.fullmatch(f"decentorth graph: no such file: {file}{rest}\n", capsys.readouterr().err)
 
 
 def test_missing_matplotlib_is_named_before_anything_is_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main("no_graph:6", plot=tmp_path / "x.png") == 2
@@ -198,8 +184,7 @@ def test_missing_matplotlib_is_named_before_anything_is_computed(
 
 
 @pytest.mark.parametrize("flag", ["--agents", "--seed"])
-def test_counts_are_whole_numbers(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not rounded ones."""
+def test_counts_are_whole_numbers(flag: str, capsys: Capsys) -> None:
     agents = [] if flag == "--agents" else ["--agents", "10"]
     assert command(["ring", *agents, flag, "1e1"]) == 0
     assert capsys.readouterr().out.startswith("10 agents")
@@ -208,7 +193,7 @@ def test_counts_are_whole_numbers(flag: str, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("words", [[], ["--weights", "uniform"]])
-def test_no_graph_is_answered_with_what_to_type(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_graph_is_answered_with_what_to_type(words: list[str], capsys: Capsys) -> None:
     assert command(words) == 2
     assert capsys.readouterr() == ("", "decentorth graph: give a graph, as in: decentorth graph ring:10\n")
 
@@ -224,4 +209,25 @@ def test_a_closed_output_is_one_line_and_a_graph_of_one_agent_none() -> None:
     assert (whole.returncode, whole.stderr) == (0, "")
 
 
-ROOT = Path(topologies.__file__).parent.parent
+TEXT = (ROOT / "docs" / "topologies.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow_cases(
+    "python -m topologies ring:10 --compare", "python -m topologies ring:10 --weights metropolis --plot ring.png"
+)
+@pytest.mark.parametrize("line", [line for block in re.findall(r"```\n(.*?)```", TEXT, re.S) for line in block.splitlines()])
+def test_commands_of_the_page_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line)
+    assert words[:3] == ["python", "-m", "topologies"]
+    assert command(words[3:]) == 0
+    for name in re.findall(r"--plot (\S+)", line):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+def test_names_on_the_page_exist() -> None:
+    assert [name for name in re.findall(r"`(\w+)\(", TEXT) if not hasattr(topologies, name)] == []
+    for name in re.findall(r"`((?:random_matching|random_gossip|link_failures|periodic|one_peer_exponential)[:@][^`]+)`", TEXT):
+        assert topologies.sequence_from_name(name).n == (20 if "4x5" in name else 16 if "16" in name else 10)
+    rules = re.findall(r"`weights_from_name.*?`: (.*?), each also", TEXT, re.S)[0]
+    assert {*re.findall(r"`([a-z-]+)`", rules)} <= {*topologies.available_weights()}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
 import networkx as nx
 import numpy as np
 import pytest
 
 import topologies
-from topologies.drawing import agent_positions, draw_graph, draw_spectrum, edge_segments
+from topologies.drawing import _segments, agent_positions, draw_graph, draw_spectrum
 
 
 def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity() -> None:
@@ -19,7 +17,8 @@ def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity
         W[0, leaf] = W[leaf, 0] = weight
     W[0, 0] = 0.8
     places = np.array([[0, 0], [1, 0], [0, 1], [-1, 0.0]])
-    axes = draw_graph(graph, W, quantity=[3.0, 1.0, 2.0, 5.0], label="error", positions=places)
+    nx.set_node_attributes(graph, dict(enumerate(places)), "pos")
+    axes = draw_graph(graph, W, quantity=[3.0, 1.0, 2.0, 5.0], label="error")
     lines, agents = axes.collections
     widths = lines.get_linewidths()
     assert widths[1] > widths[0] == widths[2]
@@ -29,25 +28,23 @@ def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity
     np.testing.assert_array_equal(agents.get_offsets(), places)
     dashed = [pattern is not None for _, pattern in lines.get_linestyles()]
     assert dashed == [False, False, True]
-    picture = BytesIO()
-    axes.figure.savefig(picture, format="png")
-    assert picture.getvalue().startswith(b"\x89PNG")
 
 
 def test_spectrum_shows_every_eigenvalue_and_the_radius() -> None:
-    W = topologies.metropolis_weights(topologies.grid(3, 3))
-    values = topologies.eigenvalues(W)
-    axes = draw_spectrum(values, topologies.spectrum(W).sigma)
+    values = topologies.eigenvalues(topologies.metropolis_weights(topologies.grid(3, 3)))
+    axes = draw_spectrum(values, 0.8)
     shown = axes.collections[0].get_offsets()
-    sigma = topologies.spectrum(W).sigma
     np.testing.assert_allclose(shown, np.stack([np.arange(1, 10), np.sort(values)[::-1]], axis=1))
-    assert [line.get_ydata()[0] for line in axes.lines] == [sigma, -sigma]
+    assert [line.get_ydata()[0] for line in axes.lines] == [0.8, -0.8]
     complex_ones = np.array([1.0, 0.3 + 0.2j, 0.3 - 0.2j])
     disc = draw_spectrum(complex_ones, 0.4)
     np.testing.assert_allclose(disc.collections[0].get_offsets(), np.stack([complex_ones.real, complex_ones.imag], axis=1))
     assert [circle.get_radius() for circle in disc.patches] == [1, 0.4]
     low, high = draw_spectrum([2j]).get_ylim()
     assert low < -2 < 2 < high
+    low, high = draw_spectrum([1.0, 0.9, 0.7]).get_ylim()
+    assert 0.6 < low < 0.7
+    assert 1.0 < high < 1.1
 
 
 def test_positions() -> None:
@@ -58,14 +55,14 @@ def test_positions() -> None:
     assert agent_positions(topologies.barbell(12)).shape == (12, 2)
 
 
-@pytest.mark.parametrize("name", ["grid:4x5", "torus:4x5", "torus:3x3", "grid:2x2", "torus:23x24"])
+@pytest.mark.parametrize("name", ["grid:4x5", "torus:4x5", "torus:3x3", "grid:2x2"])
 def test_grids_and_tori_are_lattices_whose_edges_have_length_one(name: str) -> None:
     """An edge around a torus is cut into two ends outside the lattice, one at each of its agents."""
     graph = topologies.graph_from_name(name)
     places = agent_positions(graph)
     sides = [int(side) for side in name.split(":")[1].split("x")]
     np.testing.assert_array_equal(places, [(j, -i) for i in range(sides[0]) for j in range(sides[1])])
-    segments = edge_segments(graph, places)
+    segments = _segments(topologies.adjacency(graph), places, True).ends
     lengths = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
     short = lengths < 1
     around = sum(sides) if name.startswith("torus") else 0
@@ -85,11 +82,6 @@ def test_a_constant_quantity_has_no_bar_and_names_are_shown() -> None:
     assert constant.get_title() == "own weight 0.25 everywhere"
     assert [text.get_text() for text in constant.texts] == ["Bern", "Chur", "Genf"]
     assert len(draw_graph(graph, quantity=[1.0, 1.0, 1.001]).figure.axes) == 2
-
-
-def test_edges_of_many_agents_are_thinner_than_agents() -> None:
-    lines, agents = draw_graph(topologies.torus(20, 20), topologies.uniform_weights(topologies.torus(20, 20))).collections
-    assert max(lines.get_linewidths()) < 0.3 * agents.get_sizes()[0] ** 0.5
 
 
 def test_a_logarithmic_scale_is_taken_where_the_quantity_is_positive() -> None:
@@ -116,18 +108,3 @@ def test_arrows_of_a_directed_graph_are_its_links_as_thick_as_their_weights() ->
     weights = [A[heard_by, agent] for agent, heard_by in sorted(graph.edges)]
     widths = [arrow.get_linewidth() for arrow in arrows]
     np.testing.assert_allclose((np.array(widths) - 0.3) / (max(widths) - 0.3), np.array(weights) / max(weights))
-
-
-def test_the_spectrum_fills_its_panel() -> None:
-    low, high = draw_spectrum([1.0, 0.9, 0.7]).get_ylim()
-    assert 0.6 < low < 0.7
-    assert 1.0 < high < 1.1
-
-
-def test_notebooks_show_the_entries_of_sequences_and_of_directed_weights() -> None:
-    sequence = topologies.OnePeerExponential(8)
-    cells = sum(sequence.at(k).nnz for k in range(3))
-    assert sequence._repr_html_().count('width="1"') == cells
-    weights = topologies.directed_weights(topologies.directed_ring(5))
-    assert weights._repr_html_().count('width="1"') == weights.A.nnz + weights.B.nnz
-    assert repr(weights) == "DirectedWeights(n=5, links=5)"

@@ -74,52 +74,18 @@ def test_mixing_time_is_the_least_power(name: str, distance: float) -> None:
 
 
 def test_mixing_time_needs_a_random_walk() -> None:
-    W = topologies.best_constant_weights(topologies.star(6))
     with pytest.raises(ValueError, match="must not have negative entries"):
-        mixing_time(W)
+        mixing_time(topologies.best_constant_weights(topologies.star(6)))
     with pytest.raises(ValueError, match=r"distance must be in \(0, 1\).*got 1"):
         mixing_time(topologies.metropolis_weights(topologies.ring(4)), 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "laplacian"),
-    [
-        ("torus:150x149", closed_forms.torus(150, 149)),
-        ("grid:20x30x25", closed_forms.grid(20, 30, 25)),
-        ("ring:3000", closed_forms.ring(3000)),
-        ("hypercube:2048", closed_forms.hypercube(2048)),
-    ],
-)
-def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarray) -> None:
-    edges = topologies.adjacency_from_name(name)
-    matrix = eigenvalues._laplacian(edges)
-    assert smallest_eigenvalue(matrix, without_constant=True) == pytest.approx(laplacian[1], rel=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["random_geometric:1700", "binary_tree:2000"])
-def test_multigrid_agrees_with_dense(name: str) -> None:
-    W = topologies.metropolis_weights(topologies.adjacency_from_name(name))
+def test_multigrid_agrees_with_dense() -> None:
+    """On an irregular graph; test_spectra has closed forms of meshes for which it is used."""
+    pytest.importorskip("pyamg")
+    W = topologies.metropolis_weights(topologies.adjacency_from_name("random_geometric:1700"))
     values = np.linalg.eigvalsh(W.toarray())
-    depth = distances(W, 0)
     gap = smallest_eigenvalue(eigenvalues._laplacian(W), without_constant=True)
     assert gap == pytest.approx(1 - values[-2], rel=1e-9, abs=1e-14)
-    assert eigenvalues._smallest_by_multigrid(W, depth) == pytest.approx(values[0], abs=1e-11)
-
-
-@pytest.mark.slow
-def test_multigrid_on_an_expander_agrees_with_lanczos() -> None:
-    W = topologies.metropolis_weights(topologies.adjacency_from_name("random_regular:20000,degree=6"))
-    laplacian = eigenvalues._laplacian(W)
-    assert smallest_eigenvalue(laplacian, without_constant=True) == pytest.approx(topologies.spectrum(W).gap, rel=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sides", [(300, 240), (231, 239)])
-def test_mesh_of_many_agents(sides: tuple[int, int]) -> None:
-    """Neither thin nor shallow, and with odd sides not bipartite."""
-    W = topologies.metropolis_weights(topologies.adjacency_from_name(f"torus:{sides[0]}x{sides[1]}"))
-    found = topologies.spectrum(W)
-    assert found.gap == pytest.approx(closed_forms.ring(max(sides))[1] / 5, rel=1e-9)
-    assert found.lambda_min == pytest.approx(1 - (closed_forms.ring(sides[0])[-1] + closed_forms.ring(sides[1])[-1]) / 5, abs=1e-10)
+    assert eigenvalues._smallest_by_multigrid(W, distances(W, 0)) == pytest.approx(values[0], abs=1e-11)

@@ -25,17 +25,24 @@ def test_what_does_not_fit_is_refused_with_both_numbers() -> None:
         memory.require(1e6, "the data", on_host=8e15)
 
 
-def test_a_limit_of_the_address_space_counts() -> None:
-    script = "from topologies import memory; memory.require(2e9, 'the data')"
-    limit = (1 << 30, resource.getrlimit(resource.RLIMIT_AS)[1])
-    job = subprocess.run(
-        [sys.executable, "-c", script],
+def limited(size: int, *words: str) -> subprocess.CompletedProcess[str]:
+    limit = (size, resource.getrlimit(resource.RLIMIT_AS)[1])
+    return subprocess.run(
+        [sys.executable, *words],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_a_limit_of_the_address_space_counts() -> None:
+    job = limited(1 << 30, "-c", "from topologies import memory; memory.require(2e9, 'the data')")
     assert "MemoryError: the data would take 2 GB, and " in job.stderr
+    job = limited(16 << 30, "-m", "decentorth", "graph", "ring:100000000")
+    assert job.returncode == 2
+    assert "ring: the mixing matrix of 100000000 agents would take 29 GB, and" in job.stderr
+    assert job.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -51,30 +58,27 @@ def test_a_control_group_leaves_its_limit_but_what_is_in_use(limit: str, used: s
     assert [*memory._left(tmp_path)] == []
 
 
-SETTINGS: dict[str, Any] = {
-    "pca": do.problems.PCASettings(data="synthetic", samples=10**9),
-    "procrustes": do.problems.ProcrustesSettings(rows=10**9),
-    "cca": do.problems.CCASettings(data="synthetic", samples=10**9),
-    "ica": do.problems.ICASettings(samples=10**9),
-    "odl": do.problems.ODLSettings(samples=10**12),
-    "rsr": do.problems.RSRSettings(inliers=10**12),
-    "matrix_completion": do.problems.MatrixCompletionSettings(columns=10**9),
-    "gevp": do.problems.GEVPSettings(dimension=10**6),
-}
-
-
-ALONE: dict[str, Any] = {
-    "hevp": do.problems.HEVPSettings(dimension=10**6),
-    "hspp": do.problems.HSPPSettings(points=10**7),
-    "ultrae": do.problems.UltraESettings(entities=10**12),
-}
-
-
-@pytest.mark.parametrize("name", [*SETTINGS, *ALONE])
-def test_data_that_do_not_fit_are_refused_before_they_are_made(name: str) -> None:
-    settings, *given = (ALONE[name], "rgd") if name in ALONE else (SETTINGS[name], "dgd", "ring")
-    with pytest.raises(MemoryError, match=r"the data and the agents' points would take .* are free"):
-        do.solve(settings.problem(1 if name in ALONE else 1000, 0), *given)
+@pytest.mark.parametrize(
+    ("settings", "agents"),
+    [
+        (do.problems.PCASettings(data="synthetic", samples=10**9), 1000),
+        (do.problems.ProcrustesSettings(rows=10**9), 1000),
+        (do.problems.CCASettings(data="synthetic", samples=10**9), 1000),
+        (do.problems.ICASettings(samples=10**9), 1000),
+        (do.problems.ODLSettings(samples=10**12), 1000),
+        (do.problems.RSRSettings(inliers=10**12), 1000),
+        (do.problems.MatrixCompletionSettings(columns=10**9), 1000),
+        (do.problems.GEVPSettings(dimension=10**6), 1000),
+        (do.problems.HEVPSettings(dimension=10**6), 1),
+        (do.problems.HSPPSettings(points=10**7), 1),
+        (do.problems.UltraESettings(entities=10**12), 1),
+        (do.problems.PCASettings(data="synthetic", samples=1, dimension=20_000, rank=10_000), 20_000),  # the points: 96 TB
+    ],
+)
+def test_data_and_points_that_do_not_fit_are_refused_before_they_are_made(settings: Any, agents: int) -> None:
+    method, graph = ("rgd", None) if agents == 1 else ("dgd", "ring")
+    with pytest.raises(MemoryError, match=r"the data and the agents' points would take .* [TPE]B, and .* are free"):
+        do.solve(settings.problem(agents, 0), method, graph)
 
 
 def test_dense_matrices_that_do_not_fit_are_refused() -> None:
@@ -97,13 +101,6 @@ def test_what_slurm_grants_the_job_counts(variables: dict[str, str], monkeypatch
         memory.require(1.1e9, "the data")
 
 
-def test_points_that_do_not_fit_are_refused_before_the_data_are_made() -> None:
-    """One row for each agent, and points that are 10,000 times as wide."""
-    settings = do.problems.PCASettings(data="synthetic", samples=1, dimension=20_000, rank=10_000)
-    with pytest.raises(MemoryError, match=r"the data and the agents' points would take 96 TB, and"):
-        do.solve(settings.problem(20_000, 0), "dgd", "ring")
-
-
 def test_the_files_of_sites_in_python_are_not_read_where_they_do_not_fit(tmp_path: Path) -> None:
     path = tmp_path / "north.npy"
     with path.open("wb") as file:
@@ -111,18 +108,3 @@ def test_the_files_of_sites_in_python_are_not_read_where_they_do_not_fit(tmp_pat
         file.truncate(file.tell() + 4 * 10**12)
     with pytest.raises(MemoryError, match=r"the data and the agents' points would take 8 TB, and"):
         do.solve(do.problems.PCA.from_sites({"north": path, "south": np.ones((3, 1000))}, 2), "dgd", "path")
-
-
-def test_a_graph_of_a_hundred_million_agents_is_refused() -> None:
-    limit = (16 << 30, resource.getrlimit(resource.RLIMIT_AS)[1])
-    words = ["-m", "decentorth", "graph", "ring:100000000"]
-    job = subprocess.run(
-        [sys.executable, *words],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert job.returncode == 2
-    assert "ring: the mixing matrix of 100000000 agents would take 29 GB, and" in job.stderr
-    assert job.stderr.count("\n") == 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, Checkpoints, solve
 from decentorth.problems import PCA, from_function, from_module
 from decentorth.sets import Stiefel
 from tests.problems.test_autodiff import DATA, POINTS, D, M, N, R, pca
-from tests.support.mpi import HUNG, ROOT
+from tests.support.examples import drawn, run
+from tests.support.mpi import ROOT
 
 torch = pytest.importorskip("torch")
 
@@ -69,7 +68,6 @@ def test_the_losses_and_gradients_of_a_module_are_pytorchs_own() -> None:
     "method", [DRFGT(step_size=0.1), DPRGT(step_size=0.1), DRSGD(step_size=0.1, batch_size=4), DGD(step_size=0.1, penalty=1.0)]
 )
 def test_every_kind_of_method_trains_a_module_and_resumes_with_the_same_bits(method: Any, tmp_path: Path) -> None:
-    """Over a channel that loses messages."""
     W = tp.metropolis_weights(tp.complete(N))
     given: dict[str, Any] = {"channel": "loss:p=0.1"}
     whole = solve(problem(), method, W, iterations=30, **given)
@@ -80,8 +78,6 @@ def test_every_kind_of_method_trains_a_module_and_resumes_with_the_same_bits(met
 
 
 class Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]  # PyTorch is not among the packages of the type checks
-    """The last output of a recurrent layer, and a linear one."""
-
     def __init__(self, kind: str, **given: Any) -> None:
         super().__init__()
         torch.manual_seed(0)
@@ -126,14 +122,6 @@ def test_a_batch_has_the_numbers_of_one_agent_after_the_other() -> None:
         single = made.value(POINTS), made.gradient(POINTS)
     for one, other in zip(batched, single, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
-    given = problem()
-    x, library = given.start(0)[None] + np.zeros((N, 1, 1)), given._library
-    alone = type(library)(library.f, batched=False)
-    labels = np.random.default_rng(3).integers(0, 2, (N, M))
-    assert library.batched
-    for gradient, found in ((False, given.value(x)), (True, given.gradient(x))):
-        each = [alone.evaluate(gradient, alone.arrays((a, y)), point) for a, y, point in zip(DATA, labels, x, strict=True)]
-        np.testing.assert_allclose(found, each, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +200,6 @@ def test_modules_that_cannot_be_are_refused() -> None:
 
 @pytest.fixture
 def layers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The script of the application."""
     pytest.importorskip("matplotlib").use("agg")
     monkeypatch.syspath_prepend(ROOT / "examples" / "applications")
     return importlib.import_module("orthogonal_layers")
@@ -221,9 +208,7 @@ def layers(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.slow
 def test_agents_with_one_digit_each_train_orthogonal_layers(tmp_path: Path) -> None:
     """The numbers of the page: accuracies, exchanges, MB, distances from orthogonality."""
-    words = [sys.executable, "examples/applications/orthogonal_layers.py", "--figure", str(tmp_path / "figure.png")]
-    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=True).stdout
-    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    said = drawn("examples/applications/orthogonal_layers.py", tmp_path, "--figure", "FIGURE")
     rows = re.findall(r"^  (\S.*?)  +(\S+) +(\S+) +(\d+) +(\S+) +(\S+)$", said, re.MULTILINE)
     found = {label: tuple(map(float, values)) for label, *values in rows}
     agents, pooled, alone = (found[label] for label in ("agents, DRFGT", "pooled images", "agents alone"))
@@ -259,32 +244,12 @@ def test_the_application_reads_a_file_and_says_what_was_sent(layers: Any, tmp_pa
     assert found["agents alone"][3] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("arrays", "said"),
-    [
-        ({"X": np.ones((4, 2)), "y": np.zeros(3, dtype=int)}, "X has 4 rows and y has 3 labels"),
-        ({"X": np.ones((4, 2)), "y": np.zeros(4, dtype=int)}, "at least two classes"),
-        ({"X": np.ones((4, 2))}, "y"),
-    ],
-)
-def test_the_application_refuses_data_that_do_not_fit(
-    layers: Any, arrays: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    np.savez(tmp_path / "own.npz", **arrays)
-    with pytest.raises(SystemExit) as refused:
-        layers.main(["--data", str(tmp_path / "own.npz")])
-    assert refused.value.code == 2
-    assert said in capsys.readouterr().err
-
-
 def test_an_own_objective_becomes_a_figure(tmp_path: Path) -> None:
-    words = [sys.executable, "examples/own_objective.py", "torch", str(tmp_path / "figure.png")]
-    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=True).stdout
+    said = drawn("examples/own_objective.py", tmp_path, "torch", "FIGURE")
     assert float(said.split()[-4]) < 0.3
 
 
-def test_the_notebook_learns_the_rotation(tmp_path: Path) -> None:
-    words = [sys.executable, str(ROOT / "examples/notebooks/objective_in_torch.py")]
-    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=HUNG, check=True).stdout
+def test_the_notebook_learns_the_rotation() -> None:
+    said = run("examples/notebooks/objective_in_torch.py")
     (learnt,) = re.findall(r"distance from the rotation: (\S+)", said)
     assert float(learnt) < 0.01

@@ -6,23 +6,18 @@ there is a path from every agent to every other.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from topologies.directed.weights import check_digraph
 from topologies.graphs.edges import LINK_BYTES, Agents
-from topologies.graphs.families import at_least, numbered
+from topologies.graphs.families import at_least, at_most, numbered
 from topologies.graphs.real import integer_labels, read_graph
+from topologies.later import nx
 from topologies.memory import require
-
-if TYPE_CHECKING:
-    import os
-
-    import networkx as nx
-else:
-    from topologies.later import nx
 
 AGENTS_LIMIT = 10**6
 """The maximum number of agents of a directed graph built by name: each edge is an object of networkx."""
@@ -36,15 +31,18 @@ def directed_ring(n: int, chords: int = 0, seed: int = 0) -> nx.DiGraph[int]:
 
     Raises ValueError if there are fewer such pairs than chords.
     """
-    n, chords = _count("directed_ring", n, 1), at_least(0, chords, "directed_ring: the number of chords")
-    most = n * max(n - 2, 0)
-    if chords > most:
-        raise ValueError(f"directed_ring(n={n}) has room for {most} chords besides its cycle, got {chords}")
+    n = _count("directed_ring", n, 1)
+    chords, others = at_least(0, chords, "directed_ring: the number of chords"), max(n - 2, 0)
+    if chords > n * others:
+        room = f"room for {n * others} chords besides its cycle"
+        raise ValueError(f"directed_ring(n={n}) has {room}, got {chords}")
     agents = np.arange(n if n > 1 else 0)
     _check_edges("directed_ring", n + chords)
-    drawn = np.random.default_rng(seed).choice(most, chords, replace=False) if chords else np.zeros(0, dtype=np.int64)
-    tails = drawn // max(n - 2, 1)
-    heads = (tails + 2 + drawn % max(n - 2, 1)) % n
+    drawn = np.zeros(0, dtype=np.int64)
+    if chords:
+        drawn = np.random.default_rng(seed).choice(n * others, chords, replace=False)
+    tails = drawn // max(others, 1)
+    heads = (tails + 2 + drawn % max(others, 1)) % n
     return _digraph(n, np.concatenate([agents, tails]), np.concatenate([(agents + 1) % n, heads]))
 
 
@@ -78,10 +76,9 @@ def random_k_out(n: int, k: int = 2, seed: int = 0) -> nx.DiGraph[int]:
         except ValueError:
             continue
         return graph
-    raise ValueError(
-        f"random_k_out(n={n}, k={k}, seed={seed}): none of {_TRIES} draws is strongly connected (an agent lacks in-neighbours); "
-        f"try k={min(n - 1, 2 * k)}, or directed_ring with chords"
-    )
+    wrong = f"none of {_TRIES} draws is strongly connected (an agent lacks in-neighbours)"
+    repair = f"try k={min(n - 1, 2 * k)}, or directed_ring with chords"
+    raise ValueError(f"random_k_out(n={n}, k={k}, seed={seed}): {wrong}; {repair}")
 
 
 def digraph_from_file(path: str | os.PathLike[str]) -> nx.DiGraph[int]:
@@ -110,13 +107,9 @@ def _digraph(n: int, tails: Agents, heads: Agents) -> nx.DiGraph[int]:
 
 
 def _count(name: str, n: int, least: int) -> int:
-    n = at_least(least, n, f"{name}: the number of agents")
-    if n > AGENTS_LIMIT:
-        raise ValueError(f"{name}: the number of agents must be at most {AGENTS_LIMIT}, got {n}")
-    return n
+    return at_most(AGENTS_LIMIT, at_least(least, n, f"{name}: the number of agents"), f"{name}: the number of agents")
 
 
 def _check_edges(name: str, edges: int) -> None:
-    if edges > EDGES_LIMIT:
-        raise ValueError(f"{name}: the number of edges must be at most {EDGES_LIMIT}, got {edges}")
+    at_most(EDGES_LIMIT, edges, f"{name}: the number of edges")
     require(LINK_BYTES * edges, f"{name}: a graph of {edges} edges")

@@ -61,12 +61,13 @@ def directed_spectrum(M: WeightsLike) -> DirectedSpectrum:
     if n == 1:
         return DirectedSpectrum(1, 0.0, 0.0, v, np.zeros(1, dtype=np.complex128))
     if n > LARGEST_DENSE:
-        raise ValueError(f"the spectrum of directed weights is computed densely, for up to {LARGEST_DENSE} agents, got {n}")
+        raise ValueError(f"the spectrum is for up to {LARGEST_DENSE} agents, got {n}")
     rest = B.toarray() - np.outer(v, np.ones(n))
     root = np.sqrt(v)
     values = np.linalg.eigvals(rest).astype(np.complex128)
     sigma = float(np.abs(values).max())
-    return DirectedSpectrum(n, sigma, max(sigma, float(np.linalg.norm(rest / root[:, None] * root, 2))), v, values)
+    contraction = float(np.linalg.norm(rest / root[:, None] * root, 2))
+    return DirectedSpectrum(n, sigma, max(sigma, contraction), v, values)
 
 
 class PushPullSpectrum(NamedTuple):
@@ -95,7 +96,8 @@ def push_pull_spectrum(weights: DirectedWeights) -> PushPullSpectrum:
     """The facts on both matrices of a directed network. Errors as `directed_spectrum`."""
     A, B = directed_spectrum(weights.A), directed_spectrum(weights.B)
     values = np.concatenate([A.eigenvalues, B.eigenvalues])
-    return PushPullSpectrum(max(A.sigma, B.sigma), A.n * float(A.perron @ B.perron), *limits(values))
+    gain = A.n * float(A.perron @ B.perron)
+    return PushPullSpectrum(max(A.sigma, B.sigma), gain, *limits(values))
 
 
 def limits(eigenvalues: Vector) -> tuple[float, float]:

@@ -7,24 +7,18 @@ Both need an agent's own degrees only. Perron vectors: pi^T A = pi^T and B v = v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
-from topologies.canonical import ROW_SUM_TOLERANCE, Weights, WeightsLike, finite_square, row_sums, with_diagonal
-from topologies.notebook import shown
-from topologies.weights.checks import agent_names, check_no_loops, from_graph, pattern
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
+from topologies.canonical import ROW_SUM_TOLERANCE as NEAR
+from topologies.canonical import Adjacency, Weights, WeightsLike, entry_at, finite_square, row_sums, with_diagonal
+from topologies.later import nx
+from topologies.weights.checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
 
 Digraph: TypeAlias = "nx.Graph[int] | Adjacency"
 
@@ -57,22 +51,15 @@ class DirectedWeights:
         apart.eliminate_zeros()
         off = np.flatnonzero(apart.row != apart.col)
         if off.size:
-            i, j = apart.row[off[0]], apart.col[off[0]]
-            has, lacks = ("A", "B") if apart.data[off[0]] > 0 else ("B", "A")
-            raise ValueError(
-                f"A and B must be of the same edges, but {has}[{i}, {j}] is not zero and {lacks}[{i}, {j}] is: give {lacks} a "
-                f"weight there, or take the edge {j} -> {i} away"
-            )
+            i, j, sign = entry_at(apart, off)
+            has, lacks = ("A", "B") if sign > 0 else ("B", "A")
+            wrong = f"{has}[{i}, {j}] is not zero and {lacks}[{i}, {j}] is"
+            repair = f"give {lacks} a weight there, or take the edge {j} -> {i} away"
+            raise ValueError(f"A and B must be of the same edges, but {wrong}: {repair}")
 
     def __repr__(self) -> str:
-        return f"DirectedWeights(n={self.A.shape[0]}, links={self._links()})"
-
-    def _links(self) -> int:
-        return int(self.A.nnz - np.count_nonzero(self.A.diagonal()))
-
-    def _repr_html_(self) -> str:
-        facts = {"agents": self.A.shape[0], "links": self._links()}
-        return shown("DirectedWeights", facts, {"A, to pull": self.A, "B, to push": self.B})
+        links = self.A.nnz - np.count_nonzero(self.A.diagonal())
+        return f"DirectedWeights(n={self.A.shape[0]}, links={links})"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,8 +75,7 @@ def check_digraph(graph: Digraph) -> Weights:
     Raises TypeError if it is no graph or a multigraph; ValueError if it is empty, its nodes are not 0..n-1 in order, it has
     self-loops, or is not strongly connected: then two agents without a path from one to the other are named.
     """
-    bare = sparse.issparse(graph) or isinstance(graph, np.ndarray)
-    matrix = pattern(graph) if bare else from_graph(graph, directed=True)
+    matrix = edges_of(graph, directed=True)
     check_no_loops(matrix, "an agent always hears itself")
     _check_strongly_connected(matrix, "the graph", agent_names(graph))
     return matrix
@@ -135,30 +121,33 @@ def check_column_stochastic(B: WeightsLike) -> Weights:
 
 def _checked(matrix: Weights, name: str, line: str) -> Weights:
     """The canonical form of a row-stochastic matrix; messages call it ``name``, and its rows ``line``."""
-
-    def place(i: int, j: int) -> str:
-        return f"{name}[{i}, {j}]" if line == "row" else f"{name}[{j}, {i}]"
-
-    entries = matrix.tocoo()
+    entries, other = matrix.tocoo(), "column"
+    edges = matrix.T.tocsr()
+    if line == "column":
+        entries, edges, other = edges.tocoo(), matrix, "row"
     negative = np.flatnonzero(entries.data < 0)
     if negative.size:
-        i, j = entries.row[negative[0]], entries.col[negative[0]]
-        raise ValueError(f"{name} must not have negative entries, but {place(i, j)} = {entries.data[negative[0]]:.3g}")
+        i, j, entry = entry_at(entries, negative)
+        found = f"{name}[{i}, {j}] = {entry:.3g}"
+        raise ValueError(f"{name} must not have negative entries, but {found}")
     sums = row_sums(matrix)
-    bad = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_TOLERANCE)
+    bad = np.flatnonzero(np.abs(sums - 1) > NEAR)
     if bad.size:
-        i, other = int(bad[0]), "column" if line == "row" else "row"
-        hint = f"; divide it by {sums[i]:.12g}" if sums[i] > 0 else ""
-        if not np.any(np.abs(np.asarray(matrix.sum(axis=0)) - 1) > ROW_SUM_TOLERANCE):
+        total = f"{line} {bad[0]} sums to {sums[bad[0]]:.12g} ({bad.size} are off)"
+        hint = ""
+        if np.all(np.abs(row_sums(matrix.T.tocsr()) - 1) <= NEAR):
             hint = f"; its {other}s do, so it may be the other matrix of the two"
-        raise ValueError(f"every {line} of {name} must sum to 1, but {line} {i} sums to {sums[i]:.12g} ({bad.size} are off){hint}")
-    _check_strongly_connected(matrix.T.tocsr() if line == "row" else matrix, f"the graph of {name}")
+        elif sums[bad[0]] > 0:
+            hint = f"; divide it by {sums[bad[0]]:.12g}"
+        raise ValueError(f"every {line} of {name} must sum to 1, but {total}{hint}")
+    _check_strongly_connected(edges, f"the graph of {name}")
     if not matrix.diagonal().any():
-        raise ValueError(f"some agent must give itself weight, but {name}'s diagonal is zero, so values may go round for ever")
+        wrong = f"{name}'s diagonal is zero, so values may go round for ever"
+        raise ValueError(f"some agent must give itself weight, but {wrong}")
     return with_diagonal(matrix, matrix.diagonal())
 
 
-def _check_strongly_connected(adjacency: Weights, what: str, names: Mapping[int, object] = MappingProxyType({})) -> None:
+def _check_strongly_connected(adjacency: Weights, what: str, names: Names = NAMELESS) -> None:
     """Raise ValueError with two agents between which there is no path; an entry (j, i) is an edge from j to i."""
     parts, _ = csgraph.connected_components(adjacency, directed=True, connection="strong")
     if parts == 1:
@@ -168,11 +157,11 @@ def _check_strongly_connected(adjacency: Weights, what: str, names: Mapping[int,
         reached = csgraph.breadth_first_order(matrix, 0, directed=True, return_predecessors=False)
         if len(reached) < n:
             agent = int(np.setdiff1d(np.arange(n), reached)[0])
-            tail, head = (names.get(end, end) for end in ((0, agent) if forward else (agent, 0)))
-            raise ValueError(
-                f"{what} must be strongly connected, but there is no path from agent {tail} to agent {head} ({parts} strongly "
-                f"connected parts); add edges, for example {tail} -> {head}"
-            )
+            ends = (0, agent) if forward else (agent, 0)
+            tail, head = (names.get(end, end) for end in ends)
+            wrong = f"no path from agent {tail} to agent {head} ({parts} strongly connected parts)"
+            repair = f"add edges, for example {tail} -> {head}"
+            raise ValueError(f"{what} must be strongly connected, but there is {wrong}; {repair}")
 
 
 def perron_vector(M: WeightsLike) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -194,6 +183,6 @@ def perron_vector(M: WeightsLike) -> np.ndarray[Any, np.dtype[np.float64]]:
 def pushing(M: WeightsLike) -> Weights:
     """A checked row-stochastic matrix transposed, or a checked column-stochastic one as it is."""
     rows = row_sums(finite_square(M, "M"))
-    if np.all(np.abs(rows - 1) <= ROW_SUM_TOLERANCE):
+    if np.all(np.abs(rows - 1) <= NEAR):
         return check_row_stochastic(M).T.tocsr()
     return check_column_stochastic(M)

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
+from typing import NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from topologies.canonical import Weights
+from topologies.later import nx
 from topologies.memory import require
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Weights
-else:
-    from topologies.later import nx
 
 P = ParamSpec("P")
 LINK_BYTES = 190
@@ -45,15 +40,18 @@ class Edges(NamedTuple):
         graph.add_nodes_from(range(self.n))
         graph.add_edges_from(zip(self.tails.tolist(), self.heads.tolist(), strict=True))
         if self.positions is not None:
-            nx.set_node_attributes(graph, {i: tuple(place) for i, place in enumerate(self.positions.tolist())}, "pos")
+            places = map(tuple, self.positions.tolist())
+            nx.set_node_attributes(graph, dict(enumerate(places)), "pos")
         return graph
 
     def adjacency(self) -> Weights:
         """The adjacency matrix, shape (n, n), in sorted CSR: ones for neighbours."""
-        small: Any = np.int32 if max(self.n, 2 * len(self.tails)) < np.iinfo(np.int32).max else np.int64
+        count = 2 * len(self.tails)
+        small = np.min_scalar_type(-max(self.n, count, 2**16))  # 32 bits where they are enough
         rows = np.concatenate([self.tails, self.heads]).astype(small)
         columns = np.concatenate([self.heads, self.tails]).astype(small)
-        matrix: Weights = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.n, self.n))
+        shape = self.n, self.n
+        matrix: Weights = sparse.csr_array((np.ones(count), (rows, columns)), shape=shape)
         matrix.sort_indices()
         return matrix
 

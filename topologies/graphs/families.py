@@ -8,17 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from topologies.graphs.edges import Agents, Edges, family, simplified
+from topologies.later import nx
 from topologies.memory import require
-
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    from topologies.later import nx
 
 Labelled: TypeAlias = "nx.Graph[Any]"
 """A graph whose nodes have labels of any kind."""
@@ -92,7 +89,8 @@ def hypercube(n: int) -> Edges:
     n = count("hypercube", n)
     d = n.bit_length() - 1
     if n != 2**d:
-        raise ValueError(f"hypercube: the number of agents must be a power of 2, got {n}; the nearest: {2**d} and {2 ** (d + 1)}")
+        near = f"the nearest: {2**d} and {2 ** (d + 1)}"
+        raise ValueError(f"hypercube: the number of agents must be a power of 2, got {n}; {near}")
     agents, bits = np.arange(n), 1 << np.arange(d)
     tails, digits = np.nonzero((agents[:, None] & bits) == 0)
     return Edges(n, tails, tails | bits[digits])
@@ -107,9 +105,8 @@ def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
     n = count("circulant", n)
     divisor = math.gcd(n, *(at_least(1, offset, "circulant: every offset") for offset in offsets))
     if divisor > 1:
-        raise ValueError(
-            f"circulant(n={n}, offsets={offsets}) is disconnected: n and all offsets are multiples of {divisor}; add offset 1"
-        )
+        wrong = f"n and all offsets are multiples of {divisor}; add offset 1"
+        raise ValueError(f"circulant(n={n}, offsets={offsets}) is disconnected: {wrong}")
     return _by_offsets("circulant", n, [offset % n for offset in offsets])
 
 
@@ -140,14 +137,17 @@ def barbell(n: int, bridge: int = 0) -> Edges:
 
     Raises ValueError if n - bridge is odd or below 2.
     """
-    n, bridge = count("barbell", n), at_least(0, bridge, "barbell: the number of agents on the bridge")
+    n = count("barbell", n)
+    bridge = at_least(0, bridge, "barbell: the number of agents on the bridge")
     clique, odd = divmod(n - bridge, 2)
     if odd or clique < 1:
-        raise ValueError(f"barbell: n - bridge must be even and at least 2, got n={n}, bridge={bridge}; try bridge={n % 2}")
+        got = f"n={n}, bridge={bridge}; try bridge={n % 2}"
+        raise ValueError(f"barbell: n - bridge must be even and at least 2, got {got}")
     tails, heads = _pairs("barbell", clique)
     way = np.arange(clique - 1, clique + bridge)
     far = clique + bridge
-    return Edges(n, np.concatenate([tails, way, tails + far]), np.concatenate([heads, way + 1, heads + far]))
+    tails = np.concatenate([tails, way, tails + far])
+    return Edges(n, tails, np.concatenate([heads, way + 1, heads + far]))
 
 
 @family
@@ -157,9 +157,9 @@ def lollipop(n: int, tail: int | None = None) -> Edges:
     Raises ValueError if tail is not in 0..n - 1.
     """
     n = count("lollipop", n)
-    tail = n // 2 if tail is None else at_least(0, tail, "lollipop: the number of agents in the tail")
+    tail = at_least(0, n // 2 if tail is None else tail, "lollipop: the tail")
     if tail >= n:
-        raise ValueError(f"lollipop: the tail must leave an agent for the complete graph, got n={n}, tail={tail}")
+        raise ValueError(f"lollipop: the tail must be below n, got n={n}, tail={tail}")
     tails, heads = _pairs("lollipop", n - tail)
     way = np.arange(n - tail - 1, n - 1)
     return Edges(n, np.concatenate([tails, way]), np.concatenate([heads, way + 1]))
@@ -177,7 +177,8 @@ def margulis(n: int) -> Edges:
     n = count("margulis", n)
     m = math.isqrt(n)
     if m * m != n:
-        raise ValueError(f"margulis: the number of agents must be a square, got {n}; the nearest: {m * m} and {(m + 1) ** 2}")
+        near = f"the nearest: {m * m} and {(m + 1) ** 2}"
+        raise ValueError(f"margulis: the number of agents must be a square, got {n}; {near}")
     agents = np.arange(n)
     x, y = agents // m, agents % m
     right = [(x + 2 * y + c) % m * m + y for c in (0, 1)]
@@ -195,10 +196,8 @@ def chordal_cycle(n: int) -> Edges:
     """
     n = count("chordal_cycle", n)
     if not _is_prime(n):
-        below = next((m for m in range(n - 1, 1, -1) if _is_prime(m)), None)
-        above = next(m for m in itertools.count(n + 1) if _is_prime(m))
-        nearest = " and ".join(str(m) for m in (below, above) if m is not None)
-        raise ValueError(f"chordal_cycle: the number of agents must be a prime, got {n}; the nearest: {nearest}")
+        near = nearest(n, _is_prime)
+        raise ValueError(f"chordal_cycle: the number of agents must be a prime, got {n}; the nearest: {near}")
     agents = np.arange(n)
     inverses = np.array([0, *(pow(x, -1, n) for x in range(1, n))])
     return simplified(n, np.tile(agents, 2), np.concatenate([(agents + 1) % n, inverses]))
@@ -232,19 +231,27 @@ def named_graph(graph: Labelled) -> tuple[nx.Graph[int], tuple[str, ...] | None]
         raise TypeError(f"the graph must be without double edges; use networkx.{kind}(graph)")
     if any(node != agent for agent, node in enumerate(graph)):
         graph = numbered(graph)
-    labels = dict(graph.nodes(data="label"))
-    own = any(label not in (None, agent) for agent, label in labels.items())
-    return graph, tuple(str(agent if label is None else label) for agent, label in labels.items()) if own else None
+    labels = [agent if label is None else label for agent, label in graph.nodes(data="label")]
+    if labels == list(graph):
+        return graph, None
+    return graph, tuple(map(str, labels))
 
 
 def _is_prime(n: int) -> bool:
     return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
 
 
+def nearest(n: int, works: Callable[[int], object]) -> str:
+    """The nearest numbers below and above ``n`` that work, in words."""
+    below = next(filter(works, range(n - 1, 0, -1)), None)
+    above = next(filter(works, itertools.count(n + 1)))
+    return " and ".join(str(m) for m in (below, above) if m is not None)
+
+
 def count(name: str, n: int) -> int:
     """``n`` as a number of agents of the graph ``name``, from 1 to `AGENTS_LIMIT`."""
     what = f"{name}: the number of agents"
-    n = _at_most(AGENTS_LIMIT, at_least(1, n, what), what)
+    n = at_most(AGENTS_LIMIT, at_least(1, n, what), what)
     require(AGENT_BYTES * n, f"{name}: the mixing matrix of {n} agents")
     return n
 
@@ -254,13 +261,14 @@ def check_edges(name: str, edges: float) -> None:
 
     Called before the graph is built.
     """
-    most = _at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
+    most = at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
     require(EDGE_BYTES * most, f"{name}: a matrix of {most} edges")
 
 
-def _at_most(limit: int, value: int, what: str) -> int:
+def at_most(limit: int, value: int, what: str) -> int:
     if value > limit:
-        raise ValueError(f"{what} must be at most 10^{len(str(limit)) - 1}, got {value if value < 10**18 else 'more than 10^18'}")
+        found = value if value < 10**18 else "more than 10^18"
+        raise ValueError(f"{what} must be at most 10^{len(str(limit)) - 1}, got {found}")
     return value
 
 

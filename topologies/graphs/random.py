@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topologies.graphs.edges import Agents, Edges, family, simplified
 from topologies.graphs.families import at_least, check_edges, count
+from topologies.later import nx, spatial
 
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    from topologies.later import nx
-
+Draw = Callable[[np.random.Generator], Edges]
 _TRIES = 100
 _REPAIRS = 1000
 
@@ -30,12 +26,9 @@ def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
     n, p = count("erdos_renyi", n), _probability("erdos_renyi", p)
     check_edges("erdos_renyi", p * n * (n - 1) / 2)
     threshold = min(1.0, math.log(n) / n)
-    return _until_connected(
-        f"erdos_renyi(n={n}, p={p}, seed={seed})",
-        lambda rng: Edges(n, *_random_pairs(n, p, rng)),
-        seed,
-        f"connected graphs become likely above p = log(n)/n = {threshold:.3g}: try p={min(1.0, 2 * threshold):.3g}",
-    )
+    what = f"erdos_renyi(n={n}, p={p}, seed={seed})"
+    advice = f"likely above p = log(n)/n = {threshold:.3g}: try p={min(1.0, 2 * threshold):.3g}"
+    return _until_connected(what, lambda rng: Edges(n, *_random_pairs(n, p, rng)), seed, advice)
 
 
 @family
@@ -49,14 +42,12 @@ def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
     """
     n, degree = count("random_regular", n), at_least(1, degree, "random_regular: the degree")
     if degree >= n or n * degree % 2:
-        raise ValueError(f"random_regular: degree must be below n, and n * degree even, got n={n}, degree={degree}")
+        wrong = f"got n={n}, degree={degree}"
+        raise ValueError(f"random_regular: degree must be below n, and n * degree even, {wrong}")
     check_edges("random_regular", n * degree / 2)
-    return _until_connected(
-        f"random_regular(n={n}, degree={degree}, seed={seed})",
-        lambda rng: _regular(n, degree, rng),
-        seed,
-        "degree 1 is a matching and degree 2 some cycles: try degree=3 or 4, or the ring",
-    )
+    what = f"random_regular(n={n}, degree={degree}, seed={seed})"
+    advice = "degree 1 is a matching and degree 2 some cycles: try degree=3 or 4, or the ring"
+    return _until_connected(what, lambda rng: _regular(n, degree, rng), seed, advice)
 
 
 @family
@@ -73,12 +64,9 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edge
     if not reach > 0:
         raise ValueError(f"random_geometric: radius must be positive, got {radius}")
     check_edges("random_geometric", n * (n - 1) / 2 * min(1.0, math.pi * min(reach, 1.0) ** 2 / 4))
-    return _until_connected(
-        f"random_geometric(n={n}, radius={reach:.3g}, seed={seed})",
-        lambda rng: _near(rng.random((n, 2)), reach),
-        seed,
-        f"connected graphs are likely from radius = sqrt(2 log n / (pi n)): try radius={min(1.2 * usual, 1.42):.3g}",
-    )
+    what = f"random_geometric(n={n}, radius={reach:.3g}, seed={seed})"
+    advice = f"likely from radius = sqrt(2 log n / (pi n)): try radius={min(1.2 * usual, 1.42):.3g}"
+    return _until_connected(what, lambda rng: _near(rng.random((n, 2)), reach), seed, advice)
 
 
 @family
@@ -87,16 +75,14 @@ def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
 
     Raises ValueError if ``k`` is odd or not in 2..n - 1, ``p`` is outside [0, 1], or none of 100 draws is connected.
     """
-    n, k, p = count("watts_strogatz", n), at_least(2, k, "watts_strogatz: k"), _probability("watts_strogatz", p)
+    n, k = count("watts_strogatz", n), at_least(2, k, "watts_strogatz: k")
+    p = _probability("watts_strogatz", p)
     if k % 2 or k >= n:
         raise ValueError(f"watts_strogatz: k must be even and below n, got k={k}, n={n}")
     check_edges("watts_strogatz", n * k / 2)
-    return _until_connected(
-        f"watts_strogatz(n={n}, k={k}, p={p}, seed={seed})",
-        lambda rng: _edges(nx.watts_strogatz_graph(n, k, p, seed=rng)),
-        seed,
-        f"try k={k + 2}",
-    )
+    what = f"watts_strogatz(n={n}, k={k}, p={p}, seed={seed})"
+    advice = f"try k={k + 2}"
+    return _until_connected(what, lambda rng: _edges(nx.watts_strogatz_graph(n, k, p, seed=rng)), seed, advice)
 
 
 @family
@@ -112,7 +98,7 @@ def barabasi_albert(n: int, m: int = 2, seed: int = 0) -> Edges:
     return _edges(nx.barabasi_albert_graph(n, m, seed=np.random.default_rng(seed)))
 
 
-def _until_connected(what: str, draw: Callable[[np.random.Generator], Edges], seed: int, advice: str) -> Edges:
+def _until_connected(what: str, draw: Draw, seed: int, advice: str) -> Edges:
     rng = np.random.default_rng(seed)
     for _ in range(_TRIES):
         edges = draw(rng)
@@ -148,14 +134,13 @@ def _regular(n: int, degree: int, rng: np.random.Generator) -> Edges:
         switched = np.union1d(bad, rng.integers(len(keys), size=len(bad)))
         heads[switched] = rng.permutation(heads[switched])
     else:
-        raise ValueError(f"random_regular(n={n}, degree={degree}): no simple graph after {_REPAIRS} repairs; try another seed")
+        wrong = f"no simple graph after {_REPAIRS} repairs; try another seed"
+        raise ValueError(f"random_regular(n={n}, degree={degree}): {wrong}")
     return simplified(n, tails, heads)
 
 
 def _near(places: NDArray[np.float64], radius: float) -> Edges:
-    from scipy.spatial import KDTree
-
-    pairs = KDTree(places).query_pairs(radius, output_type="ndarray").astype(np.int64)
+    pairs = spatial.KDTree(places).query_pairs(radius, output_type="ndarray").astype(np.int64)
     return simplified(len(places), *pairs.T)._replace(positions=places)
 
 
@@ -167,7 +152,10 @@ def _edges(graph: nx.Graph[int]) -> Edges:
 def _random_pairs(n: int, p: float, rng: np.random.Generator) -> tuple[Agents, Agents]:
     """Each pair i < j with probability ``p``: a binomial number of pairs, uniform without replacement."""
     pairs = n * (n - 1) // 2
-    chosen = np.sort(rng.choice(pairs, rng.binomial(pairs, p), replace=False, shuffle=False)) if pairs else np.arange(0)
+    chosen = np.arange(0)
+    if pairs:
+        drawn = rng.binomial(pairs, p)
+        chosen = np.sort(rng.choice(pairs, drawn, replace=False, shuffle=False))
     rows = np.arange(n)
     first = rows * (2 * n - rows - 1) // 2  # the number of pairs with a smaller tail
     tails = np.searchsorted(first, chosen, side="right") - 1

@@ -6,24 +6,21 @@ Edge weights and other attributes are kept but play no role for the communicatio
 from __future__ import annotations
 
 import csv
+import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from topologies.graphs.families import Labelled, numbered
+from topologies.later import nx
 from topologies.matrix_files import read_square, regular_size
 from topologies.weights.checks import check_graph
-
-if TYPE_CHECKING:
-    import os
-
-    import networkx as nx
-else:
-    from topologies.later import nx
+from topologies.words import is_number
 
 _SHOWN = 200
 """The maximum number of a file's characters that a message quotes."""
@@ -67,44 +64,46 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     if largest_component and len(named):
         labels = nx.get_node_attributes(numbered(named), "label")
         first = {label: agent for agent, label in labels.items()}
-        largest = max(nx.connected_components(named), key=lambda part: (len(part), -min(first[label] for label in part)))
-        named = named.subgraph(largest).copy()
+        parts = sorted(nx.connected_components(named), key=lambda part: min(map(first.__getitem__, part)))
+        named = named.subgraph(max(parts, key=len)).copy()
     graph = numbered(named)
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
     try:
         check_graph(graph)
     except ValueError as error:
-        apart = "" if not len(graph) or nx.is_connected(graph) else f"; or take file:{path},largest_component=true"
+        apart = ""
+        if len(graph) and not nx.is_connected(graph):
+            apart = f"; or take file:{path},largest_component=true"
         raise ValueError(f"{path}: {error}{apart}") from error
     return graph
 
 
 def read_graph(path: Path, directed: bool = False) -> Labelled:
     """The graph in a file with the file's labels; an edge list, which says nothing of directions, has them if ``directed``."""
-    read = READERS.get(path.suffix.lower())
-    if read is None:
-        raise ValueError(f"{path}: a graph file must end in one of {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}")
+    suffix = path.suffix.lower()
+    if suffix not in READERS:
+        known = ", ".join(READERS)
+        raise ValueError(f"{path}: a graph file must end in one of {known}, got {suffix or 'no suffix'!r}")
     regular_size(path)
     try:
-        found: Labelled = read(path, directed)
+        found: Labelled = READERS[suffix](path, directed)
+        return found
     except OSError:
         raise
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: it is not in UTF-8; save it as UTF-8") from error
-    except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
+    except Exception as error:  # networkx's readers have many ways to fail on a damaged file
         why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
-        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
-    return found
+        if isinstance(error, UnicodeDecodeError):
+            why = "it is not in UTF-8; save it as UTF-8"
+        raise ValueError(f"{path}: cannot be read as {suffix}: {why}") from error
 
 
 def _undirected(path: Path, graph: Labelled) -> Labelled:
     if graph.is_directed():
-        one_way = next(((u, v) for u, v in graph.edges() if not graph.has_edge(v, u)), None)
-        if one_way is not None:
-            raise ValueError(
-                f"{path}: the graph must be undirected, but there is an edge from {one_way[0]!r} to {one_way[1]!r} and none "
-                f"back; add the edges back, declare the file's graph undirected, or write digraph:{path} for a directed graph"
-            )
+        for u, v in graph.edges():
+            if not graph.has_edge(v, u):
+                wrong = f"there is an edge from {u!r} to {v!r} and none back"
+                cure = f"add edges back, declare the graph undirected, or write digraph:{path}"
+                raise ValueError(f"{path}: the graph must be undirected, but {wrong}; {cure}")
     return nx.Graph(graph)
 
 
@@ -114,12 +113,15 @@ def integer_labels(graph: Labelled) -> Labelled:
         integers = {label: int(str(label)) for label in graph}
     except ValueError:
         return graph
-    return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
+    if len(set(integers.values())) < len(integers):
+        return graph
+    return nx.relabel_nodes(graph, integers)
 
 
 def unread_attributes(graph: Labelled) -> list[str]:
     """The names of the edges' attributes, such as weights, which play no role for the communication."""
-    return sorted({str(name) for _, _, data in graph.edges(data=True) for name in data} - {"id", "key"})
+    every = (data for _, _, data in graph.edges(data=True))
+    return sorted(set(map(str, chain.from_iterable(every))) - {"id", "key"})
 
 
 def _markup(path: Path, directed: bool) -> Labelled:
@@ -127,23 +129,26 @@ def _markup(path: Path, directed: bool) -> Labelled:
     graph: Labelled
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # attributes of unknown type, which nothing here uses
-        graph = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
+        is_gml = path.suffix.lower() == ".gml"
+        graph = nx.read_gml(path, label="id") if is_gml else nx.read_graphml(path)
     labels = {node: str(label) for node, label in graph.nodes(data="label") if label is not None}
-    different = len(set(labels.values())) == len(graph)
-    return nx.relabel_nodes(graph, labels if different else {node: str(node) for node in graph})
+    if len(set(labels.values())) < len(graph):
+        labels = {node: str(node) for node in graph}
+    return nx.relabel_nodes(graph, labels)
 
 
 def _edge_list(path: Path, directed: bool) -> Labelled:
     graph: Labelled = nx.DiGraph() if directed else nx.Graph()
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = (line if '"' in line else line.partition("#")[0] for line in file)
-        commas = path.suffix.lower() == ".csv"
-        cells = csv.reader(lines, skipinitialspace=True, strict=True) if commas else map(str.split, lines)
-        rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(cells, 1) if any(map(str.strip, row))]
-    for number, row in rows:
-        if len(row) < 2 or not all(row[:2]):
+        cells: Iterable[list[str]] = map(str.split, lines)
+        if path.suffix.lower() == ".csv":
+            cells = csv.reader(lines, skipinitialspace=True, strict=True)
+        rows = [list(map(str.strip, row)) for row in cells]
+    for number, row in enumerate(rows, 1):
+        if any(row) and (len(row) < 2 or not all(row[:2])):
             raise ValueError(f"line {number} must name two agents, got {', '.join(row)[:_SHOWN]!r}")
-    table = [row for _, row in rows]
+    table = list(filter(any, rows))
     header = table.pop(0) if _has_header(table) else []
     for row in table:
         names = (header[k] if k < len(header) else f"column {k + 1}" for k in range(2, len(row)))
@@ -163,16 +168,10 @@ def _has_header(table: Sequence[Sequence[str]]) -> bool:
     if len(table) < 2:
         return False
     first, *rest = table
-    above = [k for k, name in enumerate(first) if not _is_number(name) and all(len(row) > k and _is_number(row[k]) for row in rest)]
-    return tuple(name.lower() for name in first[:2]) in _HEADERS or {0, 1} <= set(above) or max(above, default=0) > 1
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    numbers = [all(map(is_number, column)) for column in zip(*rest, strict=False)]
+    above = {k for k, (name, below) in enumerate(zip(first, numbers, strict=False)) if below and not is_number(name)}
+    usual = (first[0].lower(), first[1].lower()) in _HEADERS
+    return usual or {0, 1} <= above or max(above, default=0) > 1
 
 
 def _adjacency_matrix(path: Path, directed: bool) -> Labelled:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.sparse import csgraph
 
-from topologies.canonical import WeightsLike, canonical_weights, distances, upper
+from topologies.canonical import Weights, WeightsLike, canonical_weights, distances, upper
 from topologies.directed.weights import DirectedWeights
 from topologies.graphs.edges import Edges
 from topologies.measures import diameter
 from topologies.sequences.sequences import WeightSequence
-
-if TYPE_CHECKING:
-    from topologies.canonical import Weights
 
 LARGEST_EXACT = 2000
 """The largest number of agents with an exact answer; above, one breadth-first search gives an upper bound."""
@@ -32,17 +27,16 @@ def flooding_rounds(W: WeightsLike | DirectedWeights | WeightSequence) -> int:
     sequence is not periodic, so that no number of rounds is certain to be enough.
     """
     if isinstance(W, DirectedWeights):
-        few = W.shape[0] <= LARGEST_EXACT
-        there, back = (csgraph.shortest_path(M, unweighted=True, indices=None if few else 0).max() for M in (W.A, W.A.T))
-        return int(there if few else there + back)
+        if W.shape[0] <= LARGEST_EXACT:
+            return int(csgraph.shortest_path(W.A, unweighted=True).max())
+        from_0, to_0 = (csgraph.shortest_path(M, unweighted=True, indices=0) for M in (W.A, W.A.T))
+        return int(from_0.max() + to_0.max())
     if not isinstance(W, WeightSequence):
         edges = _neighbours(canonical_weights(W))
         return diameter(edges) if edges.shape[0] <= LARGEST_EXACT else 2 * _eccentricity(edges)
     if W.period is None:
-        raise ValueError(
-            "where neighbours are drawn at random no number of rounds is sure to reach all agents: take a graph that is "
-            "fixed or periodic"
-        )
+        wrong = "where neighbours are drawn at random no number of rounds is sure to reach all agents"
+        raise ValueError(f"{wrong}: take a graph that is fixed or periodic")
     patterns = [_neighbours(W.at(k)) for k in range(W.period)]
     union = _neighbours(sum(patterns[1:], start=patterns[0]))
     farthest = _eccentricity(union)

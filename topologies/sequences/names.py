@@ -9,15 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.names import adjacency_from_name, fixed_agents
-from topologies.sequences.sequences import (
-    LinkFailures,
-    OnePeerExponential,
-    PeriodicSequence,
-    RandomGossip,
-    RandomMatching,
-    WeightSequence,
-)
+from topologies.names import adjacency_from_name, check_size, fixed_agents
+from topologies.sequences import sequences
+from topologies.sequences.sequences import WeightSequence
 from topologies.text import Hints, divided, values
 from topologies.weights.rules import weights_from_name
 from topologies.words import normal_name
@@ -30,11 +24,11 @@ _PARAMETERS: dict[str, Hints] = {
     "random_matching": {"n": int, "seed": int},
 }
 SEQUENCES = {
-    "link_failures": LinkFailures,
-    "one_peer_exponential": OnePeerExponential,
-    "periodic": PeriodicSequence,
-    "random_gossip": RandomGossip,
-    "random_matching": RandomMatching,
+    "link_failures": sequences.LinkFailures,
+    "one_peer_exponential": sequences.OnePeerExponential,
+    "periodic": sequences.PeriodicSequence,
+    "random_gossip": sequences.RandomGossip,
+    "random_matching": sequences.RandomMatching,
 }
 """The classes that names of sequences stand for."""
 _ON_GRAPHS = ("link_failures", "periodic", "random_gossip")
@@ -79,24 +73,25 @@ def sequence_from_name(
     """
     name, values, graphs = _parts(specification)
     if weights is not None and ("weights" in values or "weights" not in _PARAMETERS[name]):
-        raise ValueError(f"{specification!r} has its own weights, and not {weights!r}: leave them out")
+        raise ValueError(f"{specification} has its own weights, and not {weights!r}: leave them out")
     own_seed = values.get("seed", seed)
     if name in _ON_GRAPHS:
         edges = [adjacency_from_name(graph, n_agents, seed) for graph in graphs]
         rule = weights or values.get("weights", "metropolis")
         if name == "periodic":
-            return PeriodicSequence([weights_from_name(graph, rule) for graph in edges])
+            return sequences.PeriodicSequence([weights_from_name(graph, rule) for graph in edges])
         if len(edges) != 1:
-            raise ValueError(f"{name} runs on one graph, got {len(edges)}; use periodic for several in turn")
+            repair = "use periodic for several in turn"
+            raise ValueError(f"{name} runs on one graph, got {len(edges)}; {repair}")
         if name == "random_gossip":
-            return RandomGossip(edges[0], own_seed)
-        return LinkFailures(weights_from_name(edges[0], rule), values.get("p", 0.1), own_seed)
+            return sequences.RandomGossip(edges[0], own_seed)
+        return sequences.LinkFailures(weights_from_name(edges[0], rule), values.get("p", 0.1), own_seed)
     n = values.get("n", n_agents)
     if n is None:
-        raise ValueError(f"{specification!r} leaves the number of agents open: write '{name}:16', or give n_agents in Python")
-    if n_agents not in (None, n):
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
-    return OnePeerExponential(n) if name == "one_peer_exponential" else RandomMatching(n, own_seed)
+        repair = f"write '{name}:16', or give n_agents in Python"
+        raise ValueError(f"{specification!r} leaves the number of agents open: {repair}")
+    check_size(specification, n, n_agents)
+    return sequences.OnePeerExponential(n) if name == "one_peer_exponential" else sequences.RandomMatching(n, own_seed)
 
 
 def _parts(specification: str) -> tuple[str, dict[str, Any], list[str]]:
@@ -104,7 +99,9 @@ def _parts(specification: str) -> tuple[str, dict[str, Any], list[str]]:
     head, at, graphs_text = specification.partition("@")
     name, written = divided("sequence", head, _PARAMETERS)
     if bool(at) != (name in _ON_GRAPHS):
-        repair = f"write {name}@ring:10" if name in _ON_GRAPHS else f"write {name}:16"
-        raise ValueError(f"{specification!r}: {name} {'needs a graph' if name in _ON_GRAPHS else 'takes no graph'}; {repair}")
+        wrong = f"needs a graph; write {name}@ring:10"
+        if at:
+            wrong = f"takes no graph; write {name}:16"
+        raise ValueError(f"{specification!r}: {name} {wrong}")
     found = values(repr(specification), name, _PARAMETERS[name], written)
     return name, found, [graph.strip() for graph in graphs_text.split("|")]

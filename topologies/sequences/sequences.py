@@ -13,20 +13,14 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, on_edges, upper
+from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, on_edges, upper
 from topologies.graphs.families import at_least, count
-from topologies.notebook import SHOWN, shown
+from topologies.later import nx
 from topologies.weights.checks import adjacency
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 
 class WeightSequence(ABC):
@@ -47,11 +41,6 @@ class WeightSequence(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, period={self.period})"
-
-    def _repr_html_(self) -> str:
-        matrices = {f"W({k})": self.at(k) for k in range(min(self.period or SHOWN, SHOWN))}
-        facts = {"agents": self.n, "period": self.period or "none"}
-        return shown(type(self).__name__, facts, matrices)
 
     @abstractmethod
     def at(self, k: int) -> Weights:
@@ -81,7 +70,8 @@ class PeriodicSequence(WeightSequence):
         self._matrices = [canonical_weights(W) for W in matrices]
         sizes = sorted({W.shape[0] for W in self._matrices})
         if len(sizes) != 1:
-            raise ValueError(f"a periodic sequence needs matrices of one size, got {len(self._matrices)} of sizes {sizes}")
+            found = f"{len(self._matrices)} of sizes {sizes}"
+            raise ValueError(f"a periodic sequence needs matrices of one size, got {found}")
         self.n = sizes[0]
         self.period = len(self._matrices)
 
@@ -111,9 +101,8 @@ class OnePeerExponential(PeriodicSequence):
         size = count("one_peer_exponential", n)
         dimensions = size.bit_length() - 1
         if size < 2 or size != 2**dimensions:
-            raise ValueError(
-                f"one_peer_exponential: the number of agents must be a power of 2, at least 2, got {n}; use random_matching"
-            )
+            wrong = "the number of agents must be a power of 2, at least 2"
+            raise ValueError(f"one_peer_exponential: {wrong}, got {n}; use random_matching")
         agents = np.arange(size)
         matchings = [agents[agents & (1 << j) == 0] for j in range(dimensions)]
         super().__init__([_paired(size, half, half | (1 << j)) for j, half in enumerate(matchings)])
@@ -155,7 +144,8 @@ class RandomMatching(_Drawn):
     """
 
     def __init__(self, n: int, seed: int = 0) -> None:
-        super().__init__(at_least(2, count("random_matching", n), "random_matching: the number of agents"), seed)
+        n = at_least(2, count("random_matching", n), "random_matching: the number of agents")
+        super().__init__(n, seed)
 
     def _pairs(self, k: int) -> NDArray[np.int64]:
         pairs = self._generator(k).permutation(self.n)[: self.n // 2 * 2].reshape(-1, 2)

@@ -3,7 +3,7 @@
 Up to 1500 agents all eigenvalues are computed. Above, a breadth-first search shows the shape of the graph. If it is
 long and thin, a sparse factorisation is cheap and Lanczos (ARPACK) on the inverse converges at once. If it is shallow, as
 expanders are, factors would fill up and Lanczos on W itself converges. Large meshes are neither: for them, and if Lanczos has
-not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid is used.
+not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid is used, or without pyamg a factorisation.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
     matrix = canonical_weights(W)
     n = matrix.shape[0]
     if n == 1:
-        return MixingSpectrum(n=1, lambda_2=0.0, lambda_min=0.0, sigma=0.0, gap=1.0)
+        return MixingSpectrum(1, 0.0, 0.0, 0.0, gap=1.0)
     if n <= _DENSE:
         values = eigenvalues(matrix)
         others = np.delete(values, np.argmin(np.abs(values - 1)))
@@ -108,7 +108,7 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
     lambda_2 = 1 - upper_gap
     lambda_min = min(lambda_min, lambda_2)
     gap = min(upper_gap, 1 + lambda_min)
-    return MixingSpectrum(n=n, lambda_2=lambda_2, lambda_min=lambda_min, sigma=max(lambda_2, -lambda_min), gap=gap)
+    return MixingSpectrum(n, lambda_2, lambda_min, max(lambda_2, -lambda_min), gap)
 
 
 def laplacian_extremes(adjacency: Weights) -> tuple[float, float]:
@@ -121,7 +121,8 @@ def laplacian_extremes(adjacency: Weights) -> tuple[float, float]:
         values = eigvalsh(np.diag(degrees) - adjacency.toarray())
         return float(values[1]), float(values[-1])
     scale = 2 * float(degrees.max())
-    found = spectrum(sparse.diags_array(1 - degrees / scale, format="csr") + adjacency * (1 / scale))
+    own = sparse.diags_array(1 - degrees / scale, format="csr")
+    found = spectrum(own + adjacency * (1 / scale))
     return found.gap * scale, (1 - found.lambda_min) * scale
 
 
@@ -135,9 +136,10 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
         largest = _lanczos(lambda v: np.asarray(W @ v) - 2 * v.mean(), depth)
         if largest is not None:
             return 1 - largest
-        least = smallest_eigenvalue(_laplacian(W), without_constant=True) if _mixes_only(W) else None
-        if least is not None:
-            return least
+        if _off_diagonal(W).data.min() >= 0:  # no weight between two agents is negative
+            least = smallest_eigenvalue(_laplacian(W), without_constant=True)
+            if least is not None:
+                return least
     solve = _positive_definite_solver(_laplacian(W)[1:, 1:])
     if solve is None:
         repair = "make its negative weights smaller"
@@ -161,7 +163,8 @@ def _smallest(W: Weights, depth: Depths) -> float:
         least = _smallest_by_multigrid(W, depth)
         if least is not None:
             return least
-    estimate = 1 - _lanczos_to_the_end(lambda v: v - np.asarray(W @ v), n, tolerance=1e-3)  # relative: 0 may be an eigenvalue
+    # the tolerance is relative, and 0 may be an eigenvalue
+    estimate = 1 - _lanczos_to_the_end(lambda v: v - np.asarray(W @ v), n, tol=1e-3)
     margin = 1e-6
     identity = sparse.eye_array(n, format="csr")
     while (solve := _positive_definite_solver(W - (estimate - margin) * identity)) is None:
@@ -178,7 +181,8 @@ def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
     neighbours = row_sums(abs(W)) - np.abs(W.diagonal())
     bound = float((W.diagonal() - neighbours).min())
     signs = sparse.diags_array(np.where(np.isfinite(depth), depth, 0) % 2 * 2 - 1, format="csr")
-    shifted = sparse.csr_array(signs @ W @ signs - bound * sparse.eye_array(W.shape[0], format="csr"))
+    identity = sparse.eye_array(W.shape[0], format="csr")
+    shifted = sparse.csr_array(signs @ W @ signs - bound * identity)
     if float(row_sums(shifted).mean()) <= np.finfo(float).eps:
         return bound
     least = smallest_eigenvalue(shifted)
@@ -191,14 +195,13 @@ def _is_thin(depth: Depths) -> bool:
     return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
 
 
-def _mixes_only(W: Weights) -> bool:
-    """True if no weight between two agents is negative."""
-    return bool(W.data.min() >= 0 or (W - sparse.diags_array(W.diagonal(), format="csr")).data.min() >= 0)
+def _off_diagonal(W: Weights) -> Weights:
+    return W - sparse.diags_array(W.diagonal(), format="csr")
 
 
 def _laplacian(W: Weights) -> Weights:
     """I - W with the diagonal summed from the edges, which keeps small eigenvalues to relative accuracy."""
-    off_diagonal = W - sparse.diags_array(W.diagonal(), format="csr")
+    off_diagonal = _off_diagonal(W)
     degrees = sparse.diags_array(row_sums(off_diagonal), format="csr")
     return sparse.csr_array(degrees - off_diagonal)
 
@@ -206,7 +209,7 @@ def _laplacian(W: Weights) -> Weights:
 def _positive_definite_solver(matrix: Weights) -> Apply | None:
     """``b -> matrix^{-1} b`` by a sparse factorisation, or None if the symmetric ``matrix`` is not positive definite."""
     try:
-        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        factors = splu(matrix.tocsc(), "MMD_AT_PLUS_A", 0.0, options={"SymmetricMode": True})
     except RuntimeError:  # exactly singular
         return None
     symmetric_pivots = np.array_equal(factors.perm_r, factors.perm_c)
@@ -219,14 +222,14 @@ def _lanczos(apply: Apply, depth: Depths) -> float | None:
     if depth[np.isfinite(depth)].max() > _SHALLOW * math.log2(len(depth)):
         return None
     try:
-        return _lanczos_to_the_end(apply, len(depth), restarts=_LANCZOS_RESTARTS)
+        return _lanczos_to_the_end(apply, len(depth), maxiter=_LANCZOS_RESTARTS)
     except ArpackNoConvergence:
         return None
 
 
-def _lanczos_to_the_end(apply: Apply, n: int, tolerance: float = 0.0, restarts: int | None = None) -> float:
-    """Largest eigenvalue of a symmetric operator, from a fixed start vector."""
+def _lanczos_to_the_end(apply: Apply, n: int, **settings: Any) -> float:
+    """Largest eigenvalue of a symmetric operator, from a fixed start vector; ``settings`` are those of SciPy's `eigsh`."""
     start = np.random.default_rng(0).standard_normal(n)
     operator = LinearOperator((n, n), matvec=apply, dtype=np.float64)
-    settings: Any = {"k": 1, "which": "LA", "ncv": _LANCZOS_VECTORS, "maxiter": restarts, "tol": tolerance}
-    return float(eigsh(operator, v0=start, return_eigenvectors=False, **settings)[0])
+    settings |= {"v0": start, "ncv": _LANCZOS_VECTORS, "return_eigenvectors": False}
+    return float(eigsh(operator, 1, which="LA", **settings)[0])

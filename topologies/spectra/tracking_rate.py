@@ -26,11 +26,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import WeightsLike, canonical_weights
+from topologies.later import optimize
 from topologies.memory import dense
 
 Matrix: TypeAlias = NDArray[np.float64]
 Order: TypeAlias = Literal["combine-then-adapt", "adapt-then-combine"]
 
+COMBINE: Literal["combine-then-adapt"] = "combine-then-adapt"
 _PER_DECADE = 20
 _DECADES_BELOW = 6
 _RELATIVE = 1e-10
@@ -68,7 +70,7 @@ class TrackingScore:
         return float(np.log(reduction) / np.log(self.rate))
 
 
-def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> float:
+def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = COMBINE) -> float:
     """The exact linear rate of gradient tracking with a constant ``step``.
 
     Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix. Raises ValueError if
@@ -87,7 +89,7 @@ def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Ord
     return Recursion(W, curvatures, order).rate(step)
 
 
-def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> TrackingScore:
+def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = COMBINE) -> TrackingScore:
     """The best rate of gradient tracking over constant steps, its step, and the least step that does not converge.
 
     The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
@@ -99,7 +101,6 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combin
 
 def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
     """The score of the slowest of several recursions at one common step; errors as `tracking_score`."""
-    from scipy.optimize import brentq, minimize_scalar
 
     def rate(step: float) -> float:
         return max(recursion.rate(step) for recursion in recursions)
@@ -112,16 +113,17 @@ def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
         rates = np.append(rates, rate(grid[-1]))
     best = int(np.argmin(rates))
     if rates[best] >= 1 or rates[0] >= 1:
-        raise ValueError(
-            f"no step in [{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g}); the sum of the curvatures "
-            "must be positive and W must average (see check_weights)"
-        )
+        steps = f"[{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g})"
+        repair = "the sum of the curvatures must be positive and W must average (see check_weights)"
+        raise ValueError(f"no step in {steps}; {repair}")
     above = best + int(np.argmax(rates[best:] > rates[best]))
     bracket = (grid[best - 1] if best else 0.0, grid[best], grid[above])
-    found = minimize_scalar(rate, bracket, method="golden", tol=_RELATIVE)
+    found = optimize.minimize_scalar(rate, bracket, method="golden", tol=_RELATIVE)
     unstable = int(np.argmax(rates >= 1))
-    largest = brentq(lambda step: rate(step) - 1, grid[unstable - 1], grid[unstable], xtol=_RELATIVE * grid[0], rtol=_RELATIVE)
-    return TrackingScore(rate=float(found.fun), step=float(found.x), largest_step=float(largest))
+    low, high = grid[unstable - 1 : unstable + 1]
+    xtol = _RELATIVE * grid[0]
+    largest = optimize.brentq(lambda step: rate(step) - 1, low, high, (), xtol, _RELATIVE)
+    return TrackingScore(float(found.fun), float(found.x), float(largest))
 
 
 class Recursion:
@@ -139,7 +141,7 @@ class Recursion:
     0.938
     """
 
-    def __init__(self, W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> None:
+    def __init__(self, W: WeightsLike, curvatures: ArrayLike, order: Order = COMBINE) -> None:
         matrix = canonical_weights(W)
         n = matrix.shape[0]
         if order not in get_args(Order):
@@ -149,7 +151,7 @@ class Recursion:
         self._mean_curvature: float | None = None
         self.largest_curvature = float(np.abs(np.linalg.eigvalsh(hessians)).max())
         if self.largest_curvature == 0:
-            raise ValueError("some curvature must not be zero: nothing pulls the agents to a minimiser")
+            raise ValueError("some curvature must not be zero: nothing pulls the agents")
         if d == 1 and np.all(hessians == hessians[0]):
             self._prepare_blocks(dense(matrix), float(hessians[0, 0, 0]), order)
         else:
@@ -161,29 +163,34 @@ class Recursion:
         """The rate with this step."""
         matrices = self._base - step * self._slope
         rate = float(np.abs(np.linalg.eigvals(matrices)).max()) if matrices.size else 0.0
-        return rate if self._mean_curvature is None else max(rate, abs(1 - step * self._mean_curvature))
+        if self._mean_curvature is None:
+            return rate
+        return max(rate, abs(1 - step * self._mean_curvature))
 
     def _prepare_blocks(self, W: Matrix, curvature: float, order: Order) -> None:
         """Prepare a 2 x 2 block for each eigenvalue w of W other than the constant vector's, whose rate is |1 - a c|."""
         w = np.linalg.eigvalsh(_off_mean(W))
         one, zero = np.ones_like(w), np.zeros_like(w)
-        late = one if order == "combine-then-adapt" else w
-        base, slope = [[w, zero], [curvature * late * (w - 1), w]], [[zero, late], [zero, curvature * late * late]]
-        self._base, self._slope = np.moveaxis(np.array(base), -1, 0), np.moveaxis(np.array(slope), -1, 0)
+        late = one if order == COMBINE else w
+        base = np.array([[w, zero], [curvature * late * (w - 1), w]])
+        slope = np.array([[zero, late], [zero, curvature * late * late]])
+        self._base, self._slope = np.moveaxis(base, -1, 0), np.moveaxis(slope, -1, 0)
         self._mean_curvature = curvature
 
 
-def iteration_pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Matrix, Matrix]:
+def iteration_pencil(W: Matrix, hessians: Matrix, order: Order) -> tuple[Matrix, Matrix]:
     """The matrices ``base`` and ``slope``, shape (2 n d, 2 n d), with M = base - step * slope."""
     n, d, _ = hessians.shape
     mix = np.kron(W, np.eye(d))
     size = len(mix)
     identity, nothing = np.eye(size), np.zeros((size, size))
     H = (np.eye(n)[:, None, :, None] * hessians[:, :, None, :]).reshape(size, size)
-    if order == "combine-then-adapt":
-        return np.block([[mix, nothing], [H @ (mix - identity), mix]]), np.block([[nothing, identity], [nothing, H]])
+    if order == COMBINE:
+        base = np.block([[mix, nothing], [H @ (mix - identity), mix]])
+        return base, np.block([[nothing, identity], [nothing, H]])
     inner = mix @ H
-    return np.block([[mix, nothing], [inner @ (mix - identity), mix]]), np.block([[nothing, mix], [nothing, inner @ mix]])
+    base = np.block([[mix, nothing], [inner @ (mix - identity), mix]])
+    return base, np.block([[nothing, mix], [nothing, inner @ mix]])
 
 
 def push_pull_pencil(A: Matrix, B: Matrix, hessians: NDArray[np.float64]) -> tuple[Matrix, Matrix]:
@@ -226,4 +233,5 @@ def _hessians(curvatures: ArrayLike, n: int) -> NDArray[np.float64]:
             repair = "use (H + H.transpose(0, 2, 1)) / 2"
             raise ValueError(f"the agents' Hessians must be symmetric; {repair}")
         return given
-    raise ValueError(f"curvatures must be one number, {n} numbers or {n} square Hessians, got shape {given.shape}")
+    kinds = f"one number, {n} numbers or {n} square Hessians"
+    raise ValueError(f"curvatures must be {kinds}, got shape {given.shape}")

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, distances
+from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, distances, entry_at
+from topologies.later import nx
 from topologies.spectra.eigenvalues import spectrum
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
-else:
-    from topologies.later import nx
-
+Names: TypeAlias = Mapping[int, object]
+"""The names of agents that have one, by number."""
+NAMELESS: Names = MappingProxyType({})
 _SPECTRAL_TOLERANCE = 1e-12
 _SHOWN = 5
 
@@ -31,32 +28,45 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
 
     Errors as `check_graph`.
     """
-    bare: Any = graph
-    if sparse.issparse(graph) or isinstance(graph, np.ndarray):
-        if not np.isfinite(np.asarray(sparse.coo_array(bare).data, dtype=np.float64)).all():
-            raise ValueError("the adjacency matrix has NaN or infinite entries: give 0 where there is no edge")
-        matrix = _symmetric(pattern(bare))
-    else:
-        matrix = from_graph(graph)
+    matrix = edges_of(graph)
+    one_way = (matrix - matrix.T.tocsr()).tocoo()
+    one_way.eliminate_zeros()
+    if one_way.nnz:
+        i, j = one_way.row[0], one_way.col[0]
+        i, j = (i, j) if one_way.data[0] > 0 else (j, i)
+        wrong = f"there is an edge {i} - {j} and none {j} - {i}"
+        raise ValueError(f"an adjacency matrix must be symmetric, but {wrong}; use A + A.T")
     check_no_loops(matrix, "an agent's own weight is W's diagonal")
     _check_connected(matrix, "the graph", agent_names(graph))
     return matrix
 
 
-def agent_names(graph: object) -> Mapping[int, object]:
+def agent_names(graph: Any) -> Names:
     """The labels that `numbered` has left in a graph, by the agents' numbers; empty for a matrix."""
-    nodes = getattr(graph, "nodes", None)
-    return {} if nodes is None else {agent: label for agent, label in nodes(data="label") if label is not None}
+    if _is_matrix(graph):
+        return NAMELESS
+    names: Names = nx.get_node_attributes(graph, "label")
+    return names
+
+
+def _is_matrix(graph: object) -> bool:
+    return sparse.issparse(graph) or isinstance(graph, np.ndarray)
+
+
+def edges_of(graph: nx.Graph[int] | Adjacency, directed: bool = False) -> Weights:
+    """The adjacency matrix of a graph, which may have directions if ``directed``; ones for the non-zero entries of a matrix."""
+    if _is_matrix(graph):
+        return _pattern(graph)
+    return _from_graph(graph, directed)
 
 
 def check_no_loops(matrix: Weights, why: str) -> None:
     """Raise ValueError if an agent is its own neighbour in an adjacency matrix; the message says ``why`` that cannot be."""
     loops = np.flatnonzero(matrix.diagonal())
     if loops.size:
-        raise ValueError(
-            f"the graph must have no self-loops ({why}), but agent {loops[0]} has one; "
-            "use graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
-        )
+        repair = "use graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
+        wrong = f"agent {loops[0]} has one"
+        raise ValueError(f"the graph must have no self-loops ({why}), but {wrong}; {repair}")
 
 
 def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
@@ -68,51 +78,41 @@ def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
     adjacency(graph)
 
 
-def from_graph(graph: object, directed: bool = False) -> Weights:
-    """The adjacency matrix of a networkx graph with nodes 0..n-1, which may have directions if ``directed``."""
+def _from_graph(graph: object, directed: bool) -> Weights:
+    """The adjacency matrix of a networkx graph with nodes 0..n-1."""
+    kind = "DiGraph" if directed else "Graph"
     if not isinstance(graph, nx.Graph):
-        raise TypeError(f"the graph must be a networkx.{'DiGraph' if directed else 'Graph'}, got {type(graph).__name__}")
+        raise TypeError(f"the graph must be a networkx.{kind}, got {type(graph).__name__}")
     if graph.is_directed() and not directed:
-        raise TypeError(
-            "the graph must be undirected; use graph.to_undirected(), or topologies.directed_weights(graph) for methods on "
-            "directed graphs"
-        )
+        repair = "use graph.to_undirected(), or topologies.directed_weights(graph) for methods"
+        raise TypeError(f"the graph must be undirected; {repair} on directed graphs")
     if graph.is_multigraph():
-        kind = "DiGraph" if graph.is_directed() else "Graph"
         raise TypeError(f"the graph must not be a multigraph; use networkx.{kind}(graph)")
     n = graph.number_of_nodes()
     if n == 0:
         raise ValueError("the graph must have at least one agent, got none")
     for agent, node in enumerate(graph):
         if node != agent:
-            raise ValueError(
-                f"the nodes must be 0..{n - 1} in order, but node number {agent} is {node!r}; use topologies.numbered(graph)"
-            )
-    matrix: Weights = nx.to_scipy_sparse_array(graph, dtype=np.dtype(np.float64), weight=None, format="csr")
+            wrong = f"node number {agent} is {node!r}; use topologies.numbered(graph)"
+            raise ValueError(f"the nodes must be 0..{n - 1} in order, but {wrong}")
+    kind_of = np.dtype(np.float64)
+    matrix: Weights = nx.to_scipy_sparse_array(graph, dtype=kind_of, weight=None)
     matrix.sort_indices()
     return matrix
 
 
-def pattern(graph: Any) -> Weights:
+def _pattern(graph: Any) -> Weights:
     """A sparse adjacency matrix with ones for its non-zero entries, sorted."""
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or graph.shape[0] == 0:
-        raise ValueError(f"an adjacency matrix must be square, one row and one column per agent, got shape {graph.shape}")
+        per = "a row and a column per agent"
+        raise ValueError(f"an adjacency matrix must be square, {per}, got shape {graph.shape}")
     matrix: Weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("an adjacency matrix has NaN or infinite entries: give 0 where there is no edge")
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     matrix.sort_indices()
     matrix.data[:] = 1
-    return matrix
-
-
-def _symmetric(matrix: Weights) -> Weights:
-    """The matrix, if it is symmetric."""
-    one_way = (matrix - matrix.T.tocsr()).tocoo()
-    one_way.eliminate_zeros()
-    if one_way.nnz:
-        i, j = one_way.row[0], one_way.col[0]
-        i, j = (i, j) if one_way.data[0] > 0 else (j, i)
-        raise ValueError(f"an adjacency matrix must be symmetric, but there is an edge {i} - {j} and none {j} - {i}; use A + A.T")
     return matrix
 
 
@@ -138,31 +138,29 @@ def check_weights(W: WeightsLike, graph: nx.Graph[int] | Adjacency | None = None
 def _check_support(matrix: Weights, edges: Weights) -> None:
     n = edges.shape[0]
     if matrix.shape[0] != n:
-        raise ValueError(f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the graph {n} agents")
+        sizes = f"it has {matrix.shape[0]} rows, the graph {n} agents"
+        raise ValueError(f"W must have one row per agent of the graph: {sizes}")
     allowed = edges + sparse.eye_array(n, format="csr")
     outside = (matrix - matrix.multiply(allowed)).tocoo()
     bad = np.flatnonzero(outside.data)
     if bad.size:
-        i, j = outside.row[bad[0]], outside.col[bad[0]]
-        raise ValueError(
-            f"W may only have entries on the graph's edges, but W[{i}, {j}] = {outside.data[bad[0]]:.3g} and agents {i} and "
-            f"{j} are not neighbours ({bad.size} such entries); add the edge or move the weight to the diagonals "
-            f"W[{i}, {i}] and W[{j}, {j}]"
-        )
+        i, j, entry = entry_at(outside, bad)
+        wrong = f"W[{i}, {j}] = {entry:.3g} and agents {i} and {j} are not neighbours ({bad.size} such entries)"
+        repair = f"add the edge or move the weight to the diagonals W[{i}, {i}] and W[{j}, {j}]"
+        raise ValueError(f"W may only have entries on the graph's edges, but {wrong}; {repair}")
 
 
-def _check_connected(matrix: Weights, what: str, names: Mapping[int, object] = MappingProxyType({})) -> None:
+def _check_connected(matrix: Weights, what: str, names: Names = NAMELESS) -> None:
     """Raise ValueError with an agent of each of several components; ``names`` are those of agents that have one."""
     count, labels = csgraph.connected_components(matrix, directed=False)
     if count > 1:
         _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
         agents = [names.get(agent, agent) for agent in first.tolist()]
-        parts = [f"{size} with agent {agent}" for size, agent in zip(sizes[:_SHOWN], agents[:_SHOWN], strict=True)]
-        more = ", ..." if count > _SHOWN else ""
-        raise ValueError(
-            f"{what} must be connected, but it has {count} components, by number of agents: {', '.join(parts)}{more}; "
-            f"join them with edges, for example {agents[0]} - {agents[1]}"
-        )
+        parts = [f"{size} with agent {agent}" for size, agent in zip(sizes, agents, strict=True)]
+        listed = ", ".join([*parts[:_SHOWN], *["..."] * (count > _SHOWN)])
+        wrong = f"it has {count} components, by number of agents: {listed}"
+        repair = f"join them with edges, for example {agents[0]} - {agents[1]}"
+        raise ValueError(f"{what} must be connected, but {wrong}; {repair}")
 
 
 def _check_aperiodic(matrix: Weights) -> None:
@@ -174,10 +172,9 @@ def _check_aperiodic(matrix: Weights) -> None:
     edges = matrix.tocoo()
     edge = edges.data != 0
     if np.all((depth[edges.row[edge]] - depth[edges.col[edge]]) % 2 == 1):
-        raise ValueError(
-            "W has the eigenvalue -1, so averaging oscillates and never converges: the graph is bipartite and W's diagonal is "
-            "zero; use lazy weights, (I + W) / 2"
-        )
+        why = "the graph is bipartite and W's diagonal is zero; use lazy weights, (I + W) / 2"
+        wrong = "W has the eigenvalue -1, so averaging oscillates and never converges"
+        raise ValueError(f"{wrong}: {why}")
 
 
 def _check_eigenvalues(matrix: Weights) -> None:
@@ -186,9 +183,9 @@ def _check_eigenvalues(matrix: Weights) -> None:
         wrong = f"the smallest is {found.lambda_min:.12g}"
         repair = f"use lazy weights, (1 - t) I + t W with t < {2 / (1 - found.lambda_min):.3g}"
     elif found.lambda_2 >= 1 - _SPECTRAL_TOLERANCE:
-        wrong, repair = f"the second largest is {found.lambda_2:.12g}", "make the negative weights smaller"
+        wrong = f"the second largest is {found.lambda_2:.12g}"
+        repair = "make the negative weights smaller"
     else:
         return
-    raise ValueError(
-        f"all eigenvalues of W but one must lie strictly between -1 and 1, but {wrong}, so averaging does not converge; {repair}"
-    )
+    wrong += f", so averaging does not converge; {repair}"
+    raise ValueError(f"all eigenvalues of W but one must lie strictly between -1 and 1, but {wrong}")

@@ -16,25 +16,23 @@ exactly feasible, and the bound computed from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from topologies.canonical import Weights, on_edges, row_sums, upper, with_diagonal
+from topologies.canonical import Adjacency, Weights, on_edges, row_sums, upper, with_diagonal
+from topologies.later import cp, nx, optimize
 from topologies.memory import dense
 from topologies.progress import LOG
 from topologies.weights.checks import adjacency, check_weights
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
-
 Vector: TypeAlias = NDArray[np.float64]
 
 _LARGEST = 1500
+_ELSE = "use best-constant weights"
 _EXACT = 1e-12
 _SAME_EIGENVALUE = 1e-9
 
@@ -84,7 +82,8 @@ def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) 
     edges = adjacency(graph)
     n = edges.shape[0]
     if n > _LARGEST:
-        raise ValueError(f"fastest weights are computed for up to {_LARGEST} agents, got {n}; use best-constant weights")
+        most = f"for up to {_LARGEST} agents, got {n}; {_ELSE}"
+        raise ValueError(f"fastest weights are computed {most}")
     once = upper(edges)
     problem = _Problem(n, once.row.astype(np.intp), once.col.astype(np.intp), nonnegative)
     if n == 1:
@@ -129,7 +128,8 @@ def _projector(vectors: Vector, values: Vector, value: float) -> Vector:
 def _certified(problem: _Problem, weights: Vector, dual: Vector) -> FastestWeights:
     W = check_weights(on_edges(problem.n, problem.tails, problem.heads, weights))
     rest = dense(W) - 1 / problem.n
-    return FastestWeights(W, float(np.abs(np.linalg.eigvalsh(rest)).max()), _lower_bound(problem, dual))
+    sigma = float(np.abs(np.linalg.eigvalsh(rest)).max())
+    return FastestWeights(W, sigma, _lower_bound(problem, dual))
 
 
 def _lower_bound(problem: _Problem, dual: Vector) -> float:
@@ -147,11 +147,11 @@ def _lower_bound(problem: _Problem, dual: Vector) -> float:
 
 def _cover(problem: _Problem, gains: Vector) -> float:
     """sum z for z >= 0 with z_i + z_j >= gain on every edge: nearly the least sum, and feasible even if the solver's z is not."""
-    from scipy.optimize import linprog
-
     covers: Any = -_incidence(problem).T.tocsc()
-    found = linprog(np.ones(problem.n), A_ub=covers, b_ub=-gains, bounds=(0, None), method="highs")
-    z = np.maximum(found.x, 0) if found.x is not None else np.full(problem.n, max(0.0, gains.max() / 2))
+    found = optimize.linprog(np.ones(problem.n), covers, -gains, bounds=(0, None))
+    z = np.full(problem.n, max(0.0, gains.max() / 2))
+    if found.x is not None:
+        z = np.maximum(found.x, 0)
     missing = float((gains - z[problem.tails] - z[problem.heads]).max())
     return float(z.sum()) + problem.n * max(0.0, missing / 2)
 
@@ -165,7 +165,7 @@ def _incidence(problem: _Problem) -> Weights:
 
 
 def _optimised(problem: _Problem) -> FastestWeights:
-    LOG.info("%s weights of %d agents and %d edges", "fmmc" if problem.nonnegative else "fdla", problem.n, len(problem.tails))
+    LOG.info("fastest weights of %d agents and %d edges", problem.n, len(problem.tails))
     weights, dual = _solve(problem)
     if problem.nonnegative:
         weights = np.maximum(weights, 0)
@@ -175,12 +175,9 @@ def _optimised(problem: _Problem) -> FastestWeights:
 
 def _solve(problem: _Problem) -> tuple[Vector, Vector]:
     """Solve the semidefinite program: minimise s with -s I <= W - 11'/n <= s I; the weights and the difference of the duals."""
-    try:
-        import cvxpy as cp
-    except ImportError as error:
-        raise ImportError(
-            "fmmc and fdla weights need cvxpy on this graph: pip install 'decentorth[weights]', or use best-constant weights"
-        ) from error
+    if find_spec("cvxpy") is None:
+        repair = f"pip install 'decentorth[weights]', or {_ELSE}"
+        raise ImportError(f"fmmc and fdla weights need cvxpy on this graph: {repair}")
     n, i, j, _ = problem
     m = len(i)
     places = np.concatenate([i * n + i, j * n + j, i * n + j, j * n + i])
@@ -198,5 +195,5 @@ def _solve(problem: _Problem) -> tuple[Vector, Vector]:
         if weights.value is None:
             raise cp.SolverError(program.status)
     except cp.SolverError as error:
-        raise ValueError(f"CLARABEL found no fastest weights: {error}; use best-constant weights") from error
+        raise ValueError(f"CLARABEL found no fastest weights: {error}; {_ELSE}") from error
     return np.asarray(weights.value), np.asarray(above.dual_value - below.dual_value)

@@ -43,8 +43,7 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     count, labels = csgraph.connected_components(repaired, directed=False)
     if count > 1:
         parts = [ranges(left[labels == label]) for label in range(min(count, _SHOWN))]
-        raise ValueError(
-            f"without agents {ranges(leaving)} the others are not connected ({count} components), and cannot agree any more: "
-            f"{'; '.join(parts)}{'; ...' if count > _SHOWN else ''}"
-        )
+        listed = "; ".join([*parts, *["..."] * (count > _SHOWN)])
+        wrong = f"the others are not connected ({count} components), and cannot agree any more"
+        raise ValueError(f"without agents {ranges(leaving)} {wrong}: {listed}")
     return repaired

@@ -12,20 +12,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias
+from typing import Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.later import nx
 from topologies.spectra.eigenvalues import laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.fastest import fdla_weights, fmmc_weights
 from topologies.words import suggestion
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 P = ParamSpec("P")
 Graph: TypeAlias = "nx.Graph[int] | Adjacency"
@@ -33,7 +29,9 @@ Graph: TypeAlias = "nx.Graph[int] | Adjacency"
 _LAZY = "lazy-"
 
 
-def _rule(build: Callable[Concatenate[Weights, P], Weights]) -> Callable[Concatenate[Graph, P], Weights]:
+def _rule(
+    build: Callable[Concatenate[Weights, P], Weights],
+) -> Callable[Concatenate[Graph, P], Weights]:
     """A weight rule from the function that computes W from an adjacency matrix: the graph and W are checked."""
 
     @wraps(build)
@@ -53,17 +51,17 @@ def uniform_weights(graph: Weights, self_weight: float = 0.8) -> Weights:
     `check_graph`.
     """
     if not 0 <= self_weight < 1:
-        raise ValueError(f"self_weight must be in [0, 1), so that neighbours get some weight, got {self_weight}")
+        raise ValueError(f"self_weight must be in [0, 1), as neighbours need weight, got {self_weight}")
     n, degrees = graph.shape[0], np.diff(graph.indptr)
     if n == 1:
         return with_diagonal(graph, np.ones(1))
     other = int(np.argmax(degrees != degrees[0]))
     if other:
-        raise ValueError(
-            f"uniform weights need a graph whose agents have equally many neighbours, but agent 0 has {degrees[0]} and agent "
-            f"{other} has {degrees[other]}; use metropolis weights"
-        )
-    return with_diagonal(graph * ((1 - self_weight) / float(degrees[0])), np.full(n, float(self_weight)))
+        found = f"agent 0 has {degrees[0]} and agent {other} has {degrees[other]}"
+        wrong = f"uniform weights need agents with equally many neighbours, but {found}"
+        raise ValueError(f"{wrong}; use metropolis weights")
+    edges = graph * ((1 - self_weight) / float(degrees[0]))
+    return with_diagonal(edges, np.full(n, float(self_weight)))
 
 
 @_rule
@@ -167,13 +165,9 @@ def _resolve(edges: Weights, name: str) -> str:
     return asked.replace("auto", "uniform" if degrees.min() == degrees.max() else "metropolis")
 
 
-RULES: dict[str, Callable[..., Weights]] = {
-    "uniform": uniform_weights,
-    "metropolis": metropolis_weights,
-    "max-degree": max_degree_weights,
-    "local-degree": local_degree_weights,
-    "best-constant": best_constant_weights,
-    "fmmc": fmmc_weights,
-    "fdla": fdla_weights,
-}
+_RULES: tuple[Callable[..., Weights], ...] = (
+    *(uniform_weights, metropolis_weights, max_degree_weights, local_degree_weights),
+    *(best_constant_weights, fmmc_weights, fdla_weights),
+)
+RULES = {rule.__name__.removesuffix("_weights").replace("_", "-"): rule for rule in _RULES}
 """The functions that names of rules stand for."""

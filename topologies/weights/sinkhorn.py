@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import SYMMETRY_TOLERANCE, Weights, WeightsLike, finite_square, with_diagonal
+from topologies.canonical import SYMMETRY_TOLERANCE as NEAR
+from topologies.canonical import Weights, WeightsLike, entry_at, finite_square, with_diagonal
 from topologies.weights.checks import check_weights
 
 _ROUNDS = 20_000
@@ -29,13 +30,14 @@ def sinkhorn_weights(A: WeightsLike) -> Weights:
     coo = matrix.tocoo()
     negative = np.flatnonzero(coo.data < 0)
     if negative.size:
-        i, j, entry = coo.row[negative[0]], coo.col[negative[0]], coo.data[negative[0]]
-        raise ValueError(f"A must not be negative, but A[{i}, {j}] = {entry:.3g}; use numpy.maximum(A, 0)")
+        entry = "A[{}, {}] = {:.3g}".format(*entry_at(coo, negative))
+        raise ValueError(f"A must not be negative, but {entry}; use numpy.maximum(A, 0)")
     difference = (matrix - matrix.T.tocsr()).tocoo()
-    skew = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE * matrix.data.max(initial=0.0))
+    largest = matrix.data.max(initial=0.0)
+    skew = np.flatnonzero(np.abs(difference.data) > NEAR * largest)
     if skew.size:
-        i, j, excess = difference.row[skew[0]], difference.col[skew[0]], difference.data[skew[0]]
-        raise ValueError(f"A must be symmetric, but A[{i}, {j}] - A[{j}, {i}] = {excess:.3g}; use (A + A.T) / 2")
+        entry = "A[{0}, {1}] - A[{1}, {0}] = {2:.3g}".format(*entry_at(difference, skew))
+        raise ValueError(f"A must be symmetric, but {entry}; use (A + A.T) / 2")
     scale = _scale(matrix)
     scaled = matrix.tocoo()
     scaled.data = scaled.data * (scale[scaled.row] * scale[scaled.col])
@@ -52,14 +54,14 @@ def _scale(matrix: Weights) -> NDArray[np.float64]:
         sums = scale * np.asarray(matrix @ scale)
         if sums.min() <= 0:
             empty = int(np.argmin(sums))
-            raise ValueError(f"A must have a positive entry in every row, but row {empty} has none; give A[{empty}, {empty}] > 0")
+            repair = f"give A[{empty}, {empty}] > 0"
+            raise ValueError(f"A must have a positive entry a row, but row {empty} has none; {repair}")
         if np.abs(sums - 1).max() <= n * _ROW_SUM:
             return scale
         scale = scale / np.sqrt(sums)
         if scale.max() > _WIDEST * scale.min():
             break
     worst = int(np.argmax(np.abs(sums - 1)))
-    raise ValueError(
-        f"A cannot be scaled to row sums 1 (row {worst} stays at {sums[worst]:.6g}): some entries lie on no positive diagonal of "
-        f"A; give every agent a weight of its own, A[i, i] > 0"
-    )
+    wrong = f"A cannot be scaled to row sums 1 (row {worst} stays at {sums[worst]:.6g})"
+    repair = "give every agent a weight of its own, A[i, i] > 0"
+    raise ValueError(f"{wrong}: some entries lie on no positive diagonal of A; {repair}")

@@ -18,24 +18,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eig
 
-from topologies.canonical import Weights, upper
+from topologies.canonical import Adjacency, Weights, upper
+from topologies.later import nx
 from topologies.memory import dense
 from topologies.progress import LOG
-from topologies.spectra.tracking_rate import Order, Recursion, TrackingScore, conserved_complement, iteration_pencil, worst_score
+from topologies.spectra import tracking_rate
+from topologies.spectra.tracking_rate import COMBINE, Order, Recursion, TrackingScore, worst_score
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.quasi_newton import minimise_nonsmooth
 from topologies.weights.rules import best_constant_weights, lazy, metropolis_weights
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-    from topologies.canonical import Adjacency
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -100,10 +97,17 @@ def tracking_weights(
     return TrackingWeights(W, score)
 
 
-def curvature_scenarios(smallest: float, largest: float, n: int, count: int = 8, seed: int = 0) -> Vector:
+def curvature_scenarios(
+    smallest: float,
+    largest: float,
+    n: int,
+    count: int = 8,
+    seed: int = 0,
+) -> Vector:
     """``count`` random orders, shape (count, n), of n curvatures spaced evenly from ``smallest`` to ``largest``."""
     if not 0 <= smallest <= largest:
-        raise ValueError(f"curvature bounds must satisfy 0 <= smallest <= largest, got {smallest} and {largest}")
+        got = f"got {smallest} and {largest}"
+        raise ValueError(f"curvature bounds must satisfy 0 <= smallest <= largest, {got}")
     rng = np.random.default_rng(seed)
     return np.array([rng.permutation(np.linspace(smallest, largest, n)) for _ in range(count)])
 
@@ -116,7 +120,7 @@ class _Objective:
         self._tails, self._heads = once.row, once.col
         self._n = edges.shape[0]
         self._hessians = [scenario[:, None, None] for scenario in scenarios]
-        self._bases = [conserved_complement(hessians) for hessians in self._hessians]
+        self._bases = [tracking_rate.conserved_complement(hessians) for hessians in self._hessians]
         self._order = order
 
     def variables(self, W: Weights, step: float) -> Vector:
@@ -130,14 +134,16 @@ class _Objective:
 
     def __call__(self, variables: Vector) -> tuple[float, Vector]:
         W, step = self.matrix(variables), float(np.exp(min(variables[-1], _LARGEST_LOG_STEP)))
-        pencils = [iteration_pencil(W, hessians, self._order) for hessians in self._hessians]
-        restricted = [basis.T @ (base - step * slope) @ basis for basis, (base, slope) in zip(self._bases, pencils, strict=True)]
+        pencil = tracking_rate.iteration_pencil
+        pencils = [pencil(W, hessians, self._order) for hessians in self._hessians]
+        every = zip(self._bases, pencils, strict=True)
+        restricted = [U.T @ (base - step * slope) @ U for U, (base, slope) in every]
         rates = [float(np.abs(np.linalg.eigvals(matrix)).max()) for matrix in restricted]
         worst = int(np.argmax(rates))
         return rates[worst], self._gradient(W, step, worst, restricted[worst], pencils[worst][1])
 
-    def _gradient(self, W: Vector, step: float, scenario: int, restricted: Vector, slope: Vector) -> Vector:
-        basis, H = self._bases[scenario], self._hessians[scenario][:, 0, 0]
+    def _gradient(self, W: Vector, step: float, case: int, restricted: Vector, slope: Vector) -> Vector:
+        basis, H = self._bases[case], self._hessians[case][:, 0, 0]
         decomposition: Any = eig(restricted, left=True, right=True)
         values, lefts, rights = decomposition
         first = int(np.argmax(np.abs(values)))
@@ -147,13 +153,14 @@ class _Objective:
             return np.zeros(len(self._tails) + 1)
         factor = np.conj(values[first]) / abs(values[first]) / np.vdot(left, right)
         whole_left, whole_right = basis @ left, basis @ right
-        l_x, l_y, r_x, r_y = whole_left[: self._n], whole_left[self._n :], whole_right[: self._n], whole_right[self._n :]
-        if self._order == "combine-then-adapt":
+        (l_x, l_y), (r_x, r_y) = np.split(whole_left, 2), np.split(whole_right, 2)
+        if self._order == COMBINE:
             p, q, s = l_x + H * l_y, r_x, r_y
         else:
             q = r_x - step * r_y
             p, s = l_x + H * (W @ l_y), r_y + H * (W @ q - r_x)
-        along_edges = -np.conj(self._across(p)) * self._across(q) - np.conj(self._across(l_y)) * self._across(s)
+        along_edges = -np.conj(self._across(p)) * self._across(q)
+        along_edges -= np.conj(self._across(l_y)) * self._across(s)
         along_step = -step * np.vdot(whole_left, slope @ whole_right)
         return np.real(factor * np.append(along_edges, along_step))
 
@@ -164,9 +171,10 @@ class _Objective:
 def _scenarios(curvatures: ArrayLike, n: int) -> Vector:
     given = np.asarray(curvatures, dtype=np.float64)
     if given.ndim > 2 or given.shape[-1:] not in ((), (n,)) or given.size == 0:
-        raise ValueError(f"curvatures must be one number, {n} numbers or k rows of {n} numbers, got shape {given.shape}")
-    scenarios: Vector = np.atleast_2d(np.broadcast_to(given, (n,)) if given.ndim == 0 else given)
-    return scenarios
+        kinds = f"one number, {n} numbers or k rows of {n} numbers"
+        raise ValueError(f"curvatures must be {kinds}, got shape {given.shape}")
+    rows: Vector = np.atleast_2d(given)
+    return np.broadcast_to(rows, (len(rows), n))
 
 
 def _score(W: Weights, scenarios: Vector, order: Order) -> TrackingScore:

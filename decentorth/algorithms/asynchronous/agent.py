@@ -26,13 +26,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...numerics.ordered_sums import norms
-from ...protocols import Array, Index, Landing, Problem
+from ...protocols import Array, ConstraintSet, Index, Landing, Problem
 from ..common.fields import landing
 
 Mass = NDArray[np.int64]
@@ -90,6 +90,10 @@ def quantum(largest: float) -> float:
     return math.ldexp(1.0, math.frexp(largest)[1] - QUANTUM_BITS)
 
 
+class LandingSet(Landing, ConstraintSet, Protocol):
+    """A set with a landing field and a measure of infeasibility."""
+
+
 class Agent:
     """An agent, which knows itself and what its neighbours have sent.
 
@@ -121,7 +125,7 @@ class Agent:
     def __init__(
         self,
         number: int,
-        problem: Problem[Landing],
+        problem: Problem[LandingSet],
         x: Array,
         unit: float,
         step: float,
@@ -212,7 +216,7 @@ class Agent:
         """
         largest = max(
             2.0 * self.unit * float(norms(self.mass.astype(np.float64))[0]),
-            float(self._problem.constraint.feasibility(x)[0]),  # type: ignore[attr-defined]  # every set has it
+            float(self._problem.constraint.feasibility(x)[0]),
             *[float(norms(x - message.point)[0]) for message in heard],
         )
         self._calm += 1
@@ -248,10 +252,12 @@ class Agent:
 
         Messages on their way are not needed.
         """
-        parts: list[Array | Index] = [self.x, self.mass, self.field, self.sent, self.known, *self.used]
+        own = self.x, self.mass, self.field, self.sent, self.known
+        parts: list[Array | Index] = [*own, *self.used]
         for message in self.heard:
             parts += [np.array([message.version]), message.point, message.sent]
-        return np.concatenate([[self.version, self._calm], *(part.reshape(-1).view(np.int64) for part in parts)])
+        words = (part.reshape(-1).view(np.int64) for part in parts)
+        return np.concatenate([[self.version, self._calm], *words])
 
     def take(self, saved: Index) -> None:
         """The state in ``saved``, a `checkpoint` of this agent; a ValueError if it breaks the agent's invariant."""
@@ -259,17 +265,14 @@ class Agent:
         lengths = [2, *[size] * 4, self.known.size, *[size] * degree, *[1, size, size] * degree]
         if len(saved) != sum(lengths):
             raise ValueError(f"it has {len(saved)} words instead of {sum(lengths)}")
-        head, x, mass, field, sent, known, *rest = np.split(saved.copy(), list(accumulate(lengths[:-1])))
+        ends = list(accumulate(lengths[:-1]))
+        head, x, mass, field, sent, known, *rest = np.split(saved.copy(), ends)
         self.version, self._calm = head.tolist()
         self.mass, self.field, self.sent = (one.reshape(shape) for one in (mass, field, sent))
         self.known = known.reshape(self.known.shape)
         self.used = [used.reshape(shape) for used in rest[:degree]]
-        messages = zip(*[iter(rest[degree:])] * 3, strict=True)
-        nothing = np.zeros_like(self.known)
-        self.heard = [
-            Message(int(version[0]), point.view(np.float64).reshape(shape), of.reshape(shape), nothing)
-            for version, point, of in messages
-        ]
+        messages, nothing = zip(*[iter(rest[degree:])] * 3, strict=True), np.zeros(self.known.size, np.int64)
+        self.heard = [self.first().read(np.concatenate((*parts, nothing))) for parts in messages]
         if self.balance().any() or self.version < 0 or not np.isfinite(x.view(np.float64)).all():
             raise ValueError("its masses do not balance")
         self.x[...] = x.view(np.float64).reshape(shape)

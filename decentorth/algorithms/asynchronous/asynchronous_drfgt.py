@@ -27,16 +27,14 @@ import numpy as np
 
 from ...protocols import Array, Collective, Landing, Problem, Stop
 from ...settings import Condition, Count, Natural, NotNegative, Positive
-from ..common.automatic_steps import given_or, landing_scale, start
-from ..common.curvature import curvature
-from ..common.fields import landing
-from ..common.method import Method
-from ..common.schedules import Auto
-from .agent import COUNT, Agent, quantum
+from ..common import Auto, Method, curvature, given_or, landing, landing_scale, start
+from .agent import COUNT, Agent, LandingSet, quantum
 from .live import Live
 from .log import check_place, read_agent, versions, write
 from .schedule import Clocks, Graph, drawn, repeated
 from .simulation import Simulation
+
+Agents = Simulation | Live
 
 
 class AsynchronousState(NamedTuple):
@@ -48,7 +46,11 @@ class AsynchronousState(NamedTuple):
     k: int
     gradients: int
     spent: int
-    agents: Simulation | Live
+    agents: Agents
+
+
+P = Problem[LandingSet]
+State = AsynchronousState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +124,8 @@ class AsynchronousDRFGT(Method):
         """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
         for fault in channel.written:
             if not fault.startswith("loss:"):
-                raise ValueError(
-                    f"an asynchronous run takes loss alone of a channel, as loss:p=0.3, got {fault!r}; delays are its setting delay"
-                )
+                allowed, delays = "loss alone of a channel, as loss:p=0.3", "delays are its setting delay"
+                raise ValueError(f"an asynchronous run takes {allowed}, got {fault!r}; {delays}")
         if channel.correction:
             raise ValueError("an asynchronous run needs no correction of trackers: leave it out")
 
@@ -138,11 +139,13 @@ class AsynchronousDRFGT(Method):
             ranks.
         """
         if network.sequence is not None:
-            raise ValueError("an asynchronous run needs a graph that stays: give one graph, and losses as the channel loss:p=0.3")
+            repair = "give one graph, and losses as the channel loss:p=0.3"
+            raise ValueError(f"an asynchronous run needs a graph that stays: {repair}")
         if network.n_agents < 2:
             raise ValueError("an asynchronous run needs at least two agents; for one take landing")
         if self.slow_agents > network.n_agents:
-            raise ValueError(f"slow_agents must be at most the number of agents, {network.n_agents}, got {self.slow_agents}")
+            most = f"at most the number of agents, {network.n_agents}"
+            raise ValueError(f"slow_agents must be {most}, got {self.slow_agents}")
         if self.schedule is None:
             return self
         if network.communicator.size > 1:
@@ -150,19 +153,18 @@ class AsynchronousDRFGT(Method):
         used = versions(self.schedule, Graph.of(network.rows.indptr, network.rows.indices))
         return replace(self, activations=max(1, sum(map(len, used))))
 
-    def init(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> AsynchronousState:
+    def init(self, problem: P, network: Any, streams: Any, x0: Array) -> State:
         step, penalty, spent = self._steps(problem, network, streams, x0)
         gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
         largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
         unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
         graph, x = Graph.of(network.rows.indptr, network.rows.indices), x0.copy()
-        own = []
+        own, n = [], network.n_agents
         for i, number in enumerate(range(problem.agents.start, problem.agents.stop)):
             alone, links = problem.restrict(slice(number, number + 1)), (graph.ins[number], graph.outs[number])
-            alpha, lam = float(step[i]), float(penalty[i])
-            agent = Agent(number, alone, x[i : i + 1], unit, alpha, lam, *links, network.n_agents, self.end_tolerance)
-            own.append(agent)
-        fast = network.n_agents - self.slow_agents
+            numbers = unit, float(step[i]), float(penalty[i])
+            own.append(Agent(number, alone, x[i : i + 1], *numbers, *links, n, self.end_tolerance))
+        fast = n - self.slow_agents
         periods = (self.slowness,) * self.slow_agents + (1.0,) * fast
         kept = 1.0
         if network.channel is not None:
@@ -170,27 +172,29 @@ class AsynchronousDRFGT(Method):
                 kept *= 1.0 - fault.p
         clocks = Clocks(periods, self.delay, 1.0 - kept)
         if network.communicator.size > 1:
-            agents: Simulation | Live = Live(own, graph, clocks, streams.seed, network)
+            agents: Agents = Live(own, graph, clocks, streams.seed, network)
         elif self.schedule is None:
             agents = Simulation(own, lambda: drawn(graph, clocks, streams.seed))
         else:
             used = versions(self.schedule, graph)
             agents = Simulation(own, lambda: repeated(graph, used), [len(one) for one in used])
-        return AsynchronousState(x, penalty, 0, spent + 2, spent + 2, agents)
+        return State(x, penalty, 0, spent + 2, spent + 2, agents)
 
-    def step(self, problem: Problem[Landing], network: Any, streams: Any, state: AsynchronousState) -> AsynchronousState:
-        _, penalty, k, _, spent, agents = state
-        x: Array = agents.agents[0].x.base  # type: ignore[assignment]  # all agents' points, of which each has a view
+    def step(self, problem: P, network: Any, streams: Any, state: State) -> State:
+        x, penalty, k, _, spent, agents = state
+        if (whole := agents.agents[0].x.base) is not None:
+            x = whole  # all agents' points, of which each has a view
         k = agents.step(network, k, self.activations)
-        return AsynchronousState(x, penalty, k, spent + k // network.n_agents, spent, agents)
+        return State(x, penalty, k, spent + k // network.n_agents, spent, agents)
 
-    def ending(self, problem: Problem[Landing], state: AsynchronousState) -> Stop | None:
+    def ending(self, problem: P, state: State) -> Stop | None:
         """The agents' agreement on the end; a log is replayed to its own end."""
         if self.schedule is not None or not state.agents.agreed:
             return None
-        return Stop("converged", True, f"the agents agree that their local quantities are at most {self.end_tolerance:g}")
+        bound = f"their local quantities are at most {self.end_tolerance:g}"
+        return Stop("converged", True, f"the agents agree that {bound}")
 
-    def recover(self, agents: Simulation | Live, folder: Path) -> int:
+    def recover(self, agents: Agents, folder: Path) -> int:
         """Let agents continue from their own checkpoints in the folder, if any; return the activations of these agents.
 
         Raises
@@ -202,9 +206,8 @@ class AsynchronousDRFGT(Method):
         if any(row is not None for row in rows):
             agents.recover(rows)
         if self.log is not None and not agents.whole:
-            raise ValueError(
-                "a log repeats a run from its start, but these agents continue from checkpoints of different times: give log none"
-            )
+            fault = "a log repeats a run from its start, but these agents continue from checkpoints"
+            raise ValueError(f"{fault} of different times: give log none")
         return sum(agent.version & COUNT for agent in agents.agents)
 
     def check_place(self) -> None:
@@ -212,18 +215,18 @@ class AsynchronousDRFGT(Method):
         if self.log is not None:
             check_place(self.log)
 
-    def write_log(self, agents: Simulation | Live, facts: Mapping[str, Any], collective: Collective) -> None:
+    def write_log(self, agents: Agents, facts: Mapping[str, Any], collective: Collective) -> None:
         """Write the logs of all agents to ``log``, with the facts; called by every rank."""
         sizes = [len(one) for one in agents.logs]
         counts = [agent.version & COUNT for agent in agents.agents]
-        every = [json.loads(one) for one in collective.everyone(json.dumps([sizes, counts]).encode())]
+        own = json.dumps({"bytes": sizes, "activations": counts}).encode()
+        every = [json.loads(one) for one in collective.everyone(own)]
         logs = collective.everyone(b"".join(agents.logs))
         if collective.rank == 0 and self.log is not None:
-            whole = {name: [k for one in every for k in one[place]] for place, name in enumerate(("bytes", "activations"))}
-            header = {**whole, **facts}
-            write(self.log, b"".join(logs), header)
+            whole = {name: [k for one in every for k in one[name]] for name in every[0]}
+            write(self.log, b"".join(logs), {**whole, **facts})
 
-    def _steps(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
+    def _steps(self, problem: P, network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
         """alpha and lambda ``(n_local,)``, and the gradients spent."""
         scale = landing_scale(problem.constraint)
         automatic = "auto" in (self.step_size, self.penalty)
@@ -239,5 +242,5 @@ class AsynchronousDRFGT(Method):
                 step = np.minimum(step, part / (scale * self.penalty))
             return step, spent
 
-        step, spent = start(self.step_size, len(x0), found)
+        step, _, spent = start(self.step_size, len(x0), found)
         return step, given_or(self.penalty, part / (scale * step)), spent

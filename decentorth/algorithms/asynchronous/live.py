@@ -77,13 +77,13 @@ class Live(Driver):
 
     def _open(self) -> None:
         """Open the links to other ranks; each agent has the messages that it starts with."""
-        network, graph = self._network, self._graph
+        network, graph, n = self._network, self._graph, self._network.n_agents
         if not self.whole:
             own = json.dumps([agent.known[0].tolist() for agent in self.agents])
             every = network.communicator.allgather_bytes(own.encode())
             self.come_back([row for one in every for row in json.loads(one)])
-        rank = (np.searchsorted(network.bounds, np.arange(network.n_agents), side="right") - 1).tolist()
-        crossing = [(j, i) for j in range(network.n_agents) for i in graph.outs[j] if rank[i] != rank[j]]
+        rank = (np.searchsorted(network.bounds, np.arange(n), side="right") - 1).tolist()
+        crossing = [(j, i) for j in range(n) for i in graph.outs[j] if rank[i] != rank[j]]
         tags = Counter[tuple[int, int]]()
         sends: list[tuple[int, int]] = []
         receives: list[tuple[int, int]] = []
@@ -99,7 +99,8 @@ class Live(Driver):
                 receives.append((rank[j], tag))
         self._post = network.communicator.post(sends, receives, len(self.first.words()))
         for agent in self.agents:
-            self._newest |= {(j, agent.number): message for j, message in zip(agent.ins, agent.heard, strict=True)}
+            for j, message in zip(agent.ins, agent.heard, strict=True):
+                self._newest[j, agent.number] = message
 
     def _turn(self, number: int, activations: int) -> None:
         """Activate an agent with the newest messages, send, and sleep if the agent is slow."""

@@ -31,10 +31,14 @@ _FORMATS = {"log": 2, "agent": 1}
 _BEGINNING = b'{"decentorth log": '
 
 
+PathLike = str | os.PathLike[str]
+Header = Mapping[str, Any]
+
+
 class Recorded(NamedTuple):
     """A log that was read."""
 
-    header: Mapping[str, Any]
+    header: Header
     logs: tuple[bytes, ...]
 
 
@@ -69,9 +73,10 @@ def _is_log(path: str) -> bool:
         return file.read(len(_BEGINNING)) == _BEGINNING
 
 
-def write(path: str, body: bytes, header: Mapping[str, Any], kind: str = "log") -> None:
+def write(path: str, body: bytes, header: Header, kind: str = "log") -> None:
     """Write all agents' logs, or another kind of file, under a temporary name that is then changed."""
-    facts = {f"decentorth {kind}": _FORMATS[kind], **header, "sha256": hashlib.sha256(body).hexdigest()}
+    digest = hashlib.sha256(body).hexdigest()
+    facts = {f"decentorth {kind}": _FORMATS[kind], **header, "sha256": digest}
     part = _part(path)
     try:
         with part.open("wb") as file:
@@ -89,7 +94,7 @@ def _part(path: str) -> Path:
     return Path(path).with_name(f".{Path(path).name}.{os.getpid()}.part")
 
 
-def _read(path: str | os.PathLike[str], kind: str, what: str, sizes: Callable[[Mapping[str, Any]], int]) -> tuple[Any, bytes]:
+def _read(path: PathLike, kind: str, what: str, sizes: Callable[[Header], int]) -> tuple[Header, bytes]:
     """The header and the body of a file, whose size is the sum of ``sizes(header)``; raises as `read` does."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError(f"{path} is not a regular file")
@@ -103,24 +108,26 @@ def _read(path: str | os.PathLike[str], kind: str, what: str, sizes: Callable[[M
             raise ValueError(f"{path} is no {what}")
         body = os.fstat(file.fileno()).st_size - len(line)
         if sizes(header) != body:
-            raise ValueError(f"{path} is damaged: it has {body} bytes after its header, which does not fit the header")
+            fault = f"it has {body} bytes after its header, which does not fit the header"
+            raise ValueError(f"{path} is damaged: {fault}")
         content = file.read(body)
     if hashlib.sha256(content).hexdigest() != header.get("sha256"):
         raise ValueError(f"{path} is damaged: its SHA-256 is not that of its header")
     return header, content
 
 
-def read(path: str | os.PathLike[str]) -> Recorded:
+def read(path: PathLike) -> Recorded:
     """The header and the agents' logs of a file; a ValueError if it is no log, or damaged."""
 
-    def size(header: Any) -> int:
+    def size(header: Header) -> int:
         counts, sizes = header.get("activations"), header.get("bytes")
         for numbers in (counts, sizes):
             if not isinstance(numbers, list) or not all(type(k) is int and k >= 0 for k in numbers):
                 return -1
-        return sum(sizes) if len(counts) == len(sizes) else -1
+        return sum(header["bytes"]) if len(header["activations"]) == len(header["bytes"]) else -1
 
-    header, content = _read(path, "log", "log of an asynchronous run: give a file that the setting log has written", size)
+    what = "log of an asynchronous run: give a file that the setting log has written"
+    header, content = _read(path, "log", what, size)
     ends = [0, *accumulate(header["bytes"])]
     return Recorded(header, tuple(content[a:b] for a, b in pairwise(ends)))
 
@@ -128,7 +135,8 @@ def read(path: str | os.PathLike[str]) -> Recorded:
 def write_agent(folder: Path, agent: Agent) -> None:
     """Write an agent's checkpoint into the folder, in place of its last one; an OSError if that cannot be done."""
     folder.mkdir(exist_ok=True)
-    write(str(folder / f"agent-{agent.number:05d}"), agent.checkpoint().astype("<i8").tobytes(), _agent(agent), "agent")
+    body = agent.checkpoint().astype("<i8").tobytes()
+    write(str(folder / f"agent-{agent.number:05d}"), body, _agent(agent), "agent")
 
 
 def read_agent(folder: Path, agent: Agent) -> Index | None:
@@ -141,7 +149,8 @@ def read_agent(folder: Path, agent: Agent) -> Index | None:
         if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
             raise ValueError(f"{path} is of another agent or run")
     except ValueError as error:
-        raise ValueError(f"{error}: remove it, and this agent starts again from the beginning of the run") from None
+        repair = "remove it, and this agent starts again from the beginning of the run"
+        raise ValueError(f"{error}: {repair}") from None
     return np.frombuffer(content, "<i8").astype(np.int64)
 
 
@@ -164,7 +173,8 @@ def versions(path: str, graph: Graph) -> list[Index]:
         try:
             found.append(decoded(log, count, len(ins), [counts[j] for j in ins]))
         except ValueError as error:
-            raise ValueError(f"{path} is damaged, or of another graph: in the log of agent {agent}, {error}") from None
+            where = f"in the log of agent {agent}, {error}"
+            raise ValueError(f"{path} is damaged, or of another graph: {where}") from None
     try:
         for _ in repeated(graph, found):
             pass

@@ -54,7 +54,8 @@ class Clocks(NamedTuple):
 
 def uniforms(seed: int, agent: int, width: int) -> Iterator[list[float]]:
     """Rows of ``width`` numbers in [0, 1) from an agent's own stream."""
-    stream = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(_TAG, agent))))
+    own = np.random.SeedSequence(seed, spawn_key=(_TAG, agent))
+    stream = np.random.Generator(np.random.Philox(own))
     while True:
         yield from stream.random((_BLOCK, width)).tolist()
 
@@ -63,7 +64,7 @@ def drawn(graph: Graph, clocks: Clocks, seed: int) -> Iterator[Activation]:
     """The activations in the order of their times, for ever."""
     n = len(graph.ins)
     streams = [uniforms(seed, i, 1 + 2 * len(graph.outs[i])) for i in range(n)]
-    coming: dict[tuple[int, int], list[tuple[float, int]]] = {(j, i): [] for i in range(n) for j in graph.ins[i]}
+    coming = {(j, i): list[tuple[float, int]]() for i in range(n) for j in graph.ins[i]}
     newest = dict.fromkeys(coming, 0)
     count = [0] * n
     events = [(clocks.periods[i] * next(streams[i])[0], i) for i in range(n)]

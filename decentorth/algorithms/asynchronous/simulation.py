@@ -38,7 +38,7 @@ class Simulation(Driver):
     def __init__(self, agents: Sequence[Agent], schedule: Schedule, ends: Sequence[float] = ()) -> None:
         super().__init__(agents)
         self._schedule, self._ends = schedule, ends or [math.inf] * len(agents)
-        self._places = [[self.agents[i].ins.index(agent.number) for i in agent.outs] for agent in agents]
+        self._places = [[agents[i].ins.index(agent.number) for i in agent.outs] for agent in agents]
         self._begin()
 
     def _begin(self) -> None:
@@ -73,7 +73,7 @@ class Simulation(Driver):
         for j, old, new in zip(self.agents[number].ins, before, versions, strict=True):
             if new > old:
                 outs = zip(self.agents[j].outs, self._places[j], strict=True)
-                waiting = [self.used[i][place] for i, place in outs if self._count[i] < self._ends[i]]
+                waiting = (self.used[i][at] for i, at in outs if self._count[i] < self._ends[i])
                 least = min(waiting, default=math.inf)
                 for version in [version for version in self.sent[j] if version < least]:
                     del self.sent[j][version]
@@ -81,11 +81,11 @@ class Simulation(Driver):
     def saved(self) -> Index:
         """``(n, length)``: of each agent the number of its messages that may still be used, that of all activations of the
         schedule, its checkpoint, and these messages."""
-        rows: list[list[Any]] = [
-            [[len(sent), sum(self._count)], agent.checkpoint(), *(message.words() for message in sent.values())]
-            for agent, sent in zip(self.agents, self.sent, strict=True)
-        ]
-        return np.array(list(zip_longest(*map(np.concatenate, rows), fillvalue=0)), dtype=np.int64).T.copy()
+        rows, made = [], sum(self._count)
+        for agent, sent in zip(self.agents, self.sent, strict=True):
+            words = [message.words() for message in sent.values()]
+            rows.append(np.concatenate(([len(sent), made], agent.checkpoint(), *words)))
+        return np.array(list(zip_longest(*rows, fillvalue=0)), dtype=np.int64).T.copy()
 
     def restore(self, rows: Index, k: int) -> None:
         """Continue after ``k`` activations from the result of `saved`, with the same bits if the schedule is the same.

@@ -42,6 +42,10 @@ class ConjugateGradientsState(NamedTuple):
     gradients: int
 
 
+P = Problem[RetractableManifold]
+State = ConjugateGradientsState
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConjugateGradients(Searching):
     """Riemannian conjugate gradients for a single agent (Sakai, Iiduka 2020).
@@ -60,13 +64,11 @@ class ConjugateGradients(Searching):
 
     on_devices: ClassVar[bool] = True
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> ConjugateGradientsState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         point, first = begun(problem, x0)
-        return ConjugateGradientsState(x0.copy(), point, *field(point).times(-1.0), np.zeros(1), first, 0, 1)
+        return State(x0.copy(), point, *field(point).times(-1.0), np.zeros(1), first, 0, 1)
 
-    def step(
-        self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: ConjugateGradientsState
-    ) -> ConjugateGradientsState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
         minimiser = taylor(view, state.point, d)
         trial, more = (float(state.trial[0]), 0) if np.isnan(minimiser) else (minimiser, 1)
@@ -75,13 +77,14 @@ class ConjugateGradients(Searching):
         start, squared, ahead = before.inner(d), z.inner(z), z.times(-1.0)
         following = float(state.trial[0])
         if step > 0.0:
-            beta = max(0.0, min(squared, squared - z.inner(before)) / (slope - start)) if slope > start else 0.0
+            beta = 0.0
+            if slope > start:
+                beta = min(squared, squared - z.inner(before)) / (slope - start)
             if beta > 0.0:
                 ahead.add(beta, transported(view, point, d))
             down = z.inner(ahead)
             if not down < 0.0:
                 ahead, down = z.times(-1.0), -squared
             following = step * start / down if down < 0.0 else step
-        return ConjugateGradientsState(
-            state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + more + spent
-        )
+        steps, spent = (np.array([step]), np.array([following])), spent + more
+        return State(state.x, point, *ahead, *steps, k, state.gradients + spent)

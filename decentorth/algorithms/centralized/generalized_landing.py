@@ -42,10 +42,8 @@ import numpy as np
 
 from ...protocols import Array, Direction, Network, Problem, ProductLanding, SampledProducts, Streams
 from ...settings import Positive, Range
-from ..common.automatic_steps import landing_share, with_penalties
+from ..common import Auto, landing_share, measured, measured_in_metric, schedule, with_penalties
 from ..common.curvature import curvature, embedded_curvature
-from ..common.schedules import Auto
-from ..common.step_sizes import measured_in_metric, schedule
 from .rgd import REFRESHED
 from .samples import Field, OnMatrices, draws, nothing_seen, passing
 
@@ -74,6 +72,10 @@ class GeneralizedLandingState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+
+
+P = Problem[ProductLanding]
+State = GeneralizedLandingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +121,16 @@ class GeneralizedLanding(OnMatrices):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        source = f"got covariance {self.covariance!r}"
         if self.batches == "one" and self.covariance != "sampled":
-            raise ValueError(f"batches 'one' goes with covariance 'sampled', got covariance {self.covariance!r}")
+            raise ValueError(f"batches 'one' goes with covariance 'sampled', {source}")
         if self.covariance == "sampled" and self.direction != "psi-b":
-            raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
+            form = "only direction 'psi-b' has an unbiased form for covariance 'sampled'"
+            raise ValueError(f"{form}, got {self.direction!r}")
         if self.covariance != "exact" and self.safe is True:
-            raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
+            raise ValueError(f"safe steps need the exact B, {source}")
 
-    def init(self, problem: Problem[ProductLanding], network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         measure, length = _STEPS[self.direction]
         scale = 2.0 if self.direction == "natural" else problem.constraint.landing_scale()
         if self.direction == "psi-b":
@@ -137,32 +141,32 @@ class GeneralizedLanding(OnMatrices):
             return 2.0 * landing_share(problem, 0.7) / (length * mean), spent
 
         base, penalty, spent = with_penalties(self, len(x0), automatic, 2.0, scale)
+        step = base * schedule(self.step_size).scale(0)
         nothing = nothing_seen(len(x0))
         field = self._field(problem, streams, 0, x0, nothing, penalty, nothing)
-        step = base * schedule(self.step_size).scale(0)
-        return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
+        return State(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
-    def step(
-        self, problem: Problem[ProductLanding], network: Network, streams: Streams, state: GeneralizedLandingState
-    ) -> GeneralizedLandingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, eta = state.k + 1, state.step_size
         if self._safe:
-            eta = np.minimum(eta, problem.constraint.safe_step(*state[:2], state.penalty, self.eps, state.product, state.image))
+            products = state.product, state.image
+            safe = problem.constraint.safe_step(*state[:2], state.penalty, self.eps, *products)
+            eta = np.minimum(eta, safe)
         x = state.x - eta[:, None, None] * state.field  # (8)
         follows = state.image.size and self.covariance == "exact" and k % REFRESHED
         bx = state.product - eta[:, None, None] * state.image if follows else nothing_seen(len(x))
         field = self._field(problem, streams, k, x, bx, state.penalty, state.matrices)
-        image = field.image if self.direction == "natural" else nothing_seen(len(x))
-        step_size = measured_in_metric(self.step_size, state, x, field.field, field.product, image)
-        return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
+        if self.direction == "natural":
+            step_size = measured_in_metric(self.step_size, state, x, field)
+        else:
+            step_size = measured(self.step_size, state, x, field.field)
+        return State(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     @property
     def _safe(self) -> bool:
         return self.safe is True or (self.safe == "auto" and self.covariance == "exact")
 
-    def _field(
-        self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, bx: Array, penalty: Array, matrices: Array
-    ) -> Field:
+    def _field(self, problem: P, streams: Streams, k: int, x: Array, bx: Array, penalty: Array, matrices: Array) -> Field:
         """The field at x, and B x unless it is given as ``bx``."""
         nothing = nothing_seen(len(x))
         if self.covariance == "sampled":
@@ -174,7 +178,8 @@ class GeneralizedLanding(OnMatrices):
             else:
                 xi, zeta, zeta2 = draws(products, streams, k, size, 3)
                 bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
-            value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
+            g = products.gradient_on(x, xi)
+            value = constraint.landing_from_products(x, g, bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, nothing, matrices)
         constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
         bx = bx if bx.size else constraint.product(x)

@@ -21,11 +21,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Streams
 from ...protocols import Landing as CanLand
-from ..common.automatic_steps import resolve
-from ..common.fields import landing
-from ..common.method import Measuring
-from ..common.schedules import LandingPenalty
-from ..common.step_sizes import measured, schedule
+from ..common import LandingPenalty, Measuring, landing, measured, resolve, schedule
 from ..decentralized.safe import Eps
 
 
@@ -39,6 +35,10 @@ class LandingState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+
+
+P = Problem[CanLand]
+State = LandingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,16 +69,19 @@ class Landing(Measuring):
     safe: bool = False
     eps: Eps = 0.5
 
-    def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
-        base, penalty, spent = resolve(self, problem, network, streams, x0, batch_size=self.batch_size)
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+        given = problem, network, streams, x0
+        base, penalty, spent = resolve(self, *given, batch_size=self.batch_size)
+        step = base * schedule(self.step_size).scale(0)
         field = landing(self.oracle(problem, streams, 0), x0, penalty)
-        return LandingState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
+        return State(x0.copy(), field, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[CanLand], network: Network, streams: Streams, state: LandingState) -> LandingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         k, eta = state.k + 1, state.step_size
         if self.safe:
-            eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))
+            safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps)
+            eta = np.minimum(eta, safe)
         x = state.x - eta[:, None, None] * state.field  # (4)
         field = landing(self.oracle(problem, streams, k), x, state.penalty)
         step_size = measured(self.step_size, state, x, field)
-        return LandingState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
+        return State(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)

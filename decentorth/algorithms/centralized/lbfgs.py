@@ -58,6 +58,9 @@ class LBFGSState(NamedTuple):
     gradients: int
 
 
+P = Problem[RetractableManifold]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LBFGS(Searching):
     """Riemannian L-BFGS for a single agent (Liu, Nocedal 1989; Huang, Gallivan, Absil 2015).
@@ -78,25 +81,29 @@ class LBFGS(Searching):
 
     memory: Annotated[Count, "m, the pairs that are kept."] = 5
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> LBFGSState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> LBFGSState:
         point, first = begun(problem, x0)
-        return LBFGSState(x0.copy(), point, self._none(point), *field(point).times(-1.0), np.zeros(1), first, 0, 1)
+        pairs, ahead = self._none(point), field(point).times(-1.0)
+        return LBFGSState(x0.copy(), point, pairs, *ahead, np.zeros(1), first, 0, 1)
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: LBFGSState) -> LBFGSState:
-        k, view, old, d = state.k + 1, viewed(problem), state.point, Vector(state.tangent, state.along)
-        point, step, _, spent = search(view, old, d, float(state.trial[0]), SIGMA, self.retraction, k)
+    def step(self, problem: P, network: Network, streams: Streams, state: LBFGSState) -> LBFGSState:
+        k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
+        old, trial = state.point, float(state.trial[0])
+        point, step, _, spent = search(view, old, d, trial, SIGMA, self.retraction, k)
         pairs, z = self._none(point), field(point)
         if step > 0.0:
             s = Vector(point.x - old.x, point.product - old.product)
             t = Vector(point.field - old.field, point.image - old.image)
-            inner = s.inner(t)
-            pairs = (*state.pairs[1:], Pair(*s, *t, np.array([inner]))) if inner > 0.0 else state.pairs
+            inner, pairs = s.inner(t), state.pairs
+            if inner > 0.0:
+                pairs = (*pairs[1:], Pair(*s, *t, np.array([inner])))
         ahead, following = z.times(-1.0), state.trial
         if pairs[-1].inner[0] > 0.0:
             ahead, following = transported(view, point, two_loops(pairs, ahead)), np.ones(1)
             if not z.inner(ahead) < 0.0:
                 ahead = z.times(-1.0)
-        return LBFGSState(state.x, point, pairs, *ahead, np.array([step]), following, k, state.gradients + spent)
+        steps, spent = (np.array([step]), following), state.gradients + spent
+        return LBFGSState(state.x, point, pairs, *ahead, *steps, k, spent)
 
     def _none(self, point: Point) -> tuple[Pair, ...]:
         """The places of the pairs, all empty."""
@@ -106,7 +113,8 @@ class LBFGS(Searching):
 
 def two_loops(pairs: Sequence[Pair], q: Vector) -> Vector:
     """The product H q; q is overwritten."""
-    used = [(Vector(*pair[:2]), Vector(*pair[2:4]), float(pair.inner[0])) for pair in pairs if pair.inner[0] > 0.0]
+    there = [pair for pair in pairs if pair.inner[0] > 0.0]
+    used = [(Vector(*pair[:2]), Vector(*pair[2:4]), float(pair.inner[0])) for pair in there]
     shares = []
     for s, t, inner in reversed(used):
         shares.append(s.inner(q) / inner)

@@ -24,26 +24,15 @@ the same iteration with fewer products; x = U^{-1} y is computed only when it is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar
 
 import numpy as np
 
 from ...numerics.ordered_sums import add_multiple
-from ...protocols import (
-    Array,
-    ByProducts,
-    HessianProducts,
-    Problem,
-    Projection,
-    Quadratic,
-    Retractable,
-    RetractableManifold,
-    Retraction,
-    Riemannian,
-)
-from ..common.capabilities import Carries, Splits, can
-from ..common.method import RetractionName, SingleAgentMethod
-from .rgd import REFRESHED, by_products, whitened
+from ...protocols import Array, HessianProducts, Known, Problem, Quadratic, Retraction
+from ...protocols.sets import ByProducts, Projection, Retractable, RetractableManifold, Riemannian
+from ..common import Carries, RetractionName, SingleAgentMethod, Splits, can
+from .rgd import REFRESHED, whitened
 from .samples import nothing_seen
 
 DELTA = 1e-4
@@ -103,6 +92,9 @@ class Vector(NamedTuple):
         return float(np.vdot(self.tangent, other.image if other.image.size else other.tangent))
 
 
+P = Problem[RetractableManifold]
+
+
 class Found(NamedTuple):
     """The point that a search found, its step, zero if there is none, the slope at it, and the number of gradients taken, a product
     with H counted as one."""
@@ -124,7 +116,7 @@ class Searching(SingleAgentMethod):
 
     retraction: RetractionName = "polar"
 
-    def completed(self, problem: Problem[RetractableManifold], state: W) -> W:
+    def completed(self, problem: P, state: W) -> W:
         """The state with the point x of the problem's own set from the variables of the iteration."""
         changed = whitened(problem)
         if state.k == 0:
@@ -137,39 +129,38 @@ def field(point: Point) -> Vector:
     return Vector(point.field, point.image)
 
 
-def viewed(problem: Problem[RetractableManifold]) -> Problem[RetractableManifold]:
+def viewed(problem: P) -> P:
     """The problem in the variables of the iteration: its own, or those in which its set is a Stiefel manifold."""
     changed = whitened(problem)
     return problem if changed is None else changed
 
 
-def natural(constraint: RetractableManifold) -> bool:
+def natural(constraint: object) -> TypeGuard[ByProducts]:
     """True if the metric is tr(u^T B v), on sets with known B."""
-    return by_products(constraint) and constraint.solvable
+    return can(constraint, ByProducts) and constraint.solvable
 
 
-def carried(problem: Problem[RetractableManifold]) -> TypeGuard[HessianProducts]:
+def carried(problem: P) -> TypeGuard[HessianProducts]:
     """True if products with H are carried along: for a quadratic objective with known products on a Stiefel manifold."""
-    return _curvature_known(problem) and can(problem.constraint, Carries)
+    return can(problem.constraint, Carries) and _curvature_known(problem)
 
 
-def _curvature_known(problem: object) -> bool:
+def _curvature_known(problem: object) -> TypeGuard[HessianProducts]:
     """True for a quadratic objective with known products."""
     return can(problem, Quadratic) and can(problem, HessianProducts)
 
 
-def at(problem: Problem[RetractableManifold], x: Array, product: Array | None = None) -> Point:
+def at(problem: P, x: Array, product: Known = None) -> Point:
     """The point x without its value; ``product`` is B x if it is known."""
-    constraint, gradient, nothing = problem.constraint, problem.gradient(x), nothing_seen(len(x))
+    constraint, g, nothing = problem.constraint, problem.gradient(x), nothing_seen(len(x))
     if not natural(constraint):
         form = problem.hessian_product(x, x) if carried(problem) else nothing
-        return Point(x, nothing, form, gradient, constraint.tangent(x, gradient), nothing, np.zeros(1))
-    known = cast(ByProducts, constraint)
-    product = known.product(x) if product is None else product
-    return Point(x, product, nothing, gradient, *known.natural_gradient(x, gradient, product), np.zeros(1))
+        return Point(x, nothing, form, g, constraint.tangent(x, g), nothing, np.zeros(1))
+    product = constraint.product(x) if product is None else product
+    return Point(x, product, nothing, g, *constraint.natural_gradient(x, g, product), np.zeros(1))
 
 
-def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Array]:
+def begun(problem: P, x0: Array) -> tuple[Point, Array]:
     """The first point and the first trial step ``(1,)`` along the negative gradient."""
     changed = whitened(problem)
     problem, x = viewed(problem), x0.copy() if changed is None else changed.changed(x0)
@@ -181,45 +172,45 @@ def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Arra
     return point._replace(value=problem.value(x)), first
 
 
-def moved(problem: Problem[RetractableManifold], point: Point, v: Vector, retraction: Retraction, k: int) -> Point:
+def moved(problem: P, point: Point, v: Vector, retraction: Retraction, k: int) -> Point:
     """The point R_x(v), without its value; B x is recomputed in every iteration whose number is a multiple of `REFRESHED`."""
     constraint = problem.constraint
     if not natural(constraint):
         return at(problem, constraint.retract(point.x, v.tangent, retraction))
-    x, product = cast(ByProducts, constraint).retract_with(point.x + v.tangent, point.product + v.image, retraction)
+    y, by = point.x + v.tangent, point.product + v.image
+    x, product = constraint.retract_with(y, by, retraction)
     return at(problem, x, None if k % REFRESHED == 0 else product)
 
 
-def _carried(
-    problem: Problem[RetractableManifold], point: Point, d: Array, along: Array | None, step: float, retraction: Retraction
-) -> Point | None:
+def _carried(problem: P, point: Point, d: Array, along: Known, step: float, retraction: Retraction) -> Point | None:
     """The point R_x(step d), without its value, from ``along``, H d; None without it, or where the step is too long."""
-    if along is None:
+    constraint = problem.constraint
+    if along is None or not can(constraint, Carries):
         return None
-    found = cast(Any, problem.constraint).retract_both(point.x + step * d, point.form + step * along, retraction)
+    found = constraint.retract_both(point.x + step * d, point.form + step * along, retraction)
     if found is None:
         return None
     x, form = found
-    gradient = form - (point.form - point.gradient)
-    nothing = point.product
-    return Point(x, nothing, form, gradient, problem.constraint.tangent(x, gradient), nothing, np.zeros(1))
+    g, nothing = form - (point.form - point.gradient), point.product
+    return Point(x, nothing, form, g, problem.constraint.tangent(x, g), nothing, np.zeros(1))
 
 
-def transported(problem: Problem[RetractableManifold], point: Point, v: Vector) -> Vector:
+def transported(problem: P, point: Point, v: Vector) -> Vector:
     """The projection of v to the tangent space at a point."""
-    if v.image.size:
-        return Vector(*cast(ByProducts, problem.constraint).natural_projection(point.x, *v, point.product))
+    constraint = problem.constraint
+    if v.image.size and natural(constraint):
+        return Vector(*constraint.natural_projection(point.x, *v, point.product))
     return Vector(problem.constraint.tangent(point.x, v.tangent), v.image)
 
 
-def taylor(problem: Problem[RetractableManifold], point: Point, d: Vector) -> float:
+def taylor(problem: P, point: Point, d: Vector) -> float:
     """The minimiser of the Taylor polynomial of phi of degree 2, phi''(0) = <d, H d> - <d, d sym(x^T G)>; NaN where there is none,
     unless f is quadratic with products that are known, and where products are carried along, so that trials cost little."""
-    if d.image.size or carried(problem) or not _curvature_known(problem):
+    constraint = problem.constraint
+    if d.image.size or can(constraint, Carries) or not _curvature_known(problem):
         return np.nan
-    image = cast(HessianProducts, problem).hessian_product(point.x, d.tangent)
-    curvature = float(np.vdot(d.tangent, image))
-    arrays = [_factors(problem.constraint, array) for array in (point.x, point.gradient, d.tangent)]
+    curvature = float(np.vdot(d.tangent, problem.hessian_product(point.x, d.tangent)))
+    arrays = [_factors(constraint, array) for array in (point.x, point.gradient, d.tangent)]
     for x, g, v in zip(*arrays, strict=True):
         curvature -= float(np.vdot(v.swapaxes(-1, -2) @ v, x.swapaxes(-1, -2) @ g))
     return -field(point).inner(d) / curvature if curvature > 0.0 else np.nan
@@ -227,12 +218,10 @@ def taylor(problem: Problem[RetractableManifold], point: Point, d: Vector) -> fl
 
 def _factors(constraint: object, array: Array) -> list[Array]:
     """The parts of an array in the factors of a product of sets."""
-    return cast(Splits, constraint).split(array) if can(constraint, Splits) else [array]
+    return constraint.split(array) if can(constraint, Splits) else [array]
 
 
-def search(
-    problem: Problem[RetractableManifold], point: Point, d: Vector, step: float, sigma: float, retraction: Retraction, k: int
-) -> Found:
+def search(problem: P, point: Point, d: Vector, step: float, sigma: float, retraction: Retraction, k: int) -> Found:
     """A step along the descent direction d that satisfies the conditions; the first trial is ``step``.
 
     If there is none among `MOST` trials, which happens where the gradient is as small as rounding errors, the step is zero.
@@ -249,7 +238,8 @@ def search(
             there, spent = moved(problem, point, d.times(step), retraction, k), spent + 1
         if quadratic:
             s = there.x - point.x
-            there = there._replace(value=point.value + 0.5 * (np.vdot(s, point.gradient) + np.vdot(s, there.gradient)))
+            twice = np.vdot(s, point.gradient) + np.vdot(s, there.gradient)
+            there = there._replace(value=point.value + 0.5 * twice)
         else:
             there = there._replace(value=problem.value(there.x))
         slope = field(there).inner(d)

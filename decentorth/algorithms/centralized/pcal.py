@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...protocols import Array, AugmentedLagrangian, Problem, Streams
-from .plam import PLAM
+from ...protocols import Array, AugmentedLagrangian, Known, Streams
+from .plam import PLAM, P
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +40,11 @@ class PCAL(PLAM):
     True
     """
 
-    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
+    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Known]:
         return constraint.normalized(y)
 
-    def _field(
-        self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
-    ) -> Array:
+    def _field(self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Known = None) -> Array:
         if bx is None:
             bx = problem.constraint.product(x)
-        return problem.constraint.column_tangent(x, super()._field(problem, streams, k, x, penalty, bx), bx)
+        field = super()._field(problem, streams, k, x, penalty, bx)
+        return problem.constraint.column_tangent(x, field, bx)

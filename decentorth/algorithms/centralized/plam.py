@@ -20,17 +20,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...protocols import Array, AugmentedLagrangian, ByProducts, Network, Problem, Streams
+from ...protocols import Array, AugmentedLagrangian, ByProducts, Known, Network, Problem, Streams
 from ...settings import Positive
-from ..common.automatic_steps import given_or, start
-from ..common.curvature import curvature
-from ..common.method import Measuring
-from ..common.schedules import Auto
-from ..common.step_sizes import measured, schedule
+from ..common import Auto, Landed, Measuring, curvature, given_or, measured, schedule, start
 from .landing import LandingState
 
 PLAMState = LandingState
 """The state of `Landing`, where the field is the augmented Lagrangian's gradient at x."""
+
+
+P = Problem[AugmentedLagrangian]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,30 +58,29 @@ class PLAM(Measuring):
 
     penalty: Positive | Auto = "auto"
 
-    def init(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, x0: Array) -> PLAMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> PLAMState:
         base, penalty, spent = self.constants(problem, network, streams, x0)
+        step = base * schedule(self.step_size).scale(0)
         field = self._field(problem, streams, 0, x0, penalty)
-        return PLAMState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
+        return PLAMState(x0.copy(), field, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, state: PLAMState) -> PLAMState:
-        k = state.k + 1
-        x, bx = self._moved(problem.constraint, state.x - state.step_size[:, None, None] * state.field)
+    def step(self, problem: P, network: Network, streams: Streams, state: PLAMState) -> PLAMState:
+        k, ahead = state.k + 1, state.x - state.step_size[:, None, None] * state.field
+        x, bx = self._moved(problem.constraint, ahead)
         field = self._field(problem, streams, k, x, state.penalty, bx)
         step_size = measured(self.step_size, state, x, field)
         return PLAMState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
-    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
+    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Known]:
         """The next point, from the result of the gradient step, and its product with B where it is known."""
         return y, None
 
-    def _field(
-        self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
-    ) -> Array:
+    def _field(self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Known = None) -> Array:
         g = self.oracle(problem, streams, k).gradient(x)
         return problem.constraint.augmented_gradient(x, g, penalty, bx)
 
-    def constants(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
-        """The first steps and the penalties, each ``(n_local,)``, and the gradients spent.
+    def constants(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> Landed:
+        """The base steps and the penalties, each ``(n_local,)``, and the gradients spent.
 
         Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier sym(x^T G); automatic steps
         0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the curvature of
@@ -90,15 +88,17 @@ class PLAM(Measuring):
         with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier can grow from x0 on.
         """
         spent, constraint, natural = 0, problem.constraint, np.zeros(len(x0))
-        curved = schedule(self.step_size).initial == "auto" and isinstance(constraint, ByProducts) and constraint.solvable
+        largest, curved = 1.0, False
+        if isinstance(constraint, ByProducts):
+            largest = constraint.largest
+            curved = schedule(self.step_size).initial == "auto" and constraint.solvable
         if self.penalty == "auto" or curved:
             natural, spent = curvature(problem, network, streams, x0, "natural")
         penalty = given_or(self.penalty, natural)
-        largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
 
         def automatic() -> tuple[Array, int]:
             mean, more = curvature(problem, network, streams, x0)
             return 0.7 / (mean + largest * np.maximum(penalty, natural)), more
 
-        step, more = start(self.step_size, len(x0), automatic)
-        return step, penalty, spent + more
+        _, base, more = start(self.step_size, len(x0), automatic)
+        return base, penalty, spent + more

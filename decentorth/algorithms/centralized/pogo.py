@@ -21,10 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
-from ..common.automatic_steps import landing_scale, landing_share, start
-from ..common.curvature import curvature
-from ..common.method import Measuring
-from ..common.step_sizes import StepSize, advanced, schedule
+from ..common import Measuring, StepSize, advanced, curvature, landing_scale, landing_share, start
 from ..decentralized.destiny import Dissolvable
 
 
@@ -47,6 +44,9 @@ def _field(problem: Oracle[Normal], x: Array) -> Array:
     return problem.constraint.relative_gradient(x, problem.gradient(x))
 
 
+P = Problem[Normal]
+
+
 @dataclass(frozen=True, kw_only=True)
 class POGO(Measuring):
     """A gradient step and a normal step, for a single agent (Javaloy, Vergari 2026).
@@ -67,18 +67,17 @@ class POGO(Measuring):
 
     step_size: StepSize = "auto"
 
-    def init(self, problem: Problem[Normal], network: Network, streams: Streams, x0: Array) -> POGOState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> POGOState:
         def automatic() -> tuple[Array, int]:
             mean, spent = curvature(problem, network, streams, x0)
             share = landing_share(problem, 0.7, self.batch_size)
             return 2.0 * share / (landing_scale(problem.constraint) * mean), spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = _field(self.oracle(problem, streams, 0), x0)
-        step_size = base * schedule(self.step_size).scale(0)
-        return POGOState(x0.copy(), field, step_size, base, 0, spent + 1)
+        return POGOState(x0.copy(), field, step, base, 0, spent + 1)
 
-    def step(self, problem: Problem[Normal], network: Network, streams: Streams, state: POGOState) -> POGOState:
+    def step(self, problem: P, network: Network, streams: Streams, state: POGOState) -> POGOState:
         moved = state.x - state.step_size[:, None, None] * state.field  # (1)
         x = problem.constraint.dissolve(moved)  # (2)
         field = _field(self.oracle(problem, streams, state.k + 1), x)

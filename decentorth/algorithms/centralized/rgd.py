@@ -28,32 +28,22 @@ Euclidean ones).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
-from ...protocols import (
-    Array,
-    ByProducts,
-    MetricName,
-    Network,
-    Problem,
-    Retractable,
-    RetractableManifold,
-    Retraction,
-    Riemannian,
-    Signature,
-    Streams,
-    Whitening,
-    WithMatrices,
-)
-from ..common.automatic_steps import start
-from ..common.capabilities import Carries, can
-from ..common.curvature import curvature, embedded_curvature, group_curvature
-from ..common.method import RetractionName
-from ..common.step_sizes import measured, measured_in_metric, schedule
+from ...protocols import Array, ByProducts, MetricName, Network, Problem, Streams, Two, Whitening, WithMatrices
+from ...protocols.sets import Retractable, RetractableManifold, Retraction, Riemannian, Signature
+from ..common import Carries, RetractionName, can, measured, measured_in_metric, start
+from ..common.curvature import Spent, curvature, embedded_curvature, group_curvature
 from .samples import Field, OnMatrices, nothing_seen
 
+_MEASURES: dict[MetricName, Callable[..., Spent]] = {
+    "natural": partial(curvature, metric="natural"),
+    "euclidean": embedded_curvature,
+}
+"""The curvature measure of automatic steps in each metric."""
 REFRESHED = 64
 """The number of iterations after which B x, otherwise updated from iteration to iteration, is recomputed."""
 
@@ -74,14 +64,12 @@ class RGDState(NamedTuple):
     gradients: int
 
 
-def by_products(constraint: object) -> TypeGuard[ByProducts]:
-    """True if a set is `ByProducts`."""
-    return can(constraint, ByProducts)
-
-
 def whitened(problem: object) -> Any:
     """The problem in the variables in which its set is a Stiefel manifold, if it has such."""
-    return cast(Whitening, problem).whitened if can(problem, Whitening) else None
+    return problem.whitened if can(problem, Whitening) else None
+
+
+P = Problem[RetractableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,24 +102,24 @@ class RGD(OnMatrices):
     metric: MetricName = "natural"
     covariance: Literal["exact", "rolling"] = "exact"
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RGDState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RGDState:
         def automatic() -> tuple[Array, int]:
-            measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
+            measure = _MEASURES[self.metric]
             if isinstance(problem.constraint, Signature):
                 measure = group_curvature
             mean, spent = measure(problem, network, streams, x0)
             return 0.7 / mean, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         changed, nothing, x = self._whitened(problem), nothing_seen(len(x0)), x0
         if changed is not None:
             problem, x = changed, changed.changed(x0)
         found = self._gradient(problem, streams, 0, x, nothing, nothing)
         if changed is not None:
             found = found._replace(product=x)
-        return RGDState(x0.copy(), *found, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+        return RGDState(x0.copy(), *found, step, base, 0, spent + 1)
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RGDState) -> RGDState:
+    def step(self, problem: P, network: Network, streams: Streams, state: RGDState) -> RGDState:
         k, eta = state.k + 1, state.step_size[:, None, None]
         changed = self._whitened(problem)
         if changed is not None:
@@ -142,35 +130,36 @@ class RGD(OnMatrices):
             return RGDState(state.x, *found, following, state.base, k, state.gradients + 1)
         x, bx = self._moved(problem.constraint, state, eta)
         found = self._gradient(problem, streams, k, x, bx, state.matrices)
-        following = measured_in_metric(self.step_size, state, x, found.field, found.product, found.image)
+        following = measured_in_metric(self.step_size, state, x, found)
         return RGDState(x, *found, following, state.base, k, state.gradients + 1)
 
-    def completed(self, problem: Problem[RetractableManifold], state: RGDState) -> RGDState:
+    def completed(self, problem: P, state: RGDState) -> RGDState:
         """The state with the point x of the problem's own set from the variables of the iteration."""
         changed = self._whitened(problem)
-        return state if changed is None or state.k == 0 else state._replace(x=changed.back(state.product))
+        if changed is None or state.k == 0:
+            return state
+        return state._replace(x=changed.back(state.product))
 
-    def _whitened(self, problem: Problem[RetractableManifold]) -> Any:
+    def _whitened(self, problem: P) -> Any:
         """The problem in the variables in which its set is a Stiefel manifold, if it has such, for exact gradients and B."""
         exact = self.metric == "natural" and self.covariance == "exact" and not self.batch_size
         return whitened(problem) if exact else None
 
-    def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> tuple[Array, Array]:
+    def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> Two:
         """The next point, and its product with B if used."""
         if self.covariance == "rolling":
             constraint = cast(WithMatrices, constraint).with_matrices(state.matrices)
-        if not by_products(constraint):
+        if not can(constraint, ByProducts):
             return constraint.retract(state.x, -eta * state.field, self.retraction), state.product
         y = state.x - eta * state.field
-        by = state.product - eta * state.image if self.metric == "natural" else constraint.product(y)
-        return constraint.retract_with(y, by, self.retraction)
+        if self.metric == "natural":
+            return constraint.retract_with(y, state.product - eta * state.image, self.retraction)
+        return constraint.retract_with(y, constraint.product(y), self.retraction)
 
-    def _gradient(
-        self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
-    ) -> Field:
+    def _gradient(self, problem: P, streams: Streams, k: int, x: Array, bx: Array, mean: Array) -> Field:
         nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
-        constraint, g, matrices = self.drawn(problem, streams, k, x, matrices)
-        if not by_products(constraint):
+        constraint, g, matrices = self.drawn(problem, streams, k, x, mean)
+        if not can(constraint, ByProducts):
             return Field(constraint.tangent(x, g), nothing, nothing, matrices)
         if fresh:
             bx = constraint.product(x)
@@ -182,9 +171,5 @@ class RGD(OnMatrices):
 
 def _retracted(constraint: Any, y: Array, v: Array, retraction: Retraction) -> Array:
     """The point reached from y along the tangent v, by the matrix of order p that brings y + v back where that is accurate."""
-    moved: Array
-    if can(constraint, Carries) and (found := constraint.retract_both(y + v, y[:, :0], retraction)) is not None:
-        moved, _ = found
-    else:
-        moved = constraint.retract(y, v, retraction)
-    return moved
+    found = constraint.retract_both(y + v, y[:, :0], retraction) if can(constraint, Carries) else None
+    return constraint.retract(y, v, retraction) if found is None else found[0]

@@ -18,6 +18,7 @@ C = TypeVar("C")
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 Covariance = Literal["exact", "sampled", "rolling"]
 """The source of the constraint's B: the set itself; two independent batches an iteration; the mean of all samples seen."""
+_SAMPLES = {"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}
 
 
 class Field(NamedTuple):
@@ -48,7 +49,7 @@ class OnMatrices(Measuring):
         """The capabilities that a problem must have for its samples."""
         if self.batch_size is None:
             return ()
-        return ({"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}[self.covariance],)
+        return (_SAMPLES[self.covariance],)
 
     @property
     def requires_set(self) -> tuple[type, ...]:
@@ -61,7 +62,8 @@ class OnMatrices(Measuring):
             return problem.constraint, problem.gradient(x), mean
         if self.covariance != "rolling":
             samples = cast(Sampled, problem)
-            return problem.constraint, samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1)), mean
+            (batch,) = draws(samples, streams, k, self.batch_size, 1)
+            return problem.constraint, samples.gradient_on(x, batch), mean
         means = cast(SampledMatrices, problem)
         batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
         mean = rolled(means, k, batch, self.batch_size, mean)

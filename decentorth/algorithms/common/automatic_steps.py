@@ -16,16 +16,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, Network, Nonsmooth, Problem, ProductLanding, PushPullSpectrum, Spectrum, Streams
-from .curvature import Steepness, curvature
-from .schedules import Auto
+from ...protocols import Array, Declared, Network, Nonsmooth, ProductLanding, PushPullSpectrum, Spectrum, Streams
+from .curvature import P, Spent, Steepness, curvature
 from .step_sizes import StepSize, schedule
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
+Landed = tuple[Array, Array, int]
+Rule = Callable[[], Spent]
+"""A method's rule for its automatic steps."""
 _ROUGH = 0.1
 """The largest product of automatic step and curvature of landing methods for subgradients, and gradients of a single sample."""
 
@@ -55,7 +57,8 @@ def penalty_share(limit: float) -> float:
 
 def push_pull_step(spectrum: PushPullSpectrum, late: bool = False) -> float:
     """The product of common step and curvature that ``auto`` aims at with A and B; ``late`` where the steps are not mixed."""
-    return min(0.35 * (spectrum.late_limit if late else spectrum.limit), math.sqrt(1.0 - spectrum.sigma))
+    limit = spectrum.late_limit if late else spectrum.limit
+    return min(0.35 * limit, math.sqrt(1.0 - spectrum.sigma))
 
 
 def tracking_share(spectrum: Spectrum, order: Order) -> float:
@@ -69,7 +72,7 @@ def tracking_step(spectrum: Spectrum, order: Order) -> float:
     return min(tracking_share(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
 
 
-def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float] = tracking_step) -> Order:
+def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]) -> Order:
     """Adapt-then-combine where the ``product`` of step and curvature is more than twice as large, so that it needs fewer rounds as
     well as fewer bytes."""
     if product(spectrum, "adapt-then-combine") > 2.0 * product(spectrum, "combine-then-adapt"):
@@ -77,12 +80,17 @@ def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]
     return "combine-then-adapt"
 
 
-def start(step_size: StepSize, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
-    """The first steps ``(n_local,)``, given or by the method's automatic rule, and the gradients spent."""
-    given = schedule(step_size).initial
-    if given == "auto":
-        return automatic()
-    return np.full(n_local, float(given)), 0
+def start(step_size: StepSize, n_local: int, automatic: Rule) -> tuple[Array, Array, int]:
+    """The steps of iteration 0, the base steps that a schedule multiplies, each ``(n_local,)``, and the gradients spent.
+
+    The base steps are given, or those of the ``automatic`` rule.
+    """
+    steps, spent = schedule(step_size), 0
+    if steps.initial == "auto":
+        base, spent = automatic()
+    else:
+        base = np.full(n_local, float(steps.initial))
+    return base * steps.scale(0), base, spent
 
 
 def given_or(setting: float | str, automatic: Array) -> Array:
@@ -130,6 +138,9 @@ class Aim(NamedTuple):
     """The factor by which the network makes steps longer."""
 
 
+Aims = Callable[[], Aim]
+
+
 def tracking_aim(network: Network, order: Order, step_size: StepSize) -> Aim:
     """The `Aim` of gradient tracking, for the penalty alone beside a given step."""
     if network.n_agents == 1:
@@ -147,25 +158,10 @@ def push_pull_aim(network: Network) -> Aim:
     return Aim(found.limit, push_pull_step(found), found.gain)
 
 
-class LandingMethod(Protocol):
-    """A method along landing fields."""
-
-    @property
-    def step_size(self) -> StepSize: ...
-    @property
-    def penalty(self) -> float | Auto: ...
-
-
 def resolve(
-    method: LandingMethod,
-    problem: Problem[object],
-    network: Network,
-    streams: Streams,
-    x0: Array,
-    aim: Callable[[], Aim] = Aim,
-    batch_size: int | None = None,
-) -> tuple[Array, Array, int]:
-    """The first steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
+    method: Declared, problem: P, network: Network, streams: Streams, x0: Array, aim: Aims = Aim, batch_size: int | None = None
+) -> Landed:
+    """The base steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
@@ -182,26 +178,26 @@ def resolve(
     found = aim() if "auto" in (schedule(method.step_size).initial, method.penalty) else Aim()
     scale = landing_scale(problem.constraint) * found.gain
 
-    def automatic() -> tuple[Array, int]:
+    def automatic() -> Spent:
         mean, spent = curvature(problem, network, streams, x0)
         return 2.0 * landing_share(problem, found.product, batch_size) / (scale * mean), spent
 
     return with_penalties(method, len(x0), automatic, found.limit, scale)
 
 
-def with_penalties(
-    method: LandingMethod, n_local: int, automatic: Callable[[], tuple[Array, int]], limit: float, scale: float
-) -> tuple[Array, Array, int]:
-    """The first steps of a landing method, given or ``automatic``, its penalties, and the gradients spent.
+def with_penalties(method: Declared, n: int, automatic: Rule, limit: float, scale: float) -> Landed:
+    """The base steps of a landing method, given or ``automatic``, its penalties, and the gradients spent.
 
     Automatic penalties are ``min(0.1, u / 4) / step``, u the ``limit``, also beside a given step size; in paper 004's experiment
     that is ``0.1 / step_size``. Beside a given penalty, whose curvature is twice the penalty, automatic steps are at most
     ``u / (4 penalty)``. Both are divided by the ``scale`` of the landing field.
     """
-    step, spent = start(method.step_size, n_local, automatic)
-    if method.penalty == "auto":
-        return step, penalty_share(limit) / (scale * step), spent
-    penalties = np.full(n_local, float(method.penalty))
-    if schedule(method.step_size).initial == "auto":
-        step = np.minimum(step, limit / 4.0 / (scale * penalties))
-    return step, penalties, spent
+
+    def bounded() -> Spent:
+        base, spent = automatic()
+        if method.penalty != "auto":
+            base = np.minimum(base, limit / 4.0 / (scale * method.penalty))
+        return base, spent
+
+    _, base, spent = start(method.step_size, n, bounded)
+    return base, given_or(method.penalty, penalty_share(limit) / (scale * base)), spent

@@ -11,25 +11,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...numerics.ordered_sums import norms, sums
-from ...protocols import (
-    SETUP,
-    Array,
-    ByProducts,
-    Index,
-    Landing,
-    MetricName,
-    Network,
-    Oracle,
-    Problem,
-    ProductLanding,
-    Projection,
-    Smooth,
-    Streams,
-)
+from ...protocols import SETUP, Array, Index, Known, Network, Oracle, Problem, Smooth, Streams
+from ...protocols.sets import ByProducts, Landing, MetricName, ProductLanding, Projection
 from .mixing import averages
 
+Gradients = Oracle[object]
+P = Problem[object]
+Spent = tuple[Array, int]
+"""A number of each agent, ``(n_local,)``, and the gradients spent on them."""
+Map = Callable[[Array], Array]
 _ROUNDS = 12
 """The rounds of the power method."""
 _ORDERS = 240
@@ -38,19 +31,19 @@ _PARTS = (-2, -1, 0, 1, 2)
 """The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
 
 
-def lipschitz(problem: Oracle[object], streams: Streams, x0: Array, gradient: Array) -> tuple[Array, int]:
+def lipschitz(problem: Gradients, streams: Streams, x0: Array, gradient: Known = None) -> Spent:
     """A Lipschitz constant of each agent's gradient, ``(n_local,)``, and the number of gradients spent.
 
     It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0.
     """
     if isinstance(problem, Smooth):
         return problem.lipschitz, 0
-    return power_method(problem.gradient, streams, x0, gradient)
+    at_x0 = problem.gradient(x0) if gradient is None else gradient
+    found, spent = power_method(problem.gradient, streams, x0, at_x0)
+    return found, spent + (gradient is None)
 
 
-def power_method(
-    gradient: Callable[[Array], Array], streams: Streams, x0: Array, at_x0: Array, solve: Callable[[Array], Array] | None = None
-) -> tuple[Array, int]:
+def power_method(gradient: Map, streams: Streams, x0: Array, at_x0: Array, solve: Map | None = None) -> Spent:
     """The largest eigenvalue ``(n_local,)`` of the derivative of ``gradient`` at x0, from differences, and the gradients spent.
 
     It is a lower bound that is close after a dozen rounds. ``at_x0`` is the gradient at x0, and ``solve`` the map B^{-1}, for the
@@ -73,13 +66,9 @@ def power_method(
     return estimate, _ROUNDS
 
 
-def steepest(problem: Oracle[object], streams: Streams, x0: Array) -> tuple[Array, int]:
+def steepest(problem: Gradients, streams: Streams, x0: Array) -> Spent:
     """The constants of `lipschitz`, never zero, without a given gradient."""
-    if isinstance(problem, Smooth):
-        found, spent = problem.lipschitz, 0
-    else:
-        found, spent = power_method(problem.gradient, streams, x0, problem.gradient(x0))
-        spent += 1
+    found, spent = lipschitz(problem, streams, x0)
     return np.maximum(found, np.finfo(np.float64).tiny), spent
 
 
@@ -98,7 +87,7 @@ class Means(NamedTuple):
         return [Means(self.mean[..., j], self.exponent[..., j]) for j in range(self.mean.shape[-1])]
 
 
-def power_means(network: Network, local: Array, powers: float | tuple[float, ...], accuracy: float) -> Means:
+def power_means(network: Network, local: Array, powers: ArrayLike, accuracy: float) -> Means:
     """The means over the network of each of an agent's numbers to a power of at most 8, by counted rounds.
 
     No agent knows the scale of the others' numbers. So the range from 2^-600 to 2^600 is divided into five parts of 240 binary
@@ -111,7 +100,8 @@ def power_means(network: Network, local: Array, powers: float | tuple[float, ...
     p = np.array(powers)
     part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])
     scaled = [np.ldexp(np.where(part == k, local, 0.0), -k * _ORDERS) ** p for k in _PARTS]
-    ordinary, others = averages(network, accuracy, scaled.pop(len(scaled) // 2), np.stack(scaled, axis=-1))
+    middle, rest = scaled.pop(len(scaled) // 2), np.stack(scaled, axis=-1)
+    ordinary, others = averages(network, accuracy, middle, rest)
     sums_of_parts = [others[..., 0], others[..., 1], ordinary, others[..., 2], others[..., 3]]
     mean = np.full(local.shape, np.finfo(np.float64).tiny)
     exponent = np.full(local.shape, _PARTS[0] * _ORDERS)
@@ -129,7 +119,7 @@ def power_mean(network: Network, local: Array) -> Array:
     return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)
 
 
-def _measured(problem: Problem[object], streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, Array, int]:
+def _measured(problem: P, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, Array, int]:
     """The constants L_i and the multipliers M_i of `curvature`, each ``(n_local,)``, and the gradients spent."""
     gradient, constraint = problem.gradient(x0), problem.constraint
     if metric == "natural" and isinstance(constraint, ByProducts):
@@ -139,9 +129,7 @@ def _measured(problem: Problem[object], streams: Streams, x0: Array, metric: Met
     return own, largest_multiplier(constraint, x0, gradient), spent + 1
 
 
-def curvature(
-    problem: Problem[object], network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean"
-) -> tuple[Array, int]:
+def curvature(problem: P, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> Spent:
     """Lhat ``(n_local,)``, the agents' common measure of the curvature of their objectives, and the gradients spent per agent.
 
     It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St.
@@ -158,7 +146,7 @@ def curvature(
     return power_mean(network, np.maximum(own, multiplier)), spent
 
 
-def embedded_curvature(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def embedded_curvature(problem: P, network: Network, streams: Streams, x0: Array) -> Spent:
     """Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per agent.
 
     On {x : x^T B x = I} it is Lhat + beta_1 Lhat', beta_1 the largest eigenvalue of B and Lhat' in the natural metric, which
@@ -172,12 +160,13 @@ def embedded_curvature(problem: Problem[object], network: Network, streams: Stre
     return mean + constraint.largest * natural, spent + more
 
 
-def group_curvature(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def group_curvature(problem: P, network: Network, streams: Streams, x0: Array) -> Spent:
     """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G x0^T||_2, and the gradients
     spent per agent."""
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    size, multiplier = (np.linalg.norm(one, 2, axis=(-2, -1)) for one in (x0, gradient @ x0.swapaxes(-1, -2)))
+    both = x0, gradient @ x0.swapaxes(-1, -2)
+    size, multiplier = (np.linalg.norm(one, 2, axis=(-2, -1)) for one in both)
     return power_mean(network, own * size * size + multiplier), spent + 1
 
 
@@ -190,7 +179,7 @@ class Steepness(NamedTuple):
     """The mean G of the largest multipliers that their gradients at x0 can have."""
 
 
-def steepness(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
+def steepness(problem: P, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
     """The `Steepness`, of fourth-power means by the same counted rounds for both, and the gradients spent per agent."""
     own, multiplier, spent = _measured(problem, streams, x0)
     means = power_mean(network, np.stack((own, multiplier), axis=-1))
@@ -203,18 +192,19 @@ def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: M
     It is ||sym(x^T G)||_2 at the point nearest to G, which is ||G||_2 on St. Without a nearest point, as on {x : x^T B x = I} if
     the rank of G is below r, x0 takes its place. On a set without multipliers it is ||G||_2. It is NaN for a G that is not finite.
     """
-    usable = np.where(np.isfinite(gradient).all((-2, -1), keepdims=True), gradient, 0.0)
-    multiplier = _finite_multiplier(constraint, x0, usable, metric)
-    return np.where(np.isfinite(gradient).all((-2, -1)), multiplier, np.nan)
+    finite = np.isfinite(gradient)
+    usable = np.where(finite.all((-2, -1), keepdims=True), gradient, 0.0)
+    return np.where(finite.all((-2, -1)), _multiplier(constraint, x0, usable, metric), np.nan)
 
 
-def _finite_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
+def _multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName) -> Array:
     if not isinstance(constraint, Landing):
         return np.linalg.norm(gradient, 2, axis=(-2, -1))
     nearest = x0
     if isinstance(constraint, Projection):
         nearest = constraint.project(gradient)
-    nearest = np.where(np.isfinite(nearest).all((-2, -1), keepdims=True), nearest, x0)
-    if isinstance(constraint, ProductLanding):
-        return constraint.multiplier_norm(nearest, gradient, metric)
+        nearest = np.where(np.isfinite(nearest).all((-2, -1), keepdims=True), nearest, x0)
+    match constraint:
+        case ProductLanding():
+            return constraint.multiplier_norm(nearest, gradient, metric)
     return constraint.multiplier_norm(nearest, gradient)

@@ -12,7 +12,7 @@ from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checka
 import numpy as np
 
 from ...numerics.ordered_sums import subtract_scaled
-from ...protocols import Array, Index, Landing, Oracle, Problem, Riemannian, Sampled, Streams
+from ...protocols import Array, Arrays, Index, Known, Landing, Oracle, Problem, Riemannian, Sampled, Streams
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
@@ -52,7 +52,8 @@ class OnSamples(Generic[C]):
 
     def blocks(self) -> Sequence[tuple[slice, OnSamples[C]]]:
         """Runs of local agents, as for every problem."""
-        return [(block, OnSamples(part, self._batch[block])) for block, part in self._problem.blocks()]
+        parts, batch = self._problem.blocks(), self._batch
+        return [(block, OnSamples(part, batch[block])) for block, part in parts]
 
 
 def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int) -> Oracle[C]:
@@ -87,7 +88,7 @@ def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
     return cast(Penalised, problem.constraint).penalised(x, gradient, np.full(len(x), penalty))
 
 
-def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Array | None = None) -> Array:
+def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Known = None) -> Array:
     """Evaluate ``field(problem, x, *others)`` in blocks of agents. All arrays have the agent axis first.
 
     Several blocks fill ``out``, which may be one of ``others``, or a fresh array; one block gives what ``field`` gives.
@@ -101,9 +102,7 @@ def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Array 
     return out
 
 
-def refresh(
-    field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array, along: tuple[Array, ...] = ()
-) -> Array:
+def refresh(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array, along: Arrays = ()) -> Array:
     """Add ``field(problem, x, *others) - old`` to ``tracker`` in blocks of agents; return the new field. Several blocks use up
     ``old``.
 

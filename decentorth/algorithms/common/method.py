@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
-from ...protocols import Array, Declared, Network, Oracle, Problem, Retractable, Retraction, Riemannian, Sampled, Spectrum, Streams
+from ...protocols import Array, Arrays, Declared, Network, Oracle, Problem, Sampled, Spectrum, Streams
+from ...protocols.sets import Retractable, Retraction, Riemannian
 from ...settings import Count, NotNegative, Settings, Share
 from .automatic_steps import Order, better_order, tracking_step
 from .fields import Penalised, on_samples
@@ -13,7 +14,8 @@ from .mixing import Chebyshev, effective, mix
 from .schedules import Auto
 from .step_sizes import MeasuredStepSize, StepSize, schedule
 
-C = TypeVar("C")
+_C = TypeVar("_C")
+_SOFT = "lambda of the soft constraint lambda/4 ||x^T x - I||^2 in every objective; 0 for none."
 BatchSize = Annotated[Count | None, "Samples of each agent in a gradient; by default all."]
 RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
 
@@ -41,9 +43,11 @@ class Sampling(Method):
         """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return () if self.batch_size is None else (Sampled,)
 
-    def oracle(self, problem: Problem[C], streams: Streams, k: int) -> Oracle[C]:
+    def oracle(self, problem: Problem[_C], streams: Streams, k: int) -> Oracle[_C]:
         """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent."""
-        return problem if self.batch_size is None else on_samples(problem, streams, k, self.batch_size)
+        if self.batch_size is None:
+            return problem
+        return on_samples(problem, streams, k, self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +81,7 @@ class Measuring(Sampling, SingleAgentMethod):
 class Soft(Decentralized):
     """A method in Euclidean space, the control without a constraint."""
 
-    penalty: Annotated[
-        NotNegative, "lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none."
-    ] = 0.0
+    penalty: Annotated[NotNegative, _SOFT] = 0.0
 
     @property
     def requires_set(self) -> tuple[type, ...]:
@@ -108,8 +110,10 @@ class Ordered(Decentralized):
         """This method with ``order="auto"`` resolved for this network: with an automatic step `better_order`."""
         if self.order != "auto":
             return self
-        automatic = schedule(self.step_size).initial == "auto"
-        return replace(self, order=better_order(network.spectrum, self.aim) if automatic else "combine-then-adapt")
+        order: Order = "combine-then-adapt"
+        if schedule(self.step_size).initial == "auto":
+            order = better_order(network.spectrum, self.aim)
+        return replace(self, order=order)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +123,7 @@ class Mixing(Decentralized):
     rounds: Annotated[Count, "t, exchanges with the neighbours in an iteration."] = 1
     chebyshev: Chebyshev = False
 
-    def mix(self, network: Network, *xs: Array, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+    def mix(self, network: Network, *xs: Array, push: Arrays = ()) -> Arrays:
         """The sums sum_j [W^t]_ij x_j of each array, fresh; of those in ``push``, on a directed network, sum_j [B^t]_ij x_j."""
         return mix(network, self.rounds, self.chebyshev, *xs, push=push)
 

@@ -13,12 +13,13 @@ from typing import Annotated
 
 import numpy as np
 
-from ...protocols import Array, Network, Spectrum
+from ...protocols import Array, Arrays, Network, Spectrum
 
-Chebyshev = Annotated[bool, "Mix by the polynomial of W that averages best in `rounds` rounds, rather than by W to that power."]
+_BEST = "Mix by the best averaging polynomial of W in `rounds` rounds, not by W to that power."
+Chebyshev = Annotated[bool, _BEST]
 
 
-def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: Arrays = ()) -> Arrays:
     """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and round; fresh arrays.
 
     A directed network mixes the arrays in ``push`` by B, always without P_rounds.
@@ -28,21 +29,22 @@ def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: tuple[
     xs += push
     low, high = network.spectrum.lambda_min, network.spectrum.lambda_2
     if high - low < 1e-12:  # one eigenvalue beside 1: P_1 maps it to 0
-        return tuple([(mixed - high * x) / (1.0 - high) for mixed, x in zip(network.mix(*xs), xs, strict=True)])
+        pairs = zip(network.mix(*xs), xs, strict=True)
+        return tuple([(mixed - high * x) / (1.0 - high) for mixed, x in pairs])
     at_one = (2.0 - high - low) / (high - low)
     ratio = 1.0 / at_one  # T_{t-1}(z(1)) / T_t(z(1)): unlike the two, it never overflows
     previous, current = xs, tuple([ratio * image for image in _image(network, low, high, xs)])
     for _ in range(rounds - 1):
         before, ratio = ratio, 1.0 / (2.0 * at_one - ratio)
-        images = _image(network, low, high, current)
-        following = tuple([ratio * (2.0 * z - before * p) for z, p in zip(images, previous, strict=True)])
-        previous, current = current, following
+        images = zip(_image(network, low, high, current), previous, strict=True)
+        previous, current = current, tuple([ratio * (2.0 * z - before * p) for z, p in images])
     return current
 
 
-def _image(network: Network, low: float, high: float, xs: tuple[Array, ...]) -> list[Array]:
+def _image(network: Network, low: float, high: float, xs: Arrays) -> list[Array]:
     """The product z(W) x for each array."""
-    return [(2.0 * mixed - (high + low) * x) / (high - low) for mixed, x in zip(network.mix(*xs), xs, strict=True)]
+    pairs = zip(network.mix(*xs), xs, strict=True)
+    return [(2.0 * mixed - (high + low) * x) / (high - low) for mixed, x in pairs]
 
 
 def growth(spectrum: Spectrum, rounds: int) -> float:
@@ -81,20 +83,22 @@ def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
     return averages(network, accuracy, values)[0]
 
 
-def averages(network: Network, accuracy: float, *values: Array) -> tuple[Array, ...]:
+def averages(network: Network, accuracy: float, *values: Array) -> Arrays:
     """The `average` of each of several arrays, in the same messages."""
-    if network.n_agents == 1:
+    n, rounds = network.n_agents, 1
+    if n == 1:
         return tuple([one.copy() for one in values])
     rows = tuple([np.ascontiguousarray(one.reshape(len(one), -1)) for one in values])
     if network.directed:
-        sigma = network.push_pull_spectrum.sigma
-        means = push_sum(network, 1 if sigma == 0.0 else math.ceil(math.log(accuracy / network.n_agents) / math.log(sigma)), *rows)
+        if (sigma := network.push_pull_spectrum.sigma) > 0.0:
+            rounds = math.ceil(math.log(accuracy / n) / math.log(sigma))
+        means = push_sum(network, rounds, *rows)
     else:
-        means = mix(network, fewest_rounds(network.spectrum, accuracy / math.sqrt(network.n_agents)), True, *rows)
+        means = mix(network, fewest_rounds(network.spectrum, accuracy / math.sqrt(n)), True, *rows)
     return tuple([mean.reshape(one.shape) for mean, one in zip(means, values, strict=True)])
 
 
-def push_sum(network: Network, rounds: int, *values: Array) -> tuple[Array, ...]:
+def push_sum(network: Network, rounds: int, *values: Array) -> Arrays:
     """The network means of the agents' ``values``, each ``(n_local, width)``, after ``rounds`` rounds, on directed networks too.
 
     Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information" (2003). Mass is pushed by B, and a weight w_i,

@@ -22,7 +22,7 @@ from ...protocols import Array
 from ...settings import Count, Positive, Range, Settings, Share
 
 Auto = Literal["auto"]
-LandingPenalty = Annotated[Positive | Auto, "lambda of the landing field, or auto: 0.1 / step_size."]
+LandingPenalty = Annotated[Positive | Auto, "lambda of the landing field; auto: 0.1 / step_size."]
 Ratio = Annotated[float, Range(above=0, below=1)]
 """A ratio of successive steps."""
 
@@ -166,7 +166,8 @@ class Annealed(SquareSummable):
     cap: Annotated[float, Range(above=0, most=math.inf)] = math.inf
 
     def scale(self, k: int) -> float:
-        return min(self.cap, math.pow(self.pairs, self.power * self.ratio**k - 1.0)) * super().scale(k)
+        larger = math.pow(self.pairs, self.power * self.ratio**k - 1.0)
+        return min(self.cap, larger) * super().scale(k)
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,11 @@ class Geometric(Constant):
 Knots = tuple[tuple[int, float], ...]
 
 
+def _written(knots: Knots) -> str:
+    """The knots as text."""
+    return "/".join(f"{k}:{multiple!r}" for k, multiple in knots)
+
+
 @dataclass(frozen=True)
 class Piecewise(Constant):
     """Straight lines in log(step) over k between knots; the first is (0, 1), and the last multiple stays.
@@ -216,9 +222,7 @@ class Piecewise(Constant):
 
     name: ClassVar[str] = "piecewise"
 
-    knots: Knots | str = field(
-        default=((1000, 0.01),), metadata={"text": lambda knots: "/".join(f"{k}:{multiple!r}" for k, multiple in knots)}
-    )
+    knots: Knots | str = field(default=((1000, 0.01),), metadata={"text": _written})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -244,7 +248,8 @@ def _read_knots(given: Knots | str) -> Knots:
     try:
         knots = tuple((int(k), float(multiple)) for k, multiple in pairs)
     except (ValueError, TypeError):
-        raise ValueError(f"knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got {given!r}") from None
+        form = "pairs of an iteration and a multiple, as 1000:1/1500:0.02"
+        raise ValueError(f"knots must be {form}, got {given!r}") from None
     places = [k for k, _ in knots]
     if not knots or places[0] < 1 or any(a >= b for a, b in pairwise(places)):
         raise ValueError(f"knots must be at ascending iterations from 1 on, got {given!r}")
@@ -288,8 +293,9 @@ class BarzilaiBorwein(Constant):
     cap: Annotated[float, Range(least=1, most=math.inf)] = math.inf
     formula: Literal["alternating", "long", "short"] = "alternating"
 
-    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
+    def following(self, k: int, base: Array, step: Array, *products: Array) -> Array:
         """``(1,)``: the step of iteration ``k`` from the first one and the last, with <s, s>, <s, z> and <z, z>."""
+        moved, along, changed = products
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
         above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
         known = (above > 0.0) & (below > 0.0)
@@ -315,3 +321,8 @@ class Growing(Constant):
     """
 
     name: ClassVar[str] = "growing"
+
+
+InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
+"""Steps that are chosen in advance."""
+Schedule = InAdvance | BarzilaiBorwein | Growing

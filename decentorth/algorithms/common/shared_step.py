@@ -25,26 +25,20 @@ import math
 import numpy as np
 
 from ...numerics.ordered_sums import norms
-from ...protocols import Array, Network, Problem, Streams
-from .curvature import largest_multiplier, lipschitz, power_means
+from ...protocols import Array, Network, Streams
+from .curvature import P, Spent, largest_multiplier, lipschitz, power_means
 from .mixing import average, effective
 
+Rounds = tuple[int, bool]
+ONE: Rounds = (1, False)
+"""Mixing by W, in one round."""
 _UNLIKE = 64.0
 """The largest eta_i."""
 
 
 def agreed(
-    problem: Problem[object],
-    network: Network,
-    streams: Streams,
-    x0: Array,
-    largest: float,
-    hold: float,
-    *,
-    rounds: int = 1,
-    chebyshev: bool = False,
-    added: float = 0.0,
-) -> tuple[Array, int]:
+    problem: P, network: Network, streams: Streams, x0: Array, largest: float, hold: float, mixing: Rounds = ONE, added: float = 0.0
+) -> Spent:
     """The automatic step ``(n_local,)``, equal on all agents up to rounding, and the gradients spent per agent.
 
     Parameters
@@ -53,8 +47,8 @@ def agreed(
         The product of step and curvature to aim at where the agents are equal.
     hold
         The product of step and deviating curvature, as a multiple of 1 - W_ii, the weight of the neighbours.
-    rounds, chebyshev
-        The method's mixing in an iteration.
+    mixing
+        The method's rounds in an iteration, and True for `chebyshev`.
     added
         Further curvature, added to that of the objectives.
     """
@@ -64,10 +58,10 @@ def agreed(
     tiny = np.finfo(np.float64).tiny
     if network.n_agents == 1:
         return largest / np.maximum(steepness + added, tiny), spent + 1
-    spectrum, n = effective(network.spectrum, rounds, chebyshev), network.n_agents
+    spectrum, n = effective(network.spectrum, *mixing), network.n_agents
     held = 1.0 - network.self_weights
     # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
-    if rounds > 1 or chebyshev:
+    if mixing != ONE:
         held = np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
     holds = np.minimum(hold * held, 0.8 * math.sqrt(1.0 - spectrum.lambda_2))
     deviation = norms(gradient - average(network, gradient, 0.1))

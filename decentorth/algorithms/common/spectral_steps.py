@@ -18,10 +18,7 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Spectral
 from ...settings import Share
 
-Length = Annotated[
-    Literal["unit", "nuclear"],
-    "Steps along matrix signs, which must shrink; or these times the nuclear norm of the direction.",
-]
+Length = Annotated[Literal["unit", "nuclear"], "Matrix signs, or these times the nuclear norm."]
 Weight = Annotated[Share, "theta, the weight of the new gradient in its running mean."]
 
 

@@ -16,22 +16,8 @@ from topologies import text
 from ...numerics.ordered_sums import sums
 from ...protocols import Array
 from ...settings import Form, Positive, check
-from .schedules import (
-    Annealed,
-    Auto,
-    BarzilaiBorwein,
-    Constant,
-    Diminishing,
-    Geometric,
-    Growing,
-    Horizon,
-    Piecewise,
-    SquareSummable,
-)
+from .schedules import Auto, BarzilaiBorwein, Constant, Growing, InAdvance, Schedule
 
-InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
-"""Steps that are chosen in advance."""
-Schedule = InAdvance | BarzilaiBorwein | Growing
 SCHEDULES: dict[str, type[Schedule]] = {schedule.name: schedule for schedule in get_args(Schedule)}
 IN_ADVANCE: tuple[type[Schedule], ...] = get_args(InAdvance)
 
@@ -58,51 +44,63 @@ class Moving(Stepped, Protocol):
     def field(self) -> Array: ...
 
 
-class MovingImages(Moving, Protocol):
-    """A state that also has their products with B."""
+class WithImages(Protocol):
+    """A field, and the products of B with the point and with the field."""
 
+    @property
+    def field(self) -> Array: ...
     @property
     def product(self) -> Array: ...
     @property
     def image(self) -> Array: ...
 
 
-def checked(
-    step_size: float | str | Schedule,
-    allowed: tuple[type[Schedule], ...] = IN_ADVANCE,
-    why: str = "Barzilai-Borwein steps are for methods of a single agent, growing ones for exact methods on networks",
-) -> float | str | Schedule:
+class MovingImages(Moving, WithImages, Protocol):
+    """A state that also has products with B."""
+
+
+Written = float | str | Schedule
+_WHY = "Barzilai-Borwein steps are for methods of a single agent, growing ones for exact methods on networks"
+
+
+def checked(step_size: Written, allowed: tuple[type[Schedule], ...] = IN_ADVANCE, why: str = _WHY) -> Written:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `schedules`.
 
     ``allowed`` are the classes that the method can follow, and ``why`` says why no others; these are a ValueError or TypeError.
     """
     found = schedule(step_size)
     if type(found) not in allowed:
-        *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
+        others = [repr(one.name) for one in allowed if one is not Constant]
+        *most, last = ["a positive number", "'auto'", *others]
         names = f"{', '.join(most)} or {last}"
         raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}: {why}")
-    if type(found) is not Constant or (found.initial == "auto" and step_size != "auto" and Growing in allowed):
+    if type(found) is not Constant:
+        return found
+    if found.initial == "auto" and step_size != "auto" and Growing in allowed:
         return found  # where automatic steps grow, "constant" is the automatic step that does not
     return found.initial
 
 
-StepSize = Annotated[float | str | Schedule, Form(checked)]
+_MEASURED = (*IN_ADVANCE, BarzilaiBorwein)
+StepSize = Annotated[Written, Form(checked)]
 """A step size that is constant or follows a schedule."""
-ConstantStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,)))]
-GrowingStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(*IN_ADVANCE, Growing)))]
+ConstantStepSize = Annotated[Written, Form(partial(checked, allowed=(Constant,)))]
+GrowingStepSize = Annotated[Written, Form(partial(checked, allowed=(*IN_ADVANCE, Growing)))]
 """Exact methods on networks can also judge their steps as they go; "auto" does so where it is possible."""
-MeasuredStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(*IN_ADVANCE, BarzilaiBorwein)))]
+MeasuredStepSize = Annotated[Written, Form(partial(checked, allowed=_MEASURED))]
 """A single agent can also measure its steps."""
 
 
 def schedule(step_size: StepSize) -> Schedule:
     """The schedule, or the Barzilai-Borwein rule, that a ``step_size`` stands for."""
-    if isinstance(step_size, Constant):
-        return step_size
-    if not isinstance(step_size, str) or step_size == "auto":
-        return Constant(check("step_size", Positive | Auto, step_size))
-    name, written = text.divided("step_size", step_size, SCHEDULES, "'auto'", "a positive number")
-    return text.read(f"step_size {step_size!r}", name, SCHEDULES[name], written)
+    match step_size:
+        case Constant():
+            return step_size
+        case str() if step_size != "auto":
+            others = "'auto'", "a positive number"
+            name, written = text.divided("step_size", step_size, SCHEDULES, *others)
+            return text.read(f"step_size {step_size!r}", name, SCHEDULES[name], written)
+    return Constant(check("step_size", Positive | Auto, step_size))
 
 
 def following(step_size: StepSize, state: Stepped) -> Array:
@@ -132,14 +130,15 @@ def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Arra
     if not isinstance(step_size, BarzilaiBorwein):
         return following(step_size, state)
     s, z = x - state.x, field - state.field
-    return step_size.following(state.k + 1, state.base, state.step_size, sums(s * s), sums(s * z), sums(z * z))
+    products = sums(s * s), sums(s * z), sums(z * z)
+    return step_size.following(state.k + 1, state.base, state.step_size, *products)
 
 
-def measured_in_metric(step_size: StepSize, state: MovingImages, x: Array, field: Array, product: Array, image: Array) -> Array:
-    """The step of `measured`, a Barzilai-Borwein step by the inner products tr(u^T B v), if ``image``, B times the field, is given;
-    ``product`` is B x."""
-    if not (isinstance(step_size, BarzilaiBorwein) and image.size):
-        return measured(step_size, state, x, field)
-    s, z, change = x - state.x, field - state.field, image - state.image
-    moved, along, changed = sums(s * (product - state.product)), sums(s * change), sums(z * change)
-    return step_size.following(state.k + 1, state.base, state.step_size, moved, along, changed)
+def measured_in_metric(step_size: StepSize, state: MovingImages, x: Array, found: WithImages) -> Array:
+    """The step of `measured`, a Barzilai-Borwein step by the inner products tr(u^T B v), if ``found.image``, B times the field, is
+    there; ``found.product`` is B x."""
+    if not (isinstance(step_size, BarzilaiBorwein) and found.image.size):
+        return measured(step_size, state, x, found.field)
+    s, z, change = x - state.x, found.field - state.field, found.image - state.image
+    products = sums(s * (found.product - state.product)), sums(s * change), sums(z * change)
+    return step_size.following(state.k + 1, state.base, state.step_size, *products)

@@ -30,16 +30,13 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Streams
+from ...protocols import Array, Network, Projection, Streams
 from ...settings import Count
-from ..common.automatic_steps import start
-from ..common.fields import blockwise, gradient
-from ..common.method import Mixing
-from ..common.shared_step import agreed
-from ..common.step_sizes import ConstantStepSize
+from ..common import ConstantStepSize, Mixing, agreed, blockwise, gradient, start
+from .tracking import Manifold
 
 
-class SplittingState(NamedTuple):
+class DDRSState(NamedTuple):
     """The arrays that change are x, tracker (d), field (s) and center (z), each ``(n_local, d, r)``; step_size (gamma)
     ``(n_local,)`` does not."""
 
@@ -73,21 +70,19 @@ class DDRS(Mixing):
     step_size: ConstantStepSize = "auto"
     inner_steps: Annotated[Count, "J, the gradient steps to a proximal point."] = 3
 
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> SplittingState:
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> DDRSState:
         def automatic() -> tuple[Array, int]:
             largest = 0.35
             if network.n_agents > 1:
                 largest = min(largest, math.sqrt(0.5 * (1.0 - self.mixing(network).lambda_2)))
-            return agreed(problem, network, streams, x0, largest, 1.6, rounds=self.rounds, chebyshev=self.chebyshev)
+            return agreed(problem, network, streams, x0, largest, 1.6, mixing=(self.rounds, self.chebyshev))
 
-        gamma, spent = start(self.step_size, len(x0), automatic)
+        gamma, _, spent = start(self.step_size, len(x0), automatic)
         move = gamma[:, None, None] * problem.gradient(x0)
         s = x0 - move
-        return SplittingState(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)
+        return DDRSState(x0.copy(), s, s.copy(), x0 + move, gamma, 0, spent + 1)
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: SplittingState
-    ) -> SplittingState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: DDRSState) -> DDRSState:
         gamma, steps, old = state.step_size[:, None, None], self.inner_steps, state.field
         u = 0.5 * (old + state.center)
         z = state.center + state.x - u  # (1)
@@ -99,4 +94,4 @@ class DDRS(Mixing):
         (mixed,) = self.mix(network, ahead)
         d = 0.5 * (ahead + mixed)  # (3)
         x = problem.constraint.project(d, "polar")  # (4)
-        return SplittingState(x, d, s, z, state.step_size, state.k + 1, state.gradients + steps)
+        return DDRSState(x, d, s, z, state.step_size, state.k + 1, state.gradients + steps)

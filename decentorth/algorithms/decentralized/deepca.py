@@ -37,10 +37,7 @@ import numpy as np
 
 from ...protocols import Array, Eigenproblem, Network, Problem, Streams
 from ...settings import Count, Probability
-from ..common.fields import blockwise
-from ..common.method import Method
-from ..common.mixing import Chebyshev, fewest_rounds, mix
-from ..common.schedules import Auto
+from ..common import Auto, Chebyshev, Method, blockwise, fewest_rounds, mix
 
 
 class DeEPCAState(NamedTuple):
@@ -57,6 +54,10 @@ class DeEPCAState(NamedTuple):
 
 class AgentEigenproblem(Problem[object], Eigenproblem, Protocol):
     """An eigenproblem over agents, whatever its constraint."""
+
+
+P = AgentEigenproblem
+State = DeEPCAState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,6 @@ class DeEPCA(Method):
     on_time: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ("tracker",)
     requires: ClassVar[tuple[type, ...]] = (Eigenproblem,)
-    requires_set: ClassVar[tuple[type, ...]] = ()
 
     rounds: Count | Auto = "auto"
     chebyshev: Chebyshev = True
@@ -97,13 +97,13 @@ class DeEPCA(Method):
             return self
         return replace(self, rounds=fewest_rounds(network.spectrum, 0.05, self.chebyshev))
 
-    def init(self, problem: AgentEigenproblem, network: Network, streams: Streams, x0: Array) -> DeEPCAState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         behind = np.zeros((len(x0), 1, 1))
         if self.momentum > 0.0:
             behind = np.zeros_like(x0)
-        return DeEPCAState(x0.copy(), np.zeros_like(x0), np.zeros_like(x0), behind, 0, 0)
+        return State(x0.copy(), np.zeros_like(x0), np.zeros_like(x0), behind, 0, 0)
 
-    def step(self, problem: AgentEigenproblem, network: Network, streams: Streams, state: DeEPCAState) -> DeEPCAState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         product = blockwise(_product, problem, state.x)
         s = state.tracker
         s += product
@@ -115,10 +115,10 @@ class DeEPCA(Method):
         x = blockwise(_orthonormal, problem, y)  # (2)
         if self.momentum > 0.0:
             behind = blockwise(_behind, problem, state.x, x, y, s) * (0.5 * self.momentum) ** 2
-        return DeEPCAState(x, s, product, behind, state.k + 1, state.gradients + 1)
+        return State(x, s, product, behind, state.k + 1, state.gradients + 1)
 
 
-def _product(problem: AgentEigenproblem, x: Array) -> Array:
+def _product(problem: P, x: Array) -> Array:
     """The products C_i x_i."""
     return problem.product(x)
 

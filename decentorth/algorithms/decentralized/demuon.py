@@ -28,14 +28,12 @@ from typing import ClassVar
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, Spectral, Streams
+from ..common import Decentralized, StepSize, advanced, average, blockwise, riemannian, steepness
 from ..common.automatic_steps import curved_step, start, tracking_step
-from ..common.curvature import steepness
-from ..common.fields import blockwise, riemannian
-from ..common.method import Decentralized
-from ..common.mixing import average
 from ..common.spectral_steps import Length, Weight, spectral_step
-from ..common.step_sizes import StepSize, advanced, schedule
-from .tracking import TrackingState
+from .tracking import TrackingState as State
+
+P = Problem[Spectral]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +58,7 @@ class DeMuon(Decentralized):
     length: Length = "unit"
     weight: Weight = 1.0
 
-    def init(self, problem: Problem[Spectral], network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
 
         def automatic() -> tuple[Array, int]:
@@ -74,19 +72,17 @@ class DeMuon(Decentralized):
                 step = step * average(network, sums(problem.constraint.matrix_sign(field) * field))
             return step, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         (tracker,) = network.mix(field)
-        step_size = base * schedule(self.step_size).scale(0)
-        return TrackingState(x0.copy(), tracker, field, step_size, base, 0, spent + 1)
+        return State(x0.copy(), tracker, field, step, base, 0, spent + 1)
 
-    def step(self, problem: Problem[Spectral], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         constraint = problem.constraint
         move = spectral_step(constraint, state.x, state.tracker, state.step_size, self.length)
         (mixed,) = network.mix(state.x - move)
         x = constraint.project(mixed, "polar")  # (1)
-        new = blockwise(riemannian, self.oracle(problem, streams, state.k + 1), x)
-        field = new
+        field = blockwise(riemannian, self.oracle(problem, streams, state.k + 1), x)
         if self.weight < 1.0:
-            field = state.field + self.weight * (new - state.field)  # (2)
+            field = state.field + self.weight * (field - state.field)  # (2)
         (v,) = network.mix(state.tracker + field - state.field)  # (3)
         return advanced(self.step_size, state, x=x, tracker=v, field=field)

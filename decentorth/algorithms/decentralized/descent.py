@@ -6,16 +6,11 @@ order a of a minimiser and of each other; with diminishing steps they approach o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...protocols import Array, Network, Problem, Streams
-from ..common.automatic_steps import start
-from ..common.method import Mixing
-from ..common.mixing import effective
-from ..common.shared_step import agreed
-from ..common.step_sizes import StepSize, schedule
+from ..common import Mixing, Rule, StepSize, agreed, effective, start
 
 
 class DescentState(NamedTuple):
@@ -33,10 +28,13 @@ def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) ->
     return 1.0 + effective(network.spectrum, rounds, chebyshev).lambda_min
 
 
-def begun(step_size: StepSize, x0: Array, automatic: Callable[[], tuple[Array, int]]) -> DescentState:
+def begun(step_size: StepSize, x0: Array, automatic: Rule) -> DescentState:
     """The state at the start, with given or ``automatic`` steps."""
-    base, spent = start(step_size, len(x0), automatic)
-    return DescentState(x0.copy(), base * schedule(step_size).scale(0), base, 0, spent)
+    step, base, spent = start(step_size, len(x0), automatic)
+    return DescentState(x0.copy(), step, base, 0, spent)
+
+
+P = Problem[object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +43,9 @@ class Descent(Mixing):
 
     step_size: StepSize = "diminishing"
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DescentState:
         def automatic() -> tuple[Array, int]:
             largest = 0.5 * descent_limit(network, self.rounds, self.chebyshev)
-            return agreed(problem, network, streams, x0, largest, 1.6, rounds=self.rounds, chebyshev=self.chebyshev)
+            return agreed(problem, network, streams, x0, largest, 1.6, mixing=(self.rounds, self.chebyshev))
 
         return begun(self.step_size, x0, automatic)

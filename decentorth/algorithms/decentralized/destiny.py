@@ -36,12 +36,11 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
+from ..common import advanced, blockwise, refresh, schedule, steepness
 from ..common.automatic_steps import Order, curved_step, given_or, landing_share, limit_beside, penalty_share, tracking_limit
-from ..common.curvature import steepness
-from ..common.fields import blockwise, refresh
-from ..common.step_sizes import advanced, schedule
 from .safe import SafeTracking
-from .tracking import PenalisedState, tracked
+from .tracking import PenalisedState as State
+from .tracking import tracked
 
 Variant = Literal["direct", "dissolved"]
 
@@ -55,6 +54,9 @@ class Dissolvable(Protocol):
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
         """The gradient ``DA(x)^T g + penalty grad p(x)`` of f(A(x)) + penalty p(x), where ``g`` is the gradient of f at A(x)."""
+
+
+P = Problem[Dissolvable]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +97,13 @@ class DESTINY(SafeTracking):
         """True if the penalty is a multiple of 1 / step."""
         return self.penalty == "auto" and schedule(self.step_size).initial != "auto"
 
-    def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         base, penalty, spent = self._constants(problem, network, streams, x0)
         field = blockwise(self.field, self.oracle(problem, streams, 0), x0, penalty)
         step = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[Dissolvable], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)
 
         def refreshed(x: Array, d: Array, *along: Array) -> Array:
@@ -116,7 +118,7 @@ class DESTINY(SafeTracking):
         gradient = problem.gradient(x if self.variant == "direct" else constraint.dissolve(x))
         return constraint.dissolved(x, gradient, penalty)
 
-    def _constants(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+    def _constants(self, problem: P, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
         """The first steps, the penalties, and the gradients spent.
 
         In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
-from ..common.fields import blockwise, soft
-from ..common.method import Soft
-from ..common.shared_step import agreed
-from ..common.step_sizes import StepSize, advanced
-from .descent import DescentState, begun, descent_limit
+from ..common import Soft, StepSize, advanced, agreed, blockwise, soft
+from .descent import DescentState as State
+from .descent import begun, descent_limit
+
+P = Problem[object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +50,20 @@ class DGD(Soft):
 
     step_size: StepSize = "diminishing"
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def automatic() -> tuple[Array, int]:
             # where ||x|| = s, the penalty's curvature is below 3 lambda s^2, and lambda s^3 <= ||G|| <= Lhat at a minimiser of the
             # penalised problem: 3 lambda^(1/3) Lhat^(2/3) <= lambda + 2 Lhat
-            share = 0.5 if self.penalty == 0.0 else 0.5 / 3.0
-            return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=2.0 / 3.0 * self.penalty)
+            share, added = 0.5 if self.penalty == 0.0 else 0.5 / 3.0, 2.0 / 3.0 * self.penalty
+            return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=added)
 
         return begun(self.step_size, x0, automatic)
 
-    def step(self, problem: Problem[object], network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
-        def moved(f: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
+        def move(f: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
             return mixed - a[:, None, None] * soft(f, x, self.penalty)  # (1)
 
-        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        x = blockwise(move, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
         return advanced(self.step_size, state, x=x)

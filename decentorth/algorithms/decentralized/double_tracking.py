@@ -44,14 +44,9 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ...protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts
+from ...protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts, Two
 from ...settings import Count, Positive, Probability
-from ..common.automatic_steps import given_or
-from ..common.curvature import power_mean, power_method
-from ..common.fields import blockwise
-from ..common.method import Method
-from ..common.mixing import average
-from ..common.schedules import Auto
+from ..common import Auto, Method, average, blockwise, changed, given_or, gradient, power_mean, power_method
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
 
 _AGREED = 1e-8
@@ -85,6 +80,10 @@ class DoubleTrackingState(NamedTuple):
 
 class DistributedProblem(Problem[TrackedProducts], LocalProducts, Protocol):
     """A problem whose agents each know a part of the constraint's B, on a set that uses their products with B."""
+
+
+P = DistributedProblem
+State = DoubleTrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,30 +133,26 @@ class DoubleTracking(Method, ABC):
     def _field(self, constraint: TrackedProducts, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The field F(x, g, d), fresh."""
 
-    def init(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         x, metric = self._prepared(problem, network, streams, x0)
-        product = blockwise(_product, problem, x)
-        gradient = blockwise(_gradient, problem, x)
-        g, d = average(network, np.stack((gradient, product), axis=1), _CLOSE).swapaxes(0, 1)
-        step, penalty, spent = self._constants(problem, network, streams, x, gradient, product, g, metric)
-        field = blockwise(self._own, problem, x, d)
-        tracker = g + (field - gradient)
-        return DoubleTrackingState(
-            x, x.copy(), tracker, field, np.ascontiguousarray(d), product, step, penalty, *metric, 0, spent + 2
-        )
+        own = blockwise(gradient, problem, x), blockwise(_product, problem, x)
+        g, d = average(network, np.stack(own, axis=1), _CLOSE).swapaxes(0, 1)
+        step, penalty, spent = self._constants(problem, network, streams, x, own, g, metric)
+        field, d = blockwise(self._own, problem, x, d), np.ascontiguousarray(d)
+        tracker = g + (field - own[0])
+        return State(x, x.copy(), tracker, field, d, own[1], step, penalty, *metric, 0, spent + 2)
 
-    def _own(self, problem: DistributedProblem, x: Array, d: Array) -> Array:
+    def _own(self, problem: P, x: Array, d: Array) -> Array:
         """The gradients G_i(a_i)."""
         return problem.gradient(self._point(problem.constraint, x, d))
 
-    def step(
-        self, problem: DistributedProblem, network: Network, streams: Streams, state: DoubleTrackingState
-    ) -> DoubleTrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         moved = np.empty_like(state.x)
         for block, part in problem.blocks():
             x, g, d = state.x[block], state.tracker[block], state.product_tracker[block]
             metric = Preconditioner(state.weights[block], state.basis[block])
-            field = metric.apply(part.constraint.rows, self._field(part.constraint, x, g, d, state.penalty[block]))
+            field = self._field(part.constraint, x, g, d, state.penalty[block])
+            field = metric.apply(part.constraint.rows, field)
             field *= state.step_size[block, None, None]
             np.subtract(x, field, out=moved[block])
         mixed, tracker, products = network.mix(moved, state.tracker, state.product_tracker)
@@ -168,36 +163,27 @@ class DoubleTracking(Method, ABC):
             x += before  # (1)
             _exchange(state.product[block], part.local_product(x), d)  # (2)
             _exchange(state.field[block], self._own(part, x, d), g)  # (3)
-        return state._replace(
-            x=mixed, before=state.x, tracker=tracker, product_tracker=products, k=state.k + 1, gradients=state.gradients + 1
-        )
+        mine = {"x": mixed, "before": state.x, "tracker": tracker, "product_tracker": products}
+        return changed(state, **mine, k=state.k + 1, gradients=state.gradients + 1)
 
-    def _prepared(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> tuple[Array, Preconditioner]:
+    def _prepared(self, problem: P, network: Network, streams: Streams, x0: Array) -> tuple[Array, Preconditioner]:
         """The start, made feasible, and the preconditioner."""
         constraint, p = problem.constraint, x0.shape[-1]
         omega = probe(self.preconditioner, self.sketch_columns, constraint.rows, p, streams)
         points = np.concatenate((x0, np.broadcast_to(omega, (len(x0), *omega.shape))), axis=-1)
-        own = blockwise(_product, problem, points)
-        means = average(network, np.concatenate((own, problem.local_diagonal()[:, :, None]), axis=-1), _AGREED)
-        bx = np.ascontiguousarray(means[..., :p])
-        metric = preconditioner(self.preconditioner, constraint.rows, means[..., -1], omega, means[..., p:-1])
+        own = blockwise(_product, problem, points), problem.local_diagonal()[:, :, None]
+        means = average(network, np.concatenate(own, axis=-1), _AGREED)
+        bx, diagonal, images = np.ascontiguousarray(means[..., :p]), means[..., -1], means[..., p:-1]
+        metric = preconditioner(self.preconditioner, constraint.rows, diagonal, omega, images)
         near = constraint.feasibility(x0, bx) <= _FEASIBLE
         return np.where(near[:, None, None], x0, constraint.retract_with(x0, bx)[0]), metric
 
     def _constants(
-        self,
-        problem: DistributedProblem,
-        network: Network,
-        streams: Streams,
-        x: Array,
-        gradient: Array,
-        product: Array,
-        g: Array,
-        metric: Preconditioner,
+        self, problem: P, network: Network, streams: Streams, x: Array, own: Two, g: Array, metric: Preconditioner
     ) -> tuple[Array, Array, int]:
-        """The steps and penalties ``(n_local,)``, and the gradients spent."""
-        n, constraint = len(x), problem.constraint
-        step, penalty = (np.full(n, np.nan if given == "auto" else float(given)) for given in (self.step_size, self.penalty))
+        """The steps and penalties ``(n_local,)``, and the gradients spent; ``own`` are the own gradients and B_i x_i."""
+        constraint, nothing = problem.constraint, np.full(len(x), np.nan)
+        step, penalty = given_or(self.step_size, nothing), given_or(self.penalty, nothing)
         if "auto" not in (self.step_size, self.penalty):
             return step, penalty, 0
 
@@ -213,15 +199,17 @@ class DoubleTracking(Method, ABC):
         spent = 0
         penalty = given_or(self.penalty, self.penalties * multiplier)
         if self.step_size == "auto":
-            own, spent = power_method(problem.gradient, streams, x, gradient, solve)
-            largest, _ = power_method(problem.local_product, streams, x, product, solve)
+            curved, spent = power_method(problem.gradient, streams, x, own[0], solve)
+            largest, _ = power_method(problem.local_product, streams, x, own[1], solve)
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
-            apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
+            share = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m))
+            apart = share * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
-            relative = np.ones(n)
+            relative = np.ones(len(x))
             if self.penalty != "auto":
                 relative = penalty / (self.penalties * multiplier)
-            steepest = power_mean(network, np.maximum(own, np.maximum(relative, 1.0) * multiplier * largest))
+            pull = np.maximum(relative, 1.0) * multiplier * largest
+            steepest = power_mean(network, np.maximum(curved, pull))
             step = aim * np.clip(np.sqrt(relative), self.soft, 1.0) / steepest
         return step, penalty, spent + 1
 
@@ -239,11 +227,7 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
     return min(alone, kept / size)
 
 
-def _gradient(problem: DistributedProblem, x: Array) -> Array:
-    return problem.gradient(x)
-
-
-def _product(problem: DistributedProblem, x: Array) -> Array:
+def _product(problem: P, x: Array) -> Array:
     return problem.local_product(x)
 
 

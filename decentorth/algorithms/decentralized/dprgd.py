@@ -20,10 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from ..common.fields import blockwise, riemannian
-from ..common.step_sizes import advanced
-from .descent import Descent, DescentState
+from ...protocols import Array, Network, Oracle, ProjectableManifold, Projection, Riemannian, Streams
+from ..common import advanced, blockwise, riemannian
+from .descent import Descent
+from .descent import DescentState as State
+from .tracking import Manifold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +46,11 @@ class DPRGD(Descent):
     on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
-    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = self.mix(network, state.x)
 
-        def moved(f: Oracle[ProjectableManifold], x: Array, mixed: Array, a: Array) -> Array:
+        def move(f: Oracle[ProjectableManifold], x: Array, mixed: Array, a: Array) -> Array:
             return f.constraint.project(mixed - a[:, None, None] * riemannian(f, x), "polar")  # (1)
 
-        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        x = blockwise(move, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
         return advanced(self.step_size, state, x=x)

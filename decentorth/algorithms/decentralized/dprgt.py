@@ -21,12 +21,11 @@ The equations are those of the authors' published program. Beyond the paper: Che
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from ...protocols import Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from ..common.fields import refresh, riemannian
-from ..common.step_sizes import advanced
-from .tracking import ManifoldTracking, TrackingState, projected
+from ...protocols import Network, Streams
+from ..common import advanced, refresh, riemannian
+from .tracking import Manifold, ManifoldTracking, projected
+from .tracking import TrackingState as State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +44,7 @@ class DPRGT(ManifoldTracking):
     True
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
-    ) -> TrackingState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)

@@ -23,13 +23,13 @@ forgetting 0 forgets at once: then it tracks plain batch gradients. An iteration
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from ...protocols import Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Network, Streams
 from ...settings import NotNegative
-from ..common.fields import blockwise, riemannian
-from ..common.step_sizes import StepSize, advanced
-from .tracking import OnManifold, TrackingState, projected
+from ..common import StepSize, advanced, blockwise, riemannian
+from .tracking import Manifold, OnManifold, projected
+from .tracking import TrackingState as State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +48,14 @@ class DPRSRM(OnManifold):
     True
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-
     step_size: StepSize = "diminishing:power=0.3333333333333333"
-    forgetting: Annotated[NotNegative, "The power with which the weight of new gradients falls."] = 2 / 3
+    forgetting: Annotated[NotNegative, "The power by which the weight of new gradients falls."] = 2 / 3
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
-    ) -> TrackingState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
-        oracle, kept = self.oracle(problem, streams, state.k + 1), 1.0 - (state.k + 2) ** -self.forgetting
+        k = state.k + 1
+        oracle, kept = self.oracle(problem, streams, k), 1.0 - (k + 1) ** -self.forgetting
         d = blockwise(riemannian, oracle, x)
         if kept > 0.0:
             d += kept * (state.field - blockwise(riemannian, oracle, state.x))  # (2)

@@ -30,14 +30,13 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Array, Network, Streams
 from ...settings import Probability
-from ..common.fields import blockwise, riemannian
-from ..common.step_sizes import advanced
-from .tracking import OnManifold, projected
+from ..common import advanced, blockwise, riemannian
+from .tracking import Manifold, OnManifold, projected
 
 
-class ConjugateState(NamedTuple):
+class DRCGDState(NamedTuple):
     """The arrays that change are x, direction (d), tracker (y) and field (the gradient at x), each ``(n_local, d, r)``,
     and step_size ``(n_local,)``; base, the steps at the start, does not."""
 
@@ -67,25 +66,21 @@ class DRCGD(OnManifold):
     True
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     sends: ClassVar[tuple[str, ...]] = ("x", "direction", "tracker")
 
     cap: Annotated[Probability, "The largest share of the last direction that is kept."] = 0.9
-    tracked: Annotated[bool, "Follow tracked gradients, which makes constant steps exact, rather than the agent's own."] = False
+    tracked: Annotated[bool, "Follow tracked gradients, exact with constant steps, not the agent's own."] = False
 
     @property
     def shortening(self) -> float:
         return 1.0 - self.cap
 
-    def init(  # type: ignore[override]  # the state has d too
-        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
-    ) -> ConjugateState:
+    # the state has d too
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> DRCGDState:  # type: ignore[override]
         x, y, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
-        return ConjugateState(x, -field, y, field, step_size, base, k, spent)
+        return DRCGDState(x, -field, y, field, step_size, base, k, spent)
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: ConjugateState
-    ) -> ConjugateState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: DRCGDState) -> DRCGDState:
         tangent = problem.constraint.tangent
         if self.tracked:
             mixed, direction, y = self.mix(network, state.x, state.direction, state.tracker)

@@ -27,11 +27,12 @@ from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...numerics.kernels import compiled_tracking
 from ...protocols import Array, Landing, Network, OrthonormalLanding, Problem, Streams
-from ..common.automatic_steps import Order, resolve, tracking_aim
-from ..common.fields import blockwise, landing, refresh
-from ..common.step_sizes import advanced, schedule
+from ..common import Order, advanced, blockwise, landing, refresh, resolve, schedule, tracking_aim
 from .safe import SafeTracking
-from .tracking import PenalisedState, tracked
+from .tracking import PenalisedState as State
+from .tracking import tracked
+
+P = Problem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,7 @@ class DRFGT(SafeTracking):
     gradient_factor: ClassVar[float] = 2.0
     on_devices: ClassVar[bool] = True
 
-    kernel: Annotated[Literal["numpy", "numba"], "numpy, or numba: one compiled pass, for points on St(d, r)."] = "numpy"
+    kernel: Annotated[Literal["numpy", "numba"], "numba: one compiled pass, on St(d, r)."] = "numpy"
 
     def resolved(self, network: Network) -> Self:
         """As of every method with an order; an ImportError says how to install numba where it is asked for and missing."""
@@ -67,25 +68,27 @@ class DRFGT(SafeTracking):
             compiled_tracking()
         return super().resolved(network)
 
-    def suited(self, problem: Problem[Landing]) -> Self:
+    def suited(self, problem: P) -> Self:
         """This method; a TypeError where the compiled pass does not have the landing field of the problem's set."""
         if self.kernel == "numba" and not isinstance(problem.constraint, OrthonormalLanding):
-            raise TypeError(f"the kernel numba is for points on St(d, r), got {problem.constraint!r}: leave kernel out")
+            points = f"points on St(d, r), got {problem.constraint!r}"
+            raise TypeError(f"the kernel numba is for {points}: leave kernel out")
         return self
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         aim = partial(tracking_aim, network, cast(Order, self.order), self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
-        field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         step = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
+        return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f, old, penalty = self.oracle(problem, streams, state.k + 1), state.field, state.penalty
 
         def refreshed(x: Array, y: Array, *along: Array) -> Array:
             if self.kernel == "numba":
-                return blockwise(compiled_tracking().landing_change, f, x, y, old, penalty, *along, out=old)
+                change = compiled_tracking().landing_change
+                return blockwise(change, f, x, y, old, penalty, *along, out=old)
             return refresh(landing, f, x, y, old, penalty, along=along)
 
         x, y, field = tracked(self.order, network, state, refreshed)  # (10)

@@ -26,10 +26,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from ..common.fields import blockwise, refresh, riemannian
-from ..common.method import Retracting
-from ..common.step_sizes import advanced
-from .tracking import ManifoldTracking, TrackingState
+from ..common import Retracting, advanced, blockwise, refresh, riemannian
+from .tracking import ManifoldTracking
+from .tracking import TrackingState as State
+
+P = Problem[RetractableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,18 +50,17 @@ class DRGTA(ManifoldTracking, Retracting):
     """
 
     directed: ClassVar[bool] = True
+    requires_set: ClassVar[tuple[type, ...]] = Retracting.requires_set
 
     @property
     def pull(self) -> float:
         return self.consensus_step
 
-    def step(
-        self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: TrackingState
-    ) -> TrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         a = self.consensus_step
         mixed, y = self.mix(network, state.x, push=(state.tracker,))
 
-        def moved(f: Problem[RetractableManifold], x: Array, mixed: Array, y: Array, b: Array) -> Array:
+        def moved(f: P, x: Array, mixed: Array, y: Array, b: Array) -> Array:
             direction = f.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * y)
             return f.constraint.retract(x, direction, self.retraction)  # (1)
 

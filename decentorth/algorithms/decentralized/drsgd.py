@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, RetractableManifold, Streams
-from ..common.fields import blockwise
-from ..common.method import Retracting
-from ..common.step_sizes import advanced
-from .descent import Descent, DescentState
+from ..common import Retracting, advanced, blockwise
+from .descent import Descent
+from .descent import DescentState as State
+
+P = Problem[RetractableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +48,12 @@ class DRSGD(Descent, Retracting):
 
     on_devices: ClassVar[bool] = True
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         a, (mixed,) = self.consensus_step, self.mix(network, state.x)
 
-        def moved(f: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:
+        def move(f: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:
             direction = f.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * f.gradient(x))
             return f.constraint.retract(x, direction, self.retraction)  # (1)
 
-        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        x = blockwise(move, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
         return advanced(self.step_size, state, x=x)

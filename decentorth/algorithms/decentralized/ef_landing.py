@@ -33,13 +33,11 @@ from typing import Annotated, ClassVar, Self
 
 from ...protocols import Array, Landing, Network, Problem, Spectrum, Streams
 from ...settings import Share
+from ..common import Decentralized, LandingPenalty, Weight, advanced, blockwise, gradient, schedule
 from ..common.automatic_steps import Aim, Order, resolve, tracking_limit, tracking_step
-from ..common.fields import blockwise, gradient
-from ..common.method import Decentralized
-from ..common.schedules import LandingPenalty
-from ..common.spectral_steps import Weight
-from ..common.step_sizes import advanced, schedule
-from .tracking import PenalisedState
+from .tracking import PenalisedState as State
+
+P = Problem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +66,12 @@ class EFLanding(Decentralized):
     def resolved(self, network: Network) -> Self:
         """This method; a ValueError for the server form where `total` cannot be used."""
         if self.server and not network.sums:
-            raise ValueError(
-                "the server form adds up over all agents, and this network changes over time, loses "
-                "or delays messages, or corrects trackers: leave server out, or take topk, randomk "
-                "and quantize alone"
-            )
+            why = "changes over time, loses or delays messages, or corrects trackers"
+            fault = f"the server form adds up over all agents, and this network {why}"
+            raise ValueError(f"{fault}: leave server out, or take topk, randomk and quantize alone")
         return self
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def aim() -> Aim:
             if self.server or network.n_agents == 1:
                 return Aim()
@@ -91,9 +87,9 @@ class EFLanding(Decentralized):
             sums = network.total(base, penalty, v)
             base, penalty, y = [one / network.n_agents for one in sums]  # equal on all agents
         step = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), y, v, step, base, penalty, 0, spent + 1)
+        return State(x0.copy(), y, v, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, y, gamma = state.x, state.tracker, self.consensus_step
         move = state.step_size[:, None, None] * problem.constraint.landing(x, y, state.penalty)
         if not self.server:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ...protocols import Array, Network, Problem, Spectrum
-from ..common.method import Decentralized, Method
+from ..common import Decentralized, GrowingStepSize, Method, changed
 from ..common.schedules import Growing as GrowingStep
-from ..common.step_sizes import GrowingStepSize, changed
 from .growing_steps import Growing, JudgedState
 
 _CAP = 2.0**1.5
@@ -52,7 +51,7 @@ class Judged(Method):
     def resolved(self, network: Network) -> Self:
         """This method, with growing steps for automatic ones if several agents on a steady network can judge them."""
         grows = self.step_size == "auto" and self.exact and network.steady and network.n_agents > 1
-        return replace(self, step_size=GrowingStep()) if grows else self  # type: ignore[type-var]  # all are dataclasses
+        return replace(self, step_size=GrowingStep()) if grows else self
 
     def running(self) -> Any:
         """The method that runs: this one, or `Growing` around it."""
@@ -76,10 +75,8 @@ class Exact(Judged, Decentralized):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.step_size, GrowingStep) and not self.exact:
-            raise ValueError(
-                "growing steps are judged by moves along exact gradients from one step to the "
-                "next: leave out batch_size and safe, or take step_size auto"
-            )
+            fault = "growing steps are judged by moves along exact gradients"
+            raise ValueError(f"{fault}: leave out batch_size and safe, or take step_size auto")
 
     @property
     def exact(self) -> bool:

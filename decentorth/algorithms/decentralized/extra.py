@@ -27,13 +27,12 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Streams
 from ...settings import Form
+from ..common import Auto, Constant, Growing, Schedule, Spent, StepSize, agreed, checked
 from ..common.automatic_steps import landing_scale, landing_share, start
-from ..common.schedules import Auto, Constant, Growing
-from ..common.shared_step import agreed
-from ..common.step_sizes import Schedule, StepSize, checked
 from .exact import Judged
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
+_Checked = Form(partial(checked, allowed=(Constant, Growing), why=_WHY))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +48,15 @@ class Extra(Judged):
 
     on_time: ClassVar[bool] = True
 
-    step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
+    step_size: Annotated[float | str | Schedule, _Checked] = "auto"
 
     def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
         """The state with other steps; u is alpha F at rest, and changes with them."""
         state.dual[...] *= ratio
         return state._replace(step_size=step)
+
+
+P = Problem[object]
 
 
 def extra_limit(network: Network) -> float:
@@ -65,21 +67,17 @@ def extra_limit(network: Network) -> float:
 
 
 def step_along_gradients(
-    step_size: StepSize,
-    problem: Problem[object],
-    network: Network,
-    streams: Streams,
-    x0: Array,
-    share: float = 0.5,
-) -> tuple[Array, int]:
+    step_size: StepSize, problem: P, network: Network, streams: Streams, x0: Array, share: float = 0.5
+) -> Spent:
     """The step along Riemannian gradients ``(n_local,)``, given or automatic (a share of the limit), and the gradients spent."""
     largest = share * extra_limit(network)
-    return start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest, 1.6))
+    step, _, spent = start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest, 1.6))
+    return step, spent
 
 
 def step_along_landing(
-    step_size: StepSize, penalty: float | Auto, problem: Problem[object], network: Network, streams: Streams, x0: Array
-) -> tuple[Array, int]:
+    step_size: StepSize, penalty: float | Auto, problem: P, network: Network, streams: Streams, x0: Array
+) -> Spent:
     """The step along landing fields ``(n_local,)``, given or automatic, and the gradients spent.
 
     The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
@@ -89,7 +87,7 @@ def step_along_landing(
     """
     scale = landing_scale(problem.constraint)
 
-    def automatic() -> tuple[Array, int]:
+    def automatic() -> Spent:
         share = landing_share(problem, 0.35 * min(extra_limit(network), 1.0))
         step, spent = agreed(problem, network, streams, x0, share, 1.0)
         step *= 2.0 / scale
@@ -97,4 +95,5 @@ def step_along_landing(
             step = np.minimum(step, 0.25 * extra_limit(network) / (scale * penalty))
         return step, spent
 
-    return start(step_size, len(x0), automatic)
+    step, _, spent = start(step_size, len(x0), automatic)
+    return step, spent

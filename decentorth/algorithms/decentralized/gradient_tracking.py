@@ -28,12 +28,12 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
+from ..common import Ordered, Soft, advanced, blockwise, refresh, schedule, soft, steepness
 from ..common.automatic_steps import Order, start, tracking_share
-from ..common.curvature import steepness
-from ..common.fields import blockwise, refresh, soft
-from ..common.method import Ordered, Soft
-from ..common.step_sizes import advanced, schedule
-from .tracking import TrackingState, tracked
+from .tracking import TrackingState as State
+from .tracking import tracked
+
+P = Problem[object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,22 +55,22 @@ class GradientTracking(Ordered, Soft):
     gradient_factor: ClassVar[float] = 1.0
     on_devices: ClassVar[bool] = True
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> TrackingState:
-        steps = schedule(self.step_size)
-
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         def automatic() -> tuple[Array, int]:
             steep, spent = steepness(problem, network, streams, x0)
             slow = fast = steep.lipschitz
             if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
                 slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
-            share = tracking_share(network.spectrum, cast(Order, self.order)) if network.n_agents > 1 else 0.7
-            return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow) / steps.most, spent
+            share, root = 0.7, math.sqrt(1.0 - network.spectrum.lambda_2)
+            if network.n_agents > 1:
+                share = tracking_share(network.spectrum, cast(Order, self.order))
+            return np.minimum(share / fast, root / slow) / schedule(self.step_size).most, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(self._field, self.oracle(problem, streams, 0), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
+        return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
-    def step(self, problem: Problem[object], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)
 
         def refreshed(x: Array, y: Array, *along: Array) -> Array:

@@ -96,6 +96,10 @@ class JudgedState(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
+P = Problem[object]
+State = JudgedState
+
+
 class Progress(NamedTuple):
     """The quantities of the rule; its numbers are the same on all agents."""
 
@@ -111,9 +115,9 @@ class Progress(NamedTuple):
     """z_{k-1}, like x."""
     first: Array
     """``(n_local, 2)``: the first steps and penalties."""
-    good: JudgedState
+    good: State
     """The last state of a block with R <= 0.05, and its m; the start before."""
-    candidate: JudgedState
+    candidate: State
     """The state at the end of the window, which is the next good one if its block is."""
     good_exponent: int = 0
     exponent: int = 0
@@ -204,7 +208,7 @@ class Growing(Around):
         super().__init__(method)
         self.given = method.step_size.initial != "auto"
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> JudgedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         """The method's first state, and the progress of a run that has not judged its step yet."""
         state = self.method.init(problem, network, streams, x0)
         penalties = state.penalty if self.method.follows else state.step_size
@@ -214,7 +218,7 @@ class Growing(Around):
         p = Progress(known, stopped, own, move, apart, first, good, good)
         return changed(state, progress=p)
 
-    def step(self, problem: Problem[object], network: Network, streams: Streams, state: JudgedState) -> JudgedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         """An iteration of the method, and at the end of a block the change of its step."""
         p, gap = state.progress, 1.0 - network.spectrum.lambda_2
         window = 2 * EVERY * round(max(WINDOW, MODES / gap) / (2 * EVERY))
@@ -223,7 +227,7 @@ class Growing(Around):
         heard: Any = network
         if spreading or third:
             heard = _Heard(network, p.known if spreading else None)
-        moved: JudgedState = self.method.step(problem, heard, streams, changed(state, progress=()))
+        moved: State = self.method.step(problem, heard, streams, changed(state, progress=()))
         if spreading:
             p = p._replace(known=heard.known)
         if third:
@@ -245,7 +249,7 @@ class Growing(Around):
             moved = self._at(problem, moved, now, p)
         return changed(moved, progress=p)
 
-    def _stop(self, p: Progress, move: Array, moved: JudgedState) -> None:
+    def _stop(self, p: Progress, move: Array, moved: State) -> None:
         """Hold agents whose move is too long, or not finite, at the good state."""
         if p.exponent > (GIVEN_LEAST if self.given else LEAST):
             reach = FAR if p.exponent > 0 else FIRST_FAR
@@ -254,7 +258,7 @@ class Growing(Around):
             for array, kept in zip(arrays(moved), arrays(p.good), strict=True):
                 array[agents] = kept[agents]
 
-    def _decide(self, p: Progress, state: JudgedState, most: float) -> tuple[JudgedState, int, Progress]:
+    def _decide(self, p: Progress, state: State, most: float) -> tuple[State, int, Progress]:
         """The state from which the run continues, its m, and the progress with the next m."""
         i1, q1, i2, q2, stopped = p.known[0].tolist()
         turning, m = i2 > TURNING * q2, p.exponent
@@ -273,7 +277,7 @@ class Growing(Around):
         p = p._replace(wait=max(p.wait - 1, 0))
         return state, m, _lower(p, q) if p.same >= (TRIED if q > 1.0 else TRY) else p
 
-    def _cut(self, p: Progress, state: JudgedState, broken: bool, backwards: bool) -> tuple[JudgedState, int, Progress]:
+    def _cut(self, p: Progress, state: State, broken: bool, backwards: bool) -> tuple[State, int, Progress]:
         """As `_decide`, for a step that is too large."""
         m = now = p.exponent
         fresh = self.given and p.good.k == 0
@@ -289,7 +293,7 @@ class Growing(Around):
         p = p._replace(exponent=lower, wait=patience // 2, patience=patience)
         return state, now, p._replace(cut=not fresh, trial=False, same=0, above=0)
 
-    def _at(self, problem: Problem[object], state: JudgedState, now: int, p: Progress) -> JudgedState:
+    def _at(self, problem: P, state: State, now: int, p: Progress) -> State:
         """The state with the step of ``p`` instead of that of the exponent ``now``."""
         if now == p.exponent:
             return state
@@ -323,6 +327,6 @@ def _compared(p: Progress, q: float) -> Progress:
     return _lower(p, q)
 
 
-def _copied(state: JudgedState) -> JudgedState:
+def _copied(state: State) -> State:
     """A state that shares no memory with ``state``."""
-    return type(state)(*[entry.copy() if isinstance(entry, np.ndarray) else entry for entry in state])
+    return type(state)(*[one.copy() if isinstance(one, np.ndarray) else one for one in state])

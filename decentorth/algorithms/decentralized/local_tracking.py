@@ -31,12 +31,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Spectrum, Streams
+from ...protocols import Array, Network, Spectrum, Streams
 from ...settings import Count
-from ..common.fields import blockwise, riemannian
-from ..common.mixing import effective
-from ..common.step_sizes import advanced
-from .tracking import OnManifold
+from ..common import advanced, blockwise, effective, riemannian
+from .tracking import Manifold, OnManifold
 
 
 class LocalState(NamedTuple):
@@ -67,7 +65,6 @@ class LocalTracking(OnManifold):
     True
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     on_devices: ClassVar[bool] = True
 
     local_steps: Annotated[Count, "K, the steps of an agent between two exchanges."] = 4
@@ -84,14 +81,13 @@ class LocalTracking(OnManifold):
         gap = 1.0 - max(mixing.lambda_2, -w)
         return gap, min(0.35 * limit, math.sqrt(gap))
 
-    def init(  # type: ignore[override]  # the state has c, and no tracker
-        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
-    ) -> LocalState:
+    # the state has c, and no tracker
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> LocalState:  # type: ignore[override]
         x, g, _, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
         (mixed,) = self.mix(network, g)
         return LocalState(x, mixed - g, step_size, base, k, spent)
 
-    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: LocalState) -> LocalState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: LocalState) -> LocalState:
         eta, steps = state.step_size[:, None, None], self.local_steps
         project = problem.constraint.project
         x = z = state.x

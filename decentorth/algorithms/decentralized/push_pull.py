@@ -29,12 +29,11 @@ from typing import ClassVar
 
 from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Positive
-from ..common.automatic_steps import push_pull_aim, resolve
+from ..common import Auto, Decentralized, advanced, push_pull_aim, resolve, schedule
 from ..common.fields import blockwise, landing, refresh
-from ..common.method import Decentralized
-from ..common.schedules import Auto
-from ..common.step_sizes import advanced, schedule
-from .tracking import PenalisedState
+from .tracking import PenalisedState as State
+
+P = Problem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +64,16 @@ class PushPull(Decentralized):
 
     penalty: Positive | Auto = "auto"
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         aim = partial(push_pull_aim, network)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
-        field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
         step = base * schedule(self.step_size).scale(0)
-        return PenalisedState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
+        return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f, alpha = self.oracle(problem, streams, state.k + 1), state.step_size
-        x, y = network.mix(state.x - alpha[:, None, None] * state.tracker, push=(state.tracker,))  # (1)
+        ahead = state.x - alpha[:, None, None] * state.tracker
+        x, y = network.mix(ahead, push=(state.tracker,))  # (1)
         field = refresh(landing, f, x, y, state.field, state.penalty)  # (2)
         return advanced(self.step_size, state, x=x, tracker=y, field=field)

@@ -25,11 +25,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from ..common.automatic_steps import start
+from ...protocols import Array, Network, Projection, Riemannian, Streams
 from ..common.fields import blockwise, riemannian
-from ..common.shared_step import agreed
-from .extra import Extra, extra_limit
+from .extra import Extra, step_along_gradients
+from .tracking import Manifold
 
 
 class REXTRAState(NamedTuple):
@@ -42,6 +41,9 @@ class REXTRAState(NamedTuple):
     gradients: int
     progress: Any = ()
     """Progress of growing steps."""
+
+
+State = REXTRAState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,20 +65,17 @@ class REXTRA(Extra):
     on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> REXTRAState:
-        def automatic() -> tuple[Array, int]:
-            return agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6)
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> State:
+        step, spent = step_along_gradients(self.step_size, problem, network, streams, x0)
+        return State(x0.copy(), np.zeros_like(x0), step, 0, spent)
 
-        step, spent = start(self.step_size, len(x0), automatic)
-        return REXTRAState(x0.copy(), np.zeros_like(x0), step, 0, spent)
-
-    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: REXTRAState) -> REXTRAState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Problem[ProjectableManifold], x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
-            point = part.constraint.project(mixed - alpha[:, None, None] * riemannian(part, x) + u, "polar")  # (1)
+        def moved(part: Manifold, x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
+            ahead = mixed - alpha[:, None, None] * riemannian(part, x) + u
             u += 0.5 * (mixed - x)  # (2)
-            return point
+            return part.constraint.project(ahead, "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.dual, state.step_size)
         return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

@@ -30,9 +30,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 import numpy as np
 
 from ...protocols import Array, Landing, Network, Problem, Streams
-from ..common.automatic_steps import given_or, landing_scale
-from ..common.fields import blockwise, landing
-from ..common.schedules import LandingPenalty
+from ..common import LandingPenalty, blockwise, given_or, landing, landing_scale
 from .destiny import Dissolvable
 from .extra import Extra, extra_limit, step_along_gradients, step_along_landing
 
@@ -51,6 +49,10 @@ class RFEXTRAState(NamedTuple):
     gradients: int
     progress: Any = ()
     """Progress of growing steps."""
+
+
+P = Problem[Landing]
+State = RFEXTRAState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +74,9 @@ class RFEXTRA(Extra):
     on_devices: ClassVar[bool] = True
 
     penalty: LandingPenalty = "auto"
-    direction: Annotated[
-        Literal["landing", "mapping"], "Along the landing field, or the approximate gradient mapping of the paper."
-    ] = "landing"
+    direction: Annotated[Literal["landing", "mapping"], "The landing field, or the paper's approximate gradient mapping."] = (
+        "landing"
+    )
 
     @property
     def requires_set(self) -> tuple[type, ...]:
@@ -86,20 +88,21 @@ class RFEXTRA(Extra):
         """True if the penalty is a multiple of 1 / step."""
         return self.penalty == "auto"
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+        given = problem, network, streams, x0
         if self.direction == "landing":
-            step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
+            step, spent = step_along_landing(self.step_size, self.penalty, *given)
             share = 0.1 / landing_scale(problem.constraint)
         else:
             share = 2.0 * _MAPPED * extra_limit(network)
-            step, spent = step_along_gradients(self.step_size, problem, network, streams, x0, _MAPPED)
+            step, spent = step_along_gradients(self.step_size, *given, _MAPPED)
         penalty = given_or(self.penalty, share / step)
-        return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
+        return State(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Problem[Landing], x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
+        def moved(part: P, x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
             if self.direction == "landing":
                 field = landing(part, x, penalty)
             else:

@@ -24,13 +24,12 @@ those of `dprgt` times 1 - beta.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import Array, Network, Streams
 from ...settings import Probability
-from ..common.fields import refresh, riemannian
-from ..common.step_sizes import advanced
-from .tracking import ManifoldTracking, projected
+from ..common import advanced, refresh, riemannian
+from .tracking import Manifold, ManifoldTracking, projected
 
 
 class MomentumState(NamedTuple):
@@ -49,6 +48,9 @@ class MomentumState(NamedTuple):
     """Progress of growing steps."""
 
 
+State = MomentumState
+
+
 @dataclass(frozen=True, kw_only=True)
 class RMTracking(ManifoldTracking):
     """Riemannian gradient tracking with momentum, after the abstract of Chen and others 2026.
@@ -65,23 +67,18 @@ class RMTracking(ManifoldTracking):
     True
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-
     momentum: Annotated[Probability, "beta, the share of the last direction that is kept."] = 0.8
 
     @property
     def shortening(self) -> float:
         return 1.0 - self.momentum
 
-    def init(  # type: ignore[override]  # the state has m too
-        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
-    ) -> MomentumState:
+    # the state has m too
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> State:  # type: ignore[override]
         x, s, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
-        return MomentumState(x, s, field, s.copy(), step_size, base, k, spent)
+        return State(x, s, field, s.copy(), step_size, base, k, spent)
 
-    def step(
-        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: MomentumState
-    ) -> MomentumState:
+    def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.average, state.step_size)  # (1)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)

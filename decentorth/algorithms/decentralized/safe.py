@@ -34,13 +34,10 @@ import numpy as np
 
 from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from ...settings import Positive, Range
-from ..common.automatic_steps import Order
-from ..common.fields import landing, refresh
-from ..common.method import Ordered
-from ..common.schedules import Auto
+from ..common import Auto, Order, Ordered, landing, refresh
 from .exact import Exact, most_tracking
 from .growing_steps import Around, Through
-from .tracking import PenalisedState
+from .tracking import PenalisedState as State
 
 LAST = 1100
 """The number of halvings after which a step is zero. An agent that is outside even then (its gradient is not a number) stays there:
@@ -112,6 +109,9 @@ class SafeTracking(Exact, Ordered):
         return most_tracking(1.0 - spectrum.lambda_2, self.aim(spectrum, order))
 
 
+P = Problem[ConstraintSet]
+
+
 class Safe(Around):
     """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own.
 
@@ -126,8 +126,8 @@ class Safe(Around):
     'iterations'
     """
 
-    def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> PenalisedState:
-        state: PenalisedState = self.method.init(problem, network, streams, x0)
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+        state: State = self.method.init(problem, network, streams, x0)
         eps, label = self.method.eps, np.zeros(len(state.x))
         for block, part in problem.blocks():
             x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
@@ -139,11 +139,11 @@ class Safe(Around):
         self._halve(state, label, slice(None))
         return state._replace(progress=SafeProgress(label, state.x.copy(), state.field.copy()))
 
-    def step(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         """An iteration, with exchanges between agents of equal label only; agents outside, or with a lower label, start over."""
         p = state.progress
         alike = _Alike(network, p.label)
-        moved: PenalisedState = self.method.step(problem, alike, streams, state)
+        moved: State = self.method.step(problem, alike, streams, state)
         outside = np.empty(len(moved.x), dtype=np.bool_)
         for block, part in problem.blocks():
             outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.method.eps)
@@ -157,7 +157,7 @@ class Safe(Around):
             self._halve(moved, rise, again)
         return moved._replace(progress=p._replace(label=label))
 
-    def _halve(self, state: PenalisedState, times: Array, agents: Any) -> None:
+    def _halve(self, state: State, times: Array, agents: Any) -> None:
         """Halve the steps of ``agents`` ``times`` times, and double the penalties that follow them; exact, in place."""
         n = times[agents].astype(np.int64)
         state.step_size[agents] = np.ldexp(state.step_size[agents], -n)

@@ -30,11 +30,8 @@ from topologies import memory
 
 from ...protocols import Array, Index, Landing, Network, Streams
 from ...settings import Count
-from ..common.automatic_steps import resolve, tracking_aim
+from ..common import Decentralized, LandingPenalty, advanced, resolve, schedule, tracking_aim
 from ..common.fields import OnSamples, SampledProblem, blockwise, gradient
-from ..common.method import Decentralized
-from ..common.schedules import LandingPenalty
-from ..common.step_sizes import advanced, schedule
 
 
 class TableState(NamedTuple):
@@ -54,9 +51,12 @@ class TableState(NamedTuple):
     gradients: int
 
 
-def _of_samples(problem: SampledProblem[Landing], x: Array, samples: Index) -> Array:
+def _of_samples(problem: P, x: Array, samples: Index) -> Array:
     """The gradient of one sample ``(n_local,)`` of each agent."""
     return blockwise(gradient, OnSamples(problem, samples[:, None]), x)
+
+
+P = SampledProblem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,10 @@ class SagaDRFGT(Decentralized):
     batch_size: Annotated[Count, "Samples of each agent in an iteration."] = 8
     penalty: LandingPenalty = "auto"
 
-    def init(self, problem: SampledProblem[Landing], network: Network, streams: Streams, x0: Array) -> TableState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TableState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        step = base * schedule(self.step_size).scale(0)
         counts = problem.n_samples
         most = counts[:, None].astype(np.float64)
         for _ in range(network.flooding_rounds):
@@ -95,10 +96,9 @@ class SagaDRFGT(Decentralized):
             table[:, s] = np.where((s < counts)[:, None, None], own, 0.0)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
-        step_size = base * schedule(self.step_size).scale(0)
-        return TableState(x0.copy(), field.copy(), field, v, table, step_size, base, penalty, 0, spent + 1)
+        return TableState(x0.copy(), field.copy(), field, v, table, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: SampledProblem[Landing], network: Network, streams: Streams, state: TableState) -> TableState:
+    def step(self, problem: P, network: Network, streams: Streams, state: TableState) -> TableState:
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)
         counts, table, agents = problem.n_samples, state.table, np.arange(len(x))

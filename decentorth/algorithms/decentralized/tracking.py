@@ -18,13 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Riemannian, Spectrum, Streams
+from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Spectrum, Streams
+from ..common import Mixing, blockwise, effective, riemannian, schedule, steepness
 from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
-from ..common.curvature import steepness
-from ..common.fields import blockwise, riemannian
-from ..common.method import Mixing
-from ..common.mixing import effective
-from ..common.step_sizes import schedule
 from .exact import Exact, most_tracking
 
 
@@ -58,9 +54,11 @@ class PenalisedState(NamedTuple):
     """Progress of growing or of safe steps."""
 
 
-def tracked(
-    order: str, network: Network, state: TrackingState | PenalisedState, refreshed: Callable[..., Array]
-) -> tuple[Array, Array, Array]:
+Tracked = TrackingState | PenalisedState
+Refreshed = Callable[..., Array]
+
+
+def tracked(order: str, network: Network, state: Tracked, refreshed: Refreshed) -> tuple[Array, Array, Array]:
     """The points, trackers and fields after an iteration in this order.
 
     ``refreshed(x, y, *along)`` moves x along the steps and trackers ``along`` if these are given, adds the change of the fields to
@@ -76,14 +74,20 @@ def tracked(
     return x, y, field
 
 
-def projected(problem: Problem[ProjectableManifold], x: Array, mixed: Array, along: Array, step: Array) -> Array:
+Manifold = Problem[ProjectableManifold]
+
+
+def projected(problem: Manifold, x: Array, mixed: Array, along: Array, step: Array) -> Array:
     """The nearest points of the manifold to ``mixed - step P_x(along)``, in blocks of agents; ``step`` is ``(n_local,)``."""
 
-    def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, along: Array, a: Array) -> Array:
+    def moved(f: Manifold, x: Array, mixed: Array, along: Array, a: Array) -> Array:
         ahead = mixed - a[:, None, None] * f.constraint.tangent(x, along)
         return f.constraint.project(ahead, "polar")
 
     return blockwise(moved, problem, x, mixed, along, step)
+
+
+P = Problem[Riemannian]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +100,8 @@ class OnManifold(Mixing):
     set larger steps make the agents lose consensus for good. On a directed graph c is that of `push_pull_step`, late, and the steps
     are divided by the gain.
     """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     @property
     def pull(self) -> float:
@@ -113,21 +119,21 @@ class OnManifold(Mixing):
         gap = self.pull * (1.0 - mixing.lambda_2)
         return gap, tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
 
-    def init(self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TrackingState:
         def automatic() -> tuple[Array, int]:
             c, gap, gain = 0.7, 1.0, 1.0
             if network.directed:
                 found = network.push_pull_spectrum
-                c, gap, gain = push_pull_step(found, late=True), self.pull * (1.0 - found.sigma), found.gain
+                c, gain = push_pull_step(found, late=True), found.gain
+                gap = self.pull * (1.0 - found.sigma)
             elif network.n_agents > 1:
                 gap, c = self.gap_and_aim(network.spectrum)
             steep, spent = steepness(problem, network, streams, x0)
             step = curved_step(steep, c, gap) / (gain * schedule(self.step_size).most)
             return self.shortening * step, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        step = base * schedule(self.step_size).scale(0)
         return TrackingState(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
 

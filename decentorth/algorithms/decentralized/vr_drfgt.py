@@ -29,14 +29,11 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Count
+from ..common import Decentralized, LandingPenalty, advanced, blockwise, gradient, schedule
 from ..common.automatic_steps import resolve, tracking_aim
-from ..common.fields import blockwise, gradient
-from ..common.method import Decentralized
-from ..common.schedules import LandingPenalty
-from ..common.step_sizes import advanced, schedule
 
 
-class ReducedState(NamedTuple):
+class VRState(NamedTuple):
     """The arrays that change are x, tracker (y), field (Lambda at x) and average (v), each ``(n_local, d, r)``, and
     step_size ``(n_local,)``; base, the steps at the start, and penalty ``(n_local,)`` do not."""
 
@@ -49,6 +46,9 @@ class ReducedState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+
+
+P = Problem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +73,15 @@ class VRDRFGT(Decentralized):
     penalty: LandingPenalty = "auto"
     period: Annotated[Count, "q, the iterations between two gradients of all samples."] = 20
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> ReducedState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> VRState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim)
+        step = base * schedule(self.step_size).scale(0)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
-        step_size = base * schedule(self.step_size).scale(0)
-        return ReducedState(x0.copy(), field.copy(), field, v, step_size, base, penalty, 0, spent + 1)
+        return VRState(x0.copy(), field.copy(), field, v, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: ReducedState) -> ReducedState:
+    def step(self, problem: P, network: Network, streams: Streams, state: VRState) -> VRState:
         k, spent = state.k + 1, state.gradients + 1
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)
@@ -89,7 +89,8 @@ class VRDRFGT(Decentralized):
             v = blockwise(gradient, problem, x)
         else:
             oracle, spent = self.oracle(problem, streams, k), spent + 1
-            v = state.average + blockwise(gradient, oracle, x) - blockwise(gradient, oracle, state.x)  # (2)
+            old = blockwise(gradient, oracle, state.x)
+            v = state.average + blockwise(gradient, oracle, x) - old  # (2)
         field = problem.constraint.landing(x, v, state.penalty)
         y += field - state.field  # (3)
         after = advanced(self.step_size, state, x=x, tracker=y, field=field, average=v)

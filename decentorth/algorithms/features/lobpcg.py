@@ -33,10 +33,7 @@ from ...protocols import Array, Network, Problem, SplitFeatures, Streams
 from ...settings import Count
 from ..common.method import Method
 
-RowsPerMessage = Annotated[
-    Count | None,
-    "The most rows of the sums in a message; by default all k. The others go in further messages, with the same bits.",
-]
+RowsPerMessage = Annotated[Count | None, "The most rows of the sums in a message; by default all."]
 
 _DEPENDENT = 1e-12
 """The share of the largest eigenvalue of the scaled x^T B x below which combinations of columns are left out."""
@@ -61,6 +58,10 @@ class SplitProblem(Problem[object], SplitFeatures, Protocol):
     """A problem whose agents hold features."""
 
 
+P = SplitProblem
+State = LOBPCGState
+
+
 @dataclass(frozen=True, kw_only=True)
 class LOBPCG(Method):
     """Locally optimal block preconditioned conjugate gradients (Knyazev 2001) for features split over agents, by exact sums.
@@ -82,28 +83,25 @@ class LOBPCG(Method):
     rows_per_message: RowsPerMessage = None
 
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
-    requires_set: ClassVar[tuple[type, ...]] = ()
 
     def resolved(self, network: Network) -> LOBPCG:
         """This method; ValueError for a network without exact sums."""
         if not network.sums_exactly:
-            raise ValueError(
-                "LOBPCG needs exact sums, and this network changes over time or loses messages: "
-                "take TrackedLanding (tracked_landing)"
-            )
+            fault = "LOBPCG needs exact sums, and this network changes or loses messages"
+            raise ValueError(f"{fault}: take TrackedLanding (tracked_landing)")
         return self
 
-    def init(self, problem: SplitProblem, network: Network, streams: Streams, x0: Array) -> LOBPCGState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         return self.begun(problem, network, random_rows(problem, streams))
 
-    def begun(self, problem: SplitProblem, network: Network, x: Array) -> LOBPCGState:
+    def begun(self, problem: P, network: Network, x: Array) -> State:
         """The state at the combination of the columns of x that makes them x^T B x = I and x^T M x diagonal."""
         image, gram = summed(network, self.rows_per_message, problem.products(x), ridge_products(problem, x))
         c, values, _ = ritz(*forms(problem, image, gram), x.shape[2])
         x, image = x @ c, image @ c
-        return LOBPCGState(x, np.zeros_like(x), image, np.zeros_like(image), values, 0, 0)
+        return State(x, np.zeros_like(x), image, np.zeros_like(image), values, 0, 0)
 
-    def step(self, problem: SplitProblem, network: Network, streams: Streams, state: LOBPCGState) -> LOBPCGState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, direction, image, direction_image, values, k, gradients = state
         r, w = x.shape[2], values[:, None, :]
         residual = problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(image) * w) - problem.ridge * x * w
@@ -115,10 +113,10 @@ class LOBPCG(Method):
         c, values, independent = ritz(*forms(problem, images, gram), r)  # (3)
         moved = np.ascontiguousarray(c[:, r:] * independent[:, None, None])
         direction, direction_image = rows[:, :, r:] @ moved, images[:, :, r:] @ moved
-        return LOBPCGState(rows @ c, direction, images @ c, direction_image, values, k + 1, gradients + 1)  # (4)
+        return State(rows @ c, direction, images @ c, direction_image, values, k + 1, gradients + 1)  # (4)
 
 
-def random_rows(problem: SplitProblem, streams: Streams) -> Array:
+def random_rows(problem: P, streams: Streams) -> Array:
     """``(n_local, most, r)``: rows of each agent's own start, uniform in (-1, 1); 0 where there is no feature."""
     most, r = problem.shape
     drawn = streams.integers("start", 0, most * r, 1 << 31).reshape(-1, most, r)
@@ -134,12 +132,12 @@ def summed(network: Network, rows: int | None, image: Array, gram: Array) -> tup
     return np.concatenate((first, *others), axis=1), total
 
 
-def ridge_products(problem: SplitProblem, x: Array) -> Array:
+def ridge_products(problem: P, x: Array) -> Array:
     """x_i^T diag(ridge) x_i of each agent."""
     return x.transpose(0, 2, 1) @ (problem.ridge * x)
 
 
-def forms(problem: SplitProblem, image: Array, gram: Array) -> tuple[Array, Array]:
+def forms(problem: P, image: Array, gram: Array) -> tuple[Array, Array]:
     """x^T M x and x^T B x, from the sums over all agents."""
     across = image.transpose(0, 2, 1)
     return across @ problem.objective_rows(image), across @ problem.constraint_rows(image) + gram

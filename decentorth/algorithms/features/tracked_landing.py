@@ -32,10 +32,7 @@ import numpy as np
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Network, SplitFeatures, Streams
 from ...settings import Positive, Probability
-from ..common.automatic_steps import given_or
-from ..common.method import Method
-from ..common.mixing import fewest_rounds, mix
-from ..common.schedules import Auto
+from ..common import Auto, Method, fewest_rounds, given_or, mix
 from .lobpcg import LOBPCG, SplitProblem, forms, random_rows, ridge_products
 
 _START = 1e-3
@@ -58,6 +55,10 @@ class TrackedLandingState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+
+
+P = SplitProblem
+State = TrackedLandingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +90,12 @@ class TrackedLanding(Method):
 
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
     sends: ClassVar[tuple[str, ...]] = ("tracker",)
-    requires_set: ClassVar[tuple[type, ...]] = ()
 
     step_size: Positive | Auto = "auto"
     penalty: Positive | Auto = "auto"
     momentum: Probability | Auto = "auto"
 
-    def init(self, problem: SplitProblem, network: Network, streams: Streams, x0: Array) -> TrackedLandingState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         largest = spread = np.ones(len(x0))
         if "auto" in (self.step_size, self.penalty):
             largest, spread = _eigenvalues(problem, network, streams, LOBPCG())
@@ -105,18 +105,20 @@ class TrackedLanding(Method):
             steps = np.full(len(x0), self.step_size)
         else:
             gap = 1.0 - max(abs(network.spectrum.lambda_2), abs(network.spectrum.lambda_min))
-            shares = np.minimum(0.5, 0.6 * gap * largest / _own_eigenvalue(problem, network, streams))
+            shares = np.minimum(0.5, 0.6 * gap * largest / _own_largest(problem, network, streams))
             halves = (not network.sums_exactly) + (not problem.plain)
             steps = 0.5**halves * shares / (spread * largest)
         penalties = given_or(self.penalty, 0.25 * largest)
-        tracker = _first_mixed(network, field)
-        sizes, vectors = np.linalg.eigh(_constraint(problem, tracker))
+        tracker = _mixed(network, field)
+        r = x.shape[2]
+        _, constraint = forms(problem, np.ascontiguousarray(tracker[:, :-r]), tracker[:, -r:])
+        sizes, vectors = np.linalg.eigh(constraint)
         sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])
         x = x @ (vectors @ (vectors.transpose(0, 2, 1) / np.sqrt(sizes)[:, :, None]))
         field = _sums(problem, x)
-        return TrackedLandingState(x, np.zeros_like(x), _first_mixed(network, field), field, steps, penalties, 0, 0)
+        return State(x, np.zeros_like(x), _mixed(network, field), field, steps, penalties, 0, 0)
 
-    def step(self, problem: SplitProblem, network: Network, streams: Streams, state: TrackedLandingState) -> TrackedLandingState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, velocity, tracker, field, step, penalty, k, gradients = state
         momentum = self.momentum
         if momentum == "auto":
@@ -131,10 +133,10 @@ class TrackedLanding(Method):
         x = x + velocity  # (3)
         fresh = _sums(problem, x)
         (tracker,) = network.mix(tracker + (fresh - field))  # (4)
-        return TrackedLandingState(x, velocity, tracker, fresh, step, penalty, k + 1, gradients + 1)
+        return State(x, velocity, tracker, fresh, step, penalty, k + 1, gradients + 1)
 
 
-def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams, method: LOBPCG) -> tuple[Array, Array]:
+def _eigenvalues(problem: P, network: Network, streams: Streams, method: LOBPCG) -> tuple[Array, Array]:
     """``(n_local,)`` each: estimates from below of the largest eigenvalue of the pencil, and of that of P^{-1} B, 1 for PCA."""
     x = np.ascontiguousarray(random_rows(problem, streams)[:, :, :1])
     state = method.begun(problem, network, x)
@@ -151,7 +153,7 @@ def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams, meth
     return np.where(largest > 0.0, largest, 1.0), spread
 
 
-def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -> Array:
+def _own_largest(problem: P, network: Network, streams: Streams) -> Array:
     """``(n_local,)``: the largest over all agents of an estimate of the largest eigenvalue of its block of M against its B_ii."""
     y, size = random_rows(problem, streams)[:, :, :1], np.ones(problem.n_local)
     for _ in range(_POWERS):
@@ -163,18 +165,12 @@ def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -
     return every.max(axis=1)
 
 
-def _sums(problem: SplitProblem, x: Array) -> Array:
+def _sums(problem: P, x: Array) -> Array:
     """``(n_local, k + r, r)``: n D_i x_i over n x_i^T diag(ridge) x_i, whose means over the agents are the sums."""
     return problem.n_agents * np.concatenate((problem.products(x), ridge_products(problem, x)), axis=1)
 
 
-def _constraint(problem: SplitProblem, tracker: Array) -> Array:
-    """``(n_local, r, r)``: each agent's estimate of x^T B x."""
-    r = tracker.shape[2]
-    return forms(problem, np.ascontiguousarray(tracker[:, :-r]), tracker[:, -r:])[1]
-
-
-def _first_mixed(network: Network, x: Array) -> Array:
+def _mixed(network: Network, x: Array) -> Array:
     """The arrays after rounds that bring the agents near their mean, and keep it."""
     try:
         rounds, chebyshev = fewest_rounds(network.spectrum, _START, True), True

@@ -44,13 +44,13 @@ def begin(constraint: Signatures, x0: Array) -> Moments:
     return Moments(mean, mean.copy())
 
 
-def descend(constraint: Signatures, x: Array, gradient: Array, moments: Moments, k: int, rate: float) -> None:
+def descend(constraint: Signatures, x: Array, g: Array, moments: Moments, k: int, rate: float) -> None:
     """Make the Adam step of iteration ``k`` = 0, 1, ...; changes x and the moments in place."""
     mean, square = moments
     if not mean.size:
         return
     rows, (first, second) = free_rows(constraint), BETAS
-    g = gradient[:, rows]
+    g = g[:, rows]
     mean *= first
     mean += (1.0 - first) * g
     square *= second

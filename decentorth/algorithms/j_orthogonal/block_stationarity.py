@@ -38,5 +38,6 @@ def block_stationarity(
     if scaled:
         level *= largest_eigenvalue(m[first, first], m[first, second], m[second, second])
     curvature = isotropic(level + theta)
-    v = pair_kernels().minimise(signs[first] != signs[second], linear_term(linear, curvature), curvature).v
+    hyperbolic, linear = signs[first] != signs[second], linear_term(linear, curvature)
+    v = pair_kernels().minimise(hyperbolic, linear, curvature).v
     return float(np.square(v - np.eye(2)).reshape(len(v), 4).sum(-1).mean(-1))

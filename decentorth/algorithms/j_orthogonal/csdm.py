@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -67,6 +68,9 @@ class Factors(NamedTuple):
         return Factors(*[function(*parts) for parts in zip(self, *others, strict=True)])
 
 
+P = Problem[Signatures]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CSDM(SingleAgentMethod):
     """Adagrad on the hyperbolic CS decomposition, for a single agent under J-orthogonality (a rival in paper 001).
@@ -92,28 +96,28 @@ class CSDM(SingleAgentMethod):
     step_size: Positive = 0.2
     learning_rate: adam.LearningRate = adam.LEARNING_RATE
 
-    def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> CSDMState:
-        order, p = _sorted(problem.constraint.each.signs)
-        factors = _decomposed(_matrices(problem.constraint, x0)[..., order[:, None], order], p).map(np.ascontiguousarray)
-        return CSDMState(x0.copy(), factors, factors.map(np.zeros_like), adam.begin(problem.constraint, x0), 0, 0)
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> CSDMState:
+        constraint = problem.constraint
+        order, p = _sorted(constraint.each.signs)
+        factors = _decomposed(_matrices(constraint, x0)[..., order[:, None], order], p)
+        factors, moments = factors.map(np.ascontiguousarray), adam.begin(constraint, x0)
+        return CSDMState(x0.copy(), factors, factors.map(np.zeros_like), moments, 0, 0)
 
-    def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: CSDMState) -> CSDMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: CSDMState) -> CSDMState:
         constraint, gradient = problem.constraint, problem.gradient(state.x)
         order, _ = _sorted(constraint.each.signs)
         factors, still = state.factors, isinstance(problem, TraceForm)
-        slopes = _slopes(_matrices(constraint, gradient)[..., order[:, None], order], factors, still)
+        g = _matrices(constraint, gradient)[..., order[:, None], order]
+        slopes, rate = _slopes(g, factors, still), self.step_size
         squares = state.squares.map(lambda total, slope: total + slope * slope, slopes)
-        a = slopes.map(lambda slope, total: self.step_size * slope / (np.sqrt(total) + SMALL), squares)
-        following = Factors(
-            _turned(factors.u1, a.u1),
-            _turned(factors.u2, a.u2),
-            factors.v1 if still else _turned(factors.v1, a.v1),
-            factors.v2 if still else _turned(factors.v2, a.v2),
-            factors.mu - a.mu,
-        )
+        a = slopes.map(lambda slope, total: rate * slope / (np.sqrt(total) + SMALL), squares)
+        moving = 2 if still else 4
+        turned = map(_turned, factors[:moving], a[:moving])
+        following = Factors._make([*turned, *factors[moving:4], factors.mu - a.mu])
         _matrices(constraint, state.x)[..., order[:, None], order] = _product(following)
         adam.descend(constraint, state.x, gradient, state.moments, state.k, self.learning_rate)
-        return CSDMState(state.x, following, squares, state.moments, state.k + 1, state.gradients + 1)
+        k, spent = state.k + 1, state.gradients + 1
+        return CSDMState(state.x, following, squares, state.moments, k, spent)
 
 
 def _matrices(constraint: Signatures, x: Array) -> Array:
@@ -171,16 +175,19 @@ def _slopes(g: Array, factors: Factors, still: bool) -> Factors:
     u1, u2, v1, v2, mu = factors
     p = u1.shape[-1]
     upper, lower = u1.swapaxes(-1, -2) @ g[..., :p, :], u2.swapaxes(-1, -2) @ g[..., p:, :]
-    t11, t12, t21, t22 = upper[..., :p] @ v1, upper[..., p:] @ v2, lower[..., :p] @ v1, lower[..., p:] @ v2
+    t11, t12 = upper[..., :p] @ v1, upper[..., p:] @ v2
+    t21, t22 = lower[..., :p] @ v1, lower[..., p:] @ v2
     m = mu.shape[-1]
-    own = np.diagonal(t11, axis1=-2, axis2=-1)[..., :m] + np.diagonal(t22, axis1=-2, axis2=-1)[..., :m]
-    across = np.diagonal(t12, axis1=-2, axis2=-1) + np.diagonal(t21, axis1=-2, axis2=-1)
-    along = np.sinh(mu) * own + np.cosh(mu) * across
+    own = _diagonal(t11)[..., :m] + _diagonal(t22)[..., :m]
+    along = np.sinh(mu) * own + np.cosh(mu) * (_diagonal(t12) + _diagonal(t21))
     turns = _skew(_mixed(t11, t12, mu)[0]), _skew(_mixed(t21, t22, mu)[1])
     if still:
         return Factors(*turns, np.zeros_like(v1), np.zeros_like(v2), along)
     s11, s12, s21, s22 = (t.swapaxes(-1, -2) for t in (t11, t21, t12, t22))
     return Factors(*turns, _skew(_mixed(s11, s12, mu)[0]), _skew(_mixed(s21, s22, mu)[1]), along)
+
+
+_diagonal = partial(np.diagonal, axis1=-2, axis2=-1)
 
 
 def _skew(m: Array) -> Array:

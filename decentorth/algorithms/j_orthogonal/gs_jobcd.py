@@ -29,6 +29,9 @@ LEAST = 250
 """The least default number of steps in an iteration."""
 
 
+P = Problem[OneSignature]
+
+
 @dataclass(frozen=True, kw_only=True)
 class GSJOBCD(PairMethod):
     """Block coordinate descent under J-orthogonality, Gauss-Seidel (paper 001, Algorithm 1).
@@ -64,12 +67,14 @@ class GSJOBCD(PairMethod):
         return (TraceForm,) if self.varsigma == "exact" else ()
 
     def _varsigma(self, problem: object) -> float | str:
-        return "exact" if self.varsigma == "auto" and isinstance(problem, TraceForm) else self.varsigma
+        if self.varsigma == "auto" and isinstance(problem, TraceForm):
+            return "exact"
+        return self.varsigma
 
-    def init(self, problem: Problem[OneSignature], network: Network, streams: Streams, x0: Array) -> JOBCDState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self._varsigma(problem), problem, streams, x0)
 
-    def step(self, problem: Problem[OneSignature], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+    def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         n, quadratic, varsigma = state.x.shape[-1], state.product.size > 0, self._varsigma(problem)
         if n < 2:
             return state._replace(k=state.k + 1)
@@ -90,7 +95,8 @@ class GSJOBCD(PairMethod):
             form, signs = cast(TraceForm, problem).trace_form()[0], problem.constraint.signs
             done, ray = pair_kernels().gauss_seidel(x, product, form, signs, first, second, sweep)
             if ray != 0:
-                state = state._replace(ray=np.array([[float(first[done]), float(second[done]), float(ray)]]))
+                found = first[done], second[done], ray
+                state = state._replace(ray=np.array([found], dtype=np.float64))
         spent, k = number, state.k
         if quadratic:  # n/2 pairs read the n rows of a gradient
             spent = 2 * number * (k + 1) // n - 2 * number * k // n

@@ -43,6 +43,10 @@ class QuadraticProblem(Problem[Signature], TraceForm, Protocol):
     """The problem min tr(x^T H x)/2 under J-orthogonality."""
 
 
+P = QuadraticProblem
+State = HyperbolicJacobiState
+
+
 @dataclass(frozen=True, kw_only=True)
 class HyperbolicJacobi(SingleAgentMethod):
     """The hyperbolic Jacobi method: the one of choice for min tr(x^T C x), C positive definite. An iteration is a sweep.
@@ -73,12 +77,11 @@ class HyperbolicJacobi(SingleAgentMethod):
         pair_kernels()
         return self
 
-    def init(self, problem: QuadraticProblem, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
-        return HyperbolicJacobiState(x0.copy(), np.full(1, math.nan), np.full(1, math.nan), np.full((1, 3), math.nan), 0, 0)
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
+        none = np.full(1, math.nan)
+        return State(x0.copy(), none, none.copy(), np.full((1, 3), math.nan), 0, 0)
 
-    def step(
-        self, problem: QuadraticProblem, network: Network, streams: Streams, state: HyperbolicJacobiState
-    ) -> HyperbolicJacobiState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, ray, xt = state.x, state.ray, state.x[0].T.copy()
         gram = 0.5 * (x.swapaxes(-1, -2) @ (problem.trace_form() @ x))
         gram = 0.5 * (gram + gram.swapaxes(-1, -2))
@@ -87,11 +90,14 @@ class HyperbolicJacobi(SingleAgentMethod):
         if j > 0:
             ray = np.array([[float(i), float(j), -math.copysign(1.0, gram[0, i, j])]])
         x[0] = xt.T
-        return HyperbolicJacobiState(x, np.full(1, value), np.full(1, fallen), ray, state.k + 1, state.gradients + 1)
+        k, spent = state.k + 1, state.gradients + 1
+        return State(x, np.full(1, value), np.full(1, fallen), ray, k, spent)
 
-    def ending(self, problem: QuadraticProblem, state: HyperbolicJacobiState) -> Stop | None:
+    def ending(self, problem: P, state: State) -> Stop | None:
         """Stop when the objective no longer falls, or is unbounded below."""
         endless = jobcd.unbounded(problem, state, "columns")
-        if endless is None and state.fallen[0] <= self.tolerance * state.value[0]:
-            return Stop("converged", True, f"the last sweep lowered the objective by {state.fallen[0] / state.value[0]:.1e} of it")
+        value, fallen = state.value[0], state.fallen[0]
+        if endless is None and fallen <= self.tolerance * value:
+            message = f"the last sweep lowered the objective by {fallen / value:.1e} of it"
+            return Stop("converged", True, message)
         return endless

@@ -16,6 +16,8 @@ from ...protocols import Array, Network, Problem, Signatures, Streams
 from . import jobcd
 from .jobcd import JacobiMethod, JOBCDState
 
+P = Problem[Signatures]
+
 
 @dataclass(frozen=True, kw_only=True)
 class JJOBCD(JacobiMethod):
@@ -38,10 +40,10 @@ class JJOBCD(JacobiMethod):
     True
     """
 
-    def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self.varsigma, problem, streams, x0)
 
-    def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+    def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         gradient = state.x if state.product.size else problem.gradient(state.x)
         state = jobcd.move(self.varsigma, self.theta, problem, state, gradient, pairs)  # (12)

@@ -27,10 +27,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, Signature, Streams
 from ...settings import Positive
-from ..common.automatic_steps import given_or, start
-from ..common.curvature import steepest
-from ..common.method import SingleAgentMethod
-from ..common.schedules import Auto
+from ..common import Auto, SingleAgentMethod, given_or, start, steepest
 from .doubling import START, Growth, grown
 
 
@@ -46,6 +43,9 @@ class JADMMState(NamedTuple):
     curvature: Array
     k: int
     gradients: int
+
+
+P = Problem[Signature]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,20 +78,20 @@ class JADMM(SingleAgentMethod):
     penalty: Positive | Auto = "auto"
     schedule: Growth = "constant"
 
-    def init(self, problem: Problem[Signature], network: Network, streams: Streams, x0: Array) -> JADMMState:
-        curvature, spent = start(self.curvature, 1, lambda: steepest(problem, streams, x0))
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JADMMState:
+        curvature, _, spent = start(self.curvature, 1, lambda: steepest(problem, streams, x0))
         automatic = {"constant": 0.3 * curvature, "published": np.full(1, START)}
         penalty = given_or(self.penalty, automatic[self.schedule])
         zero = np.zeros_like(x0)
         y = problem.constraint.signs[:, None] * x0
         return JADMMState(x0.copy(), y, zero, zero.copy(), penalty, curvature, 0, spent)
 
-    def step(self, problem: Problem[Signature], network: Network, streams: Streams, state: JADMMState) -> JADMMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: JADMMState) -> JADMMState:
         J = problem.constraint.signs
-        x, y, z, w = state.x, state.y, state.z, state.w
-        curvature, beta, k = state.curvature[:, None, None], state.penalty[:, None, None], state.k + 1
-        right = curvature * x - problem.gradient(x) - y @ z.swapaxes(-1, -2) - J[:, None] * w + beta * (y * J + J[:, None] * y)
-        x = _solved(curvature + beta, beta, y, right)  # (1)
+        x, y, z, w, k = state.x, state.y, state.z, state.w, state.k + 1
+        curve, beta = state.curvature[:, None, None], state.penalty[:, None, None]
+        right = curve * x - problem.gradient(x) - y @ z.swapaxes(-1, -2) - J[:, None] * w
+        x = _solved(curve + beta, beta, y, right + beta * (y * J + J[:, None] * y))  # (1)
         jx = J[:, None] * x
         y = _solved(beta, beta, x, beta * (x * J + jx) + w - x @ z)  # (2)
         z = z + beta * (x.swapaxes(-1, -2) @ y - np.diag(J))  # (3)

@@ -37,12 +37,12 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, cas
 import numpy as np
 
 from ...numerics.kernels import pair_kernels
-from ...numerics.kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
+from ...numerics.kernels.subproblem import CERTAIN, isotropic, linear_term, ray_matrix
+from ...numerics.kernels.subproblem import largest_eigenvalue as largest
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
 from ...settings import Count, Natural, NotNegative, Positive
-from ..common.curvature import lipschitz
-from ..common.method import SingleAgentMethod
+from ..common import SingleAgentMethod, lipschitz
 from . import adam
 from .adam import Moments
 
@@ -110,7 +110,7 @@ class PairMethod(SingleAgentMethod):
     """A method on pairs of rows, for a single agent."""
 
     theta: Annotated[NotNegative, "Added to the diagonal of Q."] = 1e-6
-    correction: Annotated[Natural, "Number of iterations between Newton-Schulz steps towards the constraint; 0 never."] = 0
+    correction: Annotated[Natural, "Iterations between Newton-Schulz steps to the constraint; 0 never."] = 0
 
     def resolved(self, network: Network) -> Self:
         """This method, with its kernels compiled."""
@@ -134,19 +134,18 @@ class JacobiMethod(PairMethod):
 
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
 
-    rounds: Annotated[
-        Count,
-        "Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.",
-    ] = 1
+    rounds: Annotated[Count, "Rounds of n/2 disjoint pairs from one gradient; 1 in the paper."] = 1
     learning_rate: adam.LearningRate = adam.LEARNING_RATE
     varsigma: Positive | Varsigma = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rounds > 1 and not isinstance(self.varsigma, str):
-            raise ValueError(
-                f"more than one round needs a varsigma that is no constant, got rounds {self.rounds} and varsigma {self.varsigma}"
-            )
+            got = f"rounds {self.rounds} and varsigma {self.varsigma}"
+            raise ValueError(f"more than one round needs a varsigma that is no constant, got {got}")
+
+
+P = Problem[Signatures]
 
 
 def rule(varsigma: float | str, problem: object) -> str:
@@ -163,7 +162,7 @@ def _form(problem: object) -> Array:
     return cast(TraceForm, problem).trace_form()
 
 
-def begin(varsigma: float | str, problem: Problem[Signatures], streams: Streams, x0: Array) -> JOBCDState:
+def begin(varsigma: float | str, problem: P, streams: Streams, x0: Array) -> JOBCDState:
     """The state at the start."""
     spent, kind = 0, rule(varsigma, problem)
     if kind == "constant":
@@ -176,8 +175,8 @@ def begin(varsigma: float | str, problem: Problem[Signatures], streams: Streams,
     product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else nothing
     value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
     moments = adam.begin(problem.constraint, x0)
-    ray, none = np.full((1, 3), math.nan), np.zeros(1)
-    return JOBCDState(x0.copy(), product, level, value, none, ray, moments, 0, 0, spent, nothing, none.copy())
+    ray, none, most = np.full((1, 3), math.nan), np.zeros(1), np.zeros(1)
+    return JOBCDState(x0.copy(), product, level, value, none, ray, moments, 0, 0, spent, nothing, most)
 
 
 def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:
@@ -191,12 +190,7 @@ def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int
 
 
 def move(
-    varsigma: float | str,
-    theta: float,
-    problem: Problem[Signatures],
-    state: JOBCDState,
-    gradient: Array,
-    rounds: Sequence[Pairs],
+    varsigma: float | str, theta: float, problem: P, state: JOBCDState, gradient: Array, rounds: Sequence[Pairs]
 ) -> JOBCDState:
     """Solve (6) for disjoint pairs and multiply their rows, a round of pairs at once; changes x and product in place.
 
@@ -216,7 +210,7 @@ def move(
                 g = gradient[0] if number == 0 else gradient[0, bound] + level * (x[bound] - start)
                 t, own = kernels.blocks(g, x, first, second), kernels.blocks(x, x, first, second)
                 ii, ij, jj = own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]
-            scale = np.ones_like(ii) if kind == "constant" else largest_eigenvalue(ii, ij, jj)
+            scale = np.ones_like(ii) if kind == "constant" else largest(ii, ij, jj)
             curvature = isotropic(level * scale + theta)
             hyperbolic = signs[first % len(signs)] != signs[second % len(signs)]
             v = kernels.minimise(hyperbolic, linear_term(t, curvature), curvature).v
@@ -238,7 +232,7 @@ def move(
     return state  # no step is short enough to be seen above rounding
 
 
-def release(problem: Problem[Signatures], state: JOBCDState, gradient: Array, rate: float) -> JOBCDState:
+def release(problem: P, state: JOBCDState, gradient: Array, rate: float) -> JOBCDState:
     """The state after a step of Adam on the free rows, along the gradient from which the others have moved."""
     if not state.moments.mean.size:
         return state
@@ -252,7 +246,7 @@ def room(state: JOBCDState) -> float:
     return bound if np.trace(state.product[0]) <= bound else math.inf
 
 
-def finish(state: JOBCDState, problem: Problem[Signatures], correction: int, gradients: int) -> JOBCDState:
+def finish(state: JOBCDState, problem: P, correction: int, gradients: int) -> JOBCDState:
     """The state at the end of an iteration: counters increased, x corrected and product recomputed where due, rays searched for."""
     k = state.k + 1
     state = state._replace(k=k, gradients=gradients)
@@ -269,7 +263,8 @@ def finish(state: JOBCDState, problem: Problem[Signatures], correction: int, gra
         drift = np.abs(product - state.product).reshape(1, -1).max(-1) / size
         state = state._replace(product=product, drift=drift)
     if np.isnan(state.ray[0, 0]) and room(state) == math.inf:
-        state = state._replace(ray=steepest_ray(_form(problem)[0], state.product[0], problem.constraint.each.signs))
+        signs = problem.constraint.each.signs
+        state = state._replace(ray=steepest_ray(_form(problem)[0], state.product[0], signs))
     return state
 
 
@@ -292,7 +287,8 @@ def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
     family, i, j = np.unravel_index(at, falls.shape)
     if not falls[family, i, j] < 0.0:
         return np.full((1, 3), math.nan)
-    return np.array([[float(i), float(j), (family + 1.0) * (-1.0 if d[family, i, j] > 0.0 else 1.0)]])
+    side = -1.0 if d[family, i, j] > 0.0 else 1.0
+    return np.array([[float(i), float(j), (family + 1.0) * side]])
 
 
 def unbounded(problem: Problem[object], state: Rays, lines: str = "rows") -> Stop | None:

@@ -29,10 +29,7 @@ import numpy as np
 
 from ...protocols import Array, HessianProducts, Network, Problem, Signature, Streams, TraceForm
 from ...settings import Positive
-from ..common.automatic_steps import given_or
-from ..common.curvature import steepest
-from ..common.method import SingleAgentMethod
-from ..common.schedules import Auto, BarzilaiBorwein, Constant
+from ..common import Auto, BarzilaiBorwein, Constant, SingleAgentMethod, given_or, steepest
 from ..common.step_sizes import MeasuredStepSize, checked, measured, schedule
 from .doubling import START, Growth, grown
 
@@ -58,6 +55,9 @@ class UMCMState(NamedTuple):
 
 class CurvedProblem(Problem[Signature], HessianProducts, Protocol):
     """A problem under J-orthogonality that can differentiate its gradients."""
+
+
+P = CurvedProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,47 +98,55 @@ class UMCM(SingleAgentMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.optimizer == "adagrad":
-            object.__setattr__(self, "step_size", checked(self.step_size, (Constant,), "Adagrad has a rate"))
+            rate = checked(self.step_size, (Constant,), "Adagrad has a rate")
+            object.__setattr__(self, "step_size", rate)
 
     def resolved(self, network: Network) -> UMCM:
         """This method with automatic steps resolved."""
         if self.step_size != "auto":
             return self
-        return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein())
+        if self.optimizer == "adagrad":
+            return replace(self, step_size=PUBLISHED)
+        return replace(self, step_size=BarzilaiBorwein())
 
-    def init(self, problem: CurvedProblem, network: Network, streams: Streams, x0: Array) -> UMCMState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> UMCMState:
         steps, spent, own = schedule(self.resolved(network).step_size), 0, np.zeros(1)
         measured_penalty = self.penalty == "auto" and self.schedule == "constant"
         if measured_penalty or steps.initial == "auto":
             own, spent = steepest(problem, streams, x0)
         automatic = {"constant": 3.0 * own, "published": np.full(1, START)}
-        penalty, size = given_or(self.penalty, automatic[self.schedule]), np.linalg.norm(x0, 2, axis=(-2, -1))
+        penalty = given_or(self.penalty, automatic[self.schedule])
+        size = np.linalg.norm(x0, 2, axis=(-2, -1))
         if measured_penalty:
             own = penalty / 3.0
         # the curvature of the quadratic term is at most 4 beta ||x||_2^2
         base = given_or(steps.initial, 1.0 / (2.0 * own + 4.0 * penalty * size * size))
         field = _field(problem, x0, penalty)
         squares = field * field if self.optimizer == "adagrad" else np.empty((1, 0, 0))
-        return UMCMState(x0.copy(), field, squares, base * steps.scale(0), base, penalty, 0, spent + 1)
+        step = base * steps.scale(0)
+        return UMCMState(x0.copy(), field, squares, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: CurvedProblem, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
-        k = state.k + 1
-        direction = state.field / (np.sqrt(state.squares) + SMALL) if state.squares.size else state.field
+    def step(self, problem: P, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
+        k, squares, direction = state.k + 1, state.squares, state.field
+        if squares.size:
+            direction = direction / (np.sqrt(squares) + SMALL)
         x = state.x - state.step_size[:, None, None] * direction
         penalty = grown(self.schedule, state.penalty, k)
         field = _field(problem, x, penalty)
-        squares = state.squares + field * field if state.squares.size else state.squares
+        if squares.size:
+            squares = squares + field * field
         step_size = measured(self.resolved(network).step_size, state, x, field)
         return UMCMState(x, field, squares, step_size, state.base, penalty, k, state.gradients + 1)
 
 
-def _field(problem: CurvedProblem, x: Array, penalty: Array) -> Array:
+def _field(problem: P, x: Array, penalty: Array) -> Array:
     """The gradient grad h (1)."""
     J, g = problem.constraint.signs, problem.gradient(x)
     jx, xt = J[:, None] * x, x.swapaxes(-1, -2)
     e = xt @ jx - np.diag(J)
     multiplier = J[:, None] * (xt @ g)
     je, ej = J[:, None] * e, e * J
-    curved = g @ (je + ej) if isinstance(problem, TraceForm) else g @ ej + problem.hessian_product(x, x @ je)
+    exact = isinstance(problem, TraceForm)
+    curved = g @ (je + ej) if exact else g @ ej + problem.hessian_product(x, x @ je)
     inner = 2.0 * penalty[:, None, None] * e - 0.5 * (multiplier + multiplier.swapaxes(-1, -2))
     return g - 0.5 * curved + jx @ inner

@@ -32,14 +32,16 @@ import numpy as np
 
 from ...protocols import Array, Index, Network, Sampled, Signatures, Streams
 from ...settings import Count, Range
-from ..common.fields import SampledProblem
-from ..common.method import BatchSize
+from ..common import BatchSize, SampledProblem
 from . import adam, jobcd
 from .jobcd import JacobiMethod, JOBCDState, Pairs
 
 COIN = 1 << 31
 CAUTION = 100.0
 """The ratio of L between new estimates to the largest L at a new estimate."""
+
+
+P = SampledProblem[Signatures]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,33 +77,34 @@ class VRJJOBCD(JacobiMethod):
     large_batch: Count | None = None
     restart: Annotated[float, Range(least=0, most=1)] | None = None
 
-    def _sizes(self, problem: SampledProblem[Signatures]) -> tuple[int, int, float]:
+    def _sizes(self, problem: P) -> tuple[int, int, float]:
         """The numbers b, b' and p'."""
         total = int(problem.n_samples[0])
         large, small = self.large_batch or total, self.batch_size or max(1, math.isqrt(total))
         return large, small, small / (large + small) if self.restart is None else self.restart
 
-    def _afresh(self, problem: SampledProblem[Signatures], streams: Streams, k: int, x: Array, size: int) -> Array:
+    def _afresh(self, problem: P, streams: Streams, k: int, x: Array, size: int) -> Array:
         """The mean gradient over the samples S+."""
         if size >= int(problem.n_samples[0]):
             return problem.gradient(x)
         return problem.gradient_on(x, self._draw(problem, streams, k, size))
 
-    def _draw(self, problem: SampledProblem[Signatures], streams: Streams, k: int, size: int) -> Index:
+    def _draw(self, problem: P, streams: Streams, k: int, size: int) -> Index:
         return streams.integers("batch", k, size, problem.n_samples)
 
-    def init(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> JOBCDState:
         large, _, _ = self._sizes(problem)
         estimate = self._afresh(problem, streams, 0, x0, large)  # (9)
         begun = jobcd.begin(self.varsigma, problem, streams, x0)
-        begun = begun._replace(product=np.empty((1, 0, 0)), value=np.full(1, math.nan), gradients=begun.gradients + 1)
-        return begun._replace(estimate=estimate, samples=min(large, int(problem.n_samples[0])))
+        begun = begun._replace(product=np.empty((1, 0, 0)), value=np.full(1, math.nan))
+        spent, samples = begun.gradients + 1, min(large, int(problem.n_samples[0]))
+        return begun._replace(estimate=estimate, gradients=spent, samples=samples)
 
     def _starts_over(self, streams: Streams, k: int, restart: float) -> bool:
         """True if the estimate of iteration ``k`` is a new one."""
         return k == 0 or bool(streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN)
 
-    def _moved(self, problem: SampledProblem[Signatures], state: JOBCDState, pairs: list[Pairs], anew: bool) -> JOBCDState:
+    def _moved(self, problem: P, state: JOBCDState, pairs: list[Pairs], anew: bool) -> JOBCDState:
         """The state after the rows are multiplied."""
         if jobcd.rule(self.varsigma, problem) != "backtracking":
             return jobcd.move(self.varsigma, self.theta, problem, state, state.estimate, pairs)
@@ -110,19 +113,20 @@ class VRJJOBCD(JacobiMethod):
             moved = jobcd.move("backtracking", self.theta, problem, state, state.estimate, pairs)
             largest = np.maximum(moved.largest, moved.varsigma)
             return moved._replace(value=np.full(1, math.nan), largest=largest)
-        found = state.varsigma
-        state = state._replace(varsigma=CAUTION * state.largest)
-        return jobcd.move("pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
+        cautious = state._replace(varsigma=CAUTION * state.largest)
+        moved = jobcd.move("pair", self.theta, problem, cautious, state.estimate, pairs)
+        return moved._replace(varsigma=state.varsigma)
 
-    def step(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+    def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         large, small, restart = self._sizes(problem)
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
-        before = state.x.copy()
-        moved = self._moved(problem, state, pairs, self._starts_over(streams, state.k, restart))  # (12)
+        before, anew = state.x.copy(), self._starts_over(streams, state.k, restart)
+        moved = self._moved(problem, state, pairs, anew)  # (12)
         moved = jobcd.release(problem, moved, state.estimate, self.learning_rate)
         k = state.k + 1
         if self._starts_over(streams, k, restart):
-            estimate, spent, calls = self._afresh(problem, streams, k, moved.x, large), min(large, int(problem.n_samples[0])), 1
+            estimate = self._afresh(problem, streams, k, moved.x, large)
+            spent, calls = min(large, int(problem.n_samples[0])), 1
         else:
             batch = self._draw(problem, streams, k, small)
             gradient, free = problem.gradient_on(moved.x, batch), adam.free_rows(problem.constraint)

@@ -29,11 +29,8 @@ import numpy as np
 
 from ...numerics.tangent_proximal import tangent_proximal
 from ...protocols import Array, Composite, Network, OrthonormalLanding, Problem, Projection, Streams
+from ..common import Decentralized, advanced, curvature, gradient, refresh
 from ..common.automatic_steps import start, tracking_step
-from ..common.curvature import curvature
-from ..common.fields import gradient, refresh
-from ..common.method import Decentralized
-from ..common.step_sizes import StepSize, advanced, schedule
 
 
 class Orthonormal(OrthonormalLanding, Projection, Protocol):
@@ -44,7 +41,7 @@ class CompositeProblem(Problem[Orthonormal], Composite, Protocol):
     """A problem on {x : x^T x = I} with a convex term."""
 
 
-class ProximalState(NamedTuple):
+class ProxState(NamedTuple):
     """The arrays that change are x, tracker (s) and field (G at x), each ``(n_local, d, r)``, multiplier (S of (1))
     ``(n_local, r, r)``, and step_size (t) ``(n_local,)``; base, the steps at the start, does not."""
 
@@ -56,6 +53,9 @@ class ProximalState(NamedTuple):
     base: Array
     k: int
     gradients: int
+
+
+P = CompositeProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +77,11 @@ class DRProxGT(Decentralized):
     nonsmooth: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (OrthonormalLanding, Projection)
 
-    step_size: StepSize = "auto"
-
     @property
     def requires(self) -> tuple[type, ...]:
         return (Composite, *super().requires)
 
-    def init(self, problem: CompositeProblem, network: Network, streams: Streams, x0: Array) -> ProximalState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> ProxState:
         def automatic() -> tuple[Array, int]:
             c = 0.7
             if network.n_agents > 1:
@@ -91,13 +89,12 @@ class DRProxGT(Decentralized):
             mean, spent = curvature(problem.smooth, network, streams, x0)
             return c / mean, spent
 
-        base, spent = start(self.step_size, len(x0), automatic)
+        step, base, spent = start(self.step_size, len(x0), automatic)
         field = self.oracle(problem.smooth, streams, 0).gradient(x0)
-        step_size = base * schedule(self.step_size).scale(0)
         none = np.zeros((len(x0), x0.shape[2], x0.shape[2]))
-        return ProximalState(x0.copy(), field.copy(), field, none, step_size, base, 0, spent + 1)
+        return ProxState(x0.copy(), field.copy(), field, none, step, base, 0, spent + 1)
 
-    def step(self, problem: CompositeProblem, network: Network, streams: Streams, state: ProximalState) -> ProximalState:
+    def step(self, problem: P, network: Network, streams: Streams, state: ProxState) -> ProxState:
         t = state.step_size
         ahead = state.x - t[:, None, None] * state.tracker
         h = problem.regularizer

@@ -26,12 +26,12 @@ from typing import ClassVar
 import numpy as np
 
 from ...protocols import Array, Network, Problem, Recommends, Streams
-from ..common.mixing import average
-from ..common.schedules import Geometric
-from ..common.step_sizes import StepSize, schedule
+from ..common import Geometric, StepSize, average, schedule
 from ..decentralized.descent import DescentState, begun
 from ..decentralized.drsgd import DRSGD
 from .subgradient import steepness
+
+P = Problem[object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +68,11 @@ class DRSM(DRSGD):
             ratio = max(ratio, 1.0 - (1.0 - self.mixing(network).lambda_2) / 4.0)
         return replace(self, step_size=Geometric(ratio=min(round(ratio, 6), 1.0 - 1e-6)))
 
-    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DescentState:
         return begun(self.step_size, x0, lambda: _automatic(problem, network, x0))
 
 
-def _automatic(problem: Problem[object], network: Network, x0: Array) -> tuple[Array, int]:
+def _automatic(problem: P, network: Network, x0: Array) -> tuple[Array, int]:
     """The first step gamma_0 ``(n_local,)``, and the gradients spent."""
     if isinstance(problem, Recommends):
         recommended = schedule(problem.subgradient_settings(1).step_size)

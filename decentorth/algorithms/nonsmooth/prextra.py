@@ -34,9 +34,7 @@ import numpy as np
 
 from ...numerics.tangent_proximal import tangent_proximal
 from ...protocols import Array, Composite, Network, OrthonormalLanding, Projection, Riemannian, Streams
-from ..common.fields import blockwise, riemannian
-from ..common.method import Method
-from ..common.step_sizes import ConstantStepSize
+from ..common import ConstantStepSize, Method, blockwise, riemannian
 from ..decentralized.extra import step_along_gradients
 from .drproxgt import CompositeProblem
 
@@ -51,6 +49,10 @@ class PREXTRAState(NamedTuple):
     step_size: Array
     k: int
     gradients: int
+
+
+P = CompositeProblem
+State = PREXTRAState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +86,12 @@ class PREXTRA(Method):
         "tangent"
     )
 
-    def init(self, problem: CompositeProblem, network: Network, streams: Streams, x0: Array) -> PREXTRAState:
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         step, spent = step_along_gradients(self.step_size, problem.smooth, network, streams, x0)
         none = np.zeros((len(x0), x0.shape[2], x0.shape[2]))
-        return PREXTRAState(x0.copy(), np.zeros_like(x0), none, step, 0, spent)
+        return State(x0.copy(), np.zeros_like(x0), none, step, 0, spent)
 
-    def step(self, problem: CompositeProblem, network: Network, streams: Streams, state: PREXTRAState) -> PREXTRAState:
+    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
         x, alpha, h, multiplier = state.x, state.step_size, problem.regularizer, state.multiplier
         if self.proximal == "tangent":
@@ -101,4 +103,4 @@ class PREXTRA(Method):
             w = np.stack([h.proximal(point, step) for point, step in own])
         dual = state.dual + 0.5 * (mixed - x)  # (2)
         moved = problem.constraint.project(w, "polar")  # (3)
-        return PREXTRAState(moved, dual, multiplier, alpha, state.k + 1, state.gradients + 1)
+        return State(moved, dual, multiplier, alpha, state.k + 1, state.gradients + 1)

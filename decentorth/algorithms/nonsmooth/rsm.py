@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, Retractable, RetractableManifold, Riemannian, Streams
-from ..common.method import RetractionName
-from ..common.step_sizes import advanced, schedule
+from ..common import RetractionName, advanced
 from .subgradient import Subgradient, iteration_flops
 
 
@@ -32,6 +31,9 @@ class RSMState(NamedTuple):
     base: Array
     k: int
     gradients: int
+
+
+P = Problem[RetractableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +55,12 @@ class RSM(Subgradient):
 
     retraction: RetractionName = "polar"
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RSMState:
-        method = self.suited(problem)
-        base, spent = method.first_steps(problem, x0)
-        return RSMState(x0.copy(), base * schedule(method.step_size).scale(0), 0.0 * base, base, 0, spent)
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RSMState:
+        step, base, spent = self.suited(problem).first_steps(problem, x0)
+        return RSMState(x0.copy(), step, 0.0 * base, base, 0, spent)
 
-    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RSMState) -> RSMState:
-        tangent = problem.constraint.tangent(state.x, problem.gradient(state.x))
-        x = problem.constraint.retract(state.x, -state.step_size[:, None, None] * tangent, self.retraction)
+    def step(self, problem: P, network: Network, streams: Streams, state: RSMState) -> RSMState:
+        tangent, gamma = problem.constraint.tangent(state.x, problem.gradient(state.x)), state.step_size
+        x = problem.constraint.retract(state.x, -gamma[:, None, None] * tangent, self.retraction)
         flops = state.flops + iteration_flops(problem, problem.shape[1])
         return advanced(self.suited(problem).step_size, state, x=x, flops=flops)

@@ -26,14 +26,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeGuard, cast, runtime_checkable
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from ...protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
 from ...settings import Count, Range
-from ..common.capabilities import can
-from ..common.step_sizes import advanced, schedule
+from ..common import advanced, can
 from .subgradient import Subgradient, iteration_flops
 
 BLOCKS = 5
@@ -65,6 +64,9 @@ class ColumnBlocks(Protocol):
 
 class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
     """A manifold on which some columns can move alone, and which has a projection."""
+
+
+P = Problem[BlockManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,27 +105,26 @@ class RSSM(Subgradient):
         """l, the number of blocks."""
         return self.blocks
 
-    def suited(self, problem: Any) -> Self:
+    def suited(self, problem: Problem[object]) -> Self:
         """This method for the problem; a ValueError where its columns cannot be divided into the blocks."""
         method = super().suited(problem)
         divided(method.blocks, problem.shape[1])
         return method
 
-    def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
-        method = self.suited(problem)
-        base, spent = method.first_steps(problem, x0)
-        step = base * schedule(method.step_size).scale(0)
-        return RSSMState(x0.copy(), _cache(problem, x0), step, 0.0 * base, 0.0 * base, base, 0, spent)
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RSSMState:
+        step, base, spent = self.suited(problem).first_steps(problem, x0)
+        none, cache = 0.0 * base, _cache(problem, x0)
+        return RSSMState(x0.copy(), cache, step, none, none.copy(), base, 0, spent)
 
-    def step(self, problem: Problem[BlockManifold], network: Network, streams: Streams, state: RSSMState) -> RSSMState:
+    def step(self, problem: P, network: Network, streams: Streams, state: RSSMState) -> RSSMState:
         method, k = self.suited(problem), state.k + 1
         x, cache = state.x, state.cache
         columns = method.drawn(streams, state.k, problem.shape[1])
         v = _partial(problem, x, columns, cache)
         v *= -state.step_size[:, None, None]
         x[:, :, columns] = problem.constraint.move_columns(x, columns, v)  # (15), (16)
-        if cache.size:
-            cast(ColumnOracle, problem).refresh(cache, x, columns)
+        if cache.size and can(problem, ColumnOracle):
+            problem.refresh(cache, x, columns)
         drift = state.drift
         if self.reorthogonalize is not None and k % self.reorthogonalize == 0:
             drift = np.maximum(drift, problem.constraint.feasibility(x))
@@ -156,18 +157,13 @@ def _pairs(blocks: int) -> tuple[tuple[int, int], ...]:
     return tuple(combinations(range(blocks), 2))
 
 
-def _by_columns(problem: object) -> TypeGuard[ColumnOracle]:
-    """True if a problem is a `ColumnOracle`."""
-    return can(problem, ColumnOracle)
-
-
 def _cache(problem: object, x: Array) -> Array:
     """The cache for cheap gradients of column blocks; empty if the problem lacks a column oracle."""
-    return problem.cache(x) if _by_columns(problem) else np.zeros((len(x), 0))
+    return problem.cache(x) if can(problem, ColumnOracle) else np.zeros((len(x), 0))
 
 
 def _partial(problem: Problem[object], x: Array, columns: Index, cache: Array) -> Array:
     """The given columns of a subgradient, ``(n_local, d, c)``, fresh."""
-    if _by_columns(problem):
+    if can(problem, ColumnOracle):
         return problem.partial_gradient(x, columns, cache)
     return np.take(problem.gradient(x), columns, axis=-1)

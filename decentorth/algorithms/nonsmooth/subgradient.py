@@ -9,9 +9,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Counted, Problem, Recommends, WeaklyConvex
-from ..common.automatic_steps import start
-from ..common.method import SingleAgentMethod
-from ..common.step_sizes import StepSize
+from ..common import SingleAgentMethod, StepSize, start
 
 UNKNOWN = "diminishing"
 """The default steps if a problem recommends none: those of paper 000, Theorem 4.9 (b)."""
@@ -39,9 +37,9 @@ class Subgradient(SingleAgentMethod):
         """The number of blocks of columns; 1 where all move."""
         return 1
 
-    def suited(self, problem: object) -> Self:
+    def suited(self, problem: Problem[object]) -> Self:
         """This method with its ``auto`` settings resolved to the problem's recommendations for this number of blocks."""
-        auto = [name for name in self.auto if getattr(self, name) == "auto"]
+        auto = [name for name in self.auto if vars(self)[name] == "auto"]
         if not auto:
             return self
         recommended = {"step_size": UNKNOWN, "block_partition": "fixed"}
@@ -49,8 +47,8 @@ class Subgradient(SingleAgentMethod):
             recommended = problem.subgradient_settings(self.n_blocks)._asdict()
         return replace(self, **{name: recommended[name] for name in auto})
 
-    def first_steps(self, problem: Problem[object], x0: Array) -> tuple[Array, int]:
-        """The base step Delta ``(n_local,)``, given or 1 / L (see `steepness`), and the gradients spent."""
+    def first_steps(self, problem: Problem[object], x0: Array) -> tuple[Array, Array, int]:
+        """The first step and the base step Delta ``(n_local,)``, given or 1 / L (see `steepness`), and the gradients spent."""
 
         def automatic() -> tuple[Array, int]:
             steep, spent = steepness(problem, x0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..arguments import Setup
+from ..arguments import AnySetup
 from .asynchronous import Agents, Restarting
 from .on_device import OnDevice
 from .plain import Run
@@ -16,6 +14,6 @@ KINDS = (OnDevice, Restarting, Agents, Surviving, ReplicatedUnreliable, Replicat
 """In order of precedence: a kind refuses arguments of the kinds after it that it cannot have."""
 
 
-def run_of(arguments: Setup[Any]) -> Run:
+def run_of(arguments: AnySetup) -> Run:
     """The run of these arguments, built and checked: of the first kind that fits."""
     return next(kind for kind in KINDS if kind.fits(arguments))(arguments)

@@ -6,14 +6,14 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from ...network import Network, Shrinking, surviving
+from ...network import Network, surviving
 from ...protocols import Asynchronous
 from ...running.checkpoint import AGENTS, CheckpointWriter, Resumed, on_all
 from ...running.loop import Outcome
 from ...running.options import Options
 from ...running.parts import Parts
 from ...stopping import LocalMaximum, rules_of
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..rank_loss import divided_anew
 from ..result import Result
 from .plain import Run
@@ -28,12 +28,13 @@ class Agents(Run):
     algorithm: Asynchronous
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return isinstance(arguments.algorithm, Asynchronous)
 
     def _network(self) -> Network:
         if self.arguments.on_rank_loss == "shrink":
-            raise ValueError("on_rank_loss shrink is not for an asynchronous run: give restart, or leave it out")
+            repair = "give restart, or leave it out"
+            raise ValueError(f"on_rank_loss shrink is not for an asynchronous run: {repair}")
         return super()._network()
 
     def _check_method(self) -> None:
@@ -57,7 +58,8 @@ class Agents(Run):
     @property
     def parts(self) -> AgentParts:
         method = self.method
-        return AgentParts(self.problem, method, self.network, self.collective, self.streams, self.start, method)
+        own = self.network, self.collective, self.streams, self.start
+        return AgentParts(self.problem, method, *own, method)
 
     def result(self, outcome: Outcome) -> Result:
         """The result; the log is written, if one is asked for."""
@@ -94,30 +96,27 @@ class Restarting(Agents):
     """The agents of a rank that is lost begin again from their own checkpoints, on the ranks that are left."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return arguments.on_rank_loss == "restart"
 
     def _network(self) -> Network:
-        method: object = self.algorithm
-        if not isinstance(method, Asynchronous):
+        if not Agents.fits(self.arguments):
             repair = "give shrink, or leave it out"
             raise ValueError(f"on_rank_loss restart is for asynchronous agents: {repair}")
-        if method.log is not None:
-            raise ValueError("a log repeats a run from its start, which is lost with on_rank_loss restart: drop one of them")
+        if self.algorithm.log is not None:
+            lost = "a log repeats a run from its start, which is lost with on_rank_loss restart"
+            raise ValueError(f"{lost}: drop one of them")
         self.comm = surviving(self.comm)
         return super()._network()
 
     def _options(self, options: Options) -> Options:
-        if isinstance(self.network.communicator, Shrinking) and options.checkpoints is None:
+        if self.network.communicator.size > 1 and options.checkpoints is None:
             repair = "give checkpoints, or leave it out"
             raise ValueError(f"on_rank_loss restart needs the agents' checkpoints: {repair}")
         return super()._options(options)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
-        if not isinstance(self.network.communicator, Shrinking):  # one process
-            return super()._ended(options, resumed)
-        result: Result = divided_anew(self, options, resumed)
-        return result
+        return divided_anew(self, options, resumed)
 
 
 class AgentParts(Parts):

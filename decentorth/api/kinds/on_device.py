@@ -9,14 +9,14 @@ from ... import registry
 from ...network import connect
 from ...network.device import DeviceCollective, DeviceNetwork
 from ...numerics.devices import on_host, opened
-from ...problems import FunctionProblem, Spread
+from ...problems import FunctionProblem
 from ...protocols import Array, Completing, Declared, Network, Problem, Streams
 from ...running.checkpoint.states import mapped
 from ...running.loop import Outcome
 from ...running.options import Options
 from ...running.parts import Parts
 from ...stopping import LocalMaximum, rules_of
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..result import Result
 from .plain import Run
 
@@ -25,16 +25,17 @@ class OnDevice(Run):
     """The network mixes on the device, and the iterations have a problem, a state and sums there; the result is on the host."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return arguments.device is not None
 
     def _network(self) -> DeviceNetwork:
         given = self.arguments
         _check_method(self.algorithm)
-        if connect(self.comm).size > 1 or isinstance(given.problem, Spread):
+        if connect(self.comm).size > 1 or given.blocks is not None:
             alone = "start it without mpirun and without spread samples"
             raise ValueError(f"a device is for a run in one process, of all agents: {alone}")
-        _refuse(placement=given.placement != "even", channel=given.channel, on_rank_loss=given.on_rank_loss != "abort")
+        shrinks, cuts = given.on_rank_loss != "abort", given.placement != "even"
+        _refuse(placement=cuts, channel=given.channel, on_rank_loss=shrinks)
         self.device = opened(given.device or "")
         return DeviceNetwork(given.mixing[0], self.device)
 
@@ -47,14 +48,16 @@ class OnDevice(Run):
     def _options(self, options: Options) -> Options:
         _refuse(checkpoints=options.checkpoints, resume=options.resume)
         if rules_of(LocalMaximum, options.rule):
-            raise ValueError("LocalMaximum (local_tolerance) is not for a run on a device: take another rule, or leave device out")
+            rule, repair = "LocalMaximum (local_tolerance)", "take another rule, or leave device out"
+            raise ValueError(f"{rule} is not for a run on a device: {repair}")
         return options
 
     @property
     def parts(self) -> Parts:
         collective = DeviceCollective(self.network.communicator, self.network.bounds)
         stepper = FromHost(self.method, self.problem, self.device)
-        return Parts(self.placed, self.method, self.network, collective, self.streams, self.start, stepper)
+        own = self.network, collective, self.streams, self.start
+        return Parts(self.placed, self.method, *own, stepper)
 
     def result(self, outcome: Outcome) -> Result:
         state = mapped(outcome.state, "", lambda _, entry: on_host(entry))
@@ -82,7 +85,8 @@ def _check_method(algorithm: object) -> None:
     if not declared.on_devices:
         known = [registry.algorithms.get(one) for one in registry.algorithms.names()]
         able = ", ".join(sorted(one.__name__ for one in known if Declared.of(one).on_devices))
-        raise ValueError(f"{type(algorithm).__name__} does not run on a device: {able} do; or leave device out")
+        name = type(algorithm).__name__
+        raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
     if declared.running() is not algorithm:
         repair = "take another step size, or leave device out"
         raise ValueError(f"safe and growing steps do not run on a device: {repair}")

@@ -24,16 +24,17 @@ from ...numerics.threads import one_thread
 from ...problems import Deferred, GradientCheck
 from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
-from ...protocols import SETUP, Algorithm, Array, Declared, Index, Problem, SplitFeatures, StoppingRule
+from ...protocols import SETUP, Array, Declared, Index, Problem, StoppingRule
 from ...running import loop
 from ...running.checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from ...running.local_stopping import Agreement
+from ...running.metrics import splits_features
 from ...running.options import Options
-from ...running.parts import Parts
+from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
 from .. import capabilities, forms
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
 from ..sizes import check_data, check_points
@@ -49,15 +50,15 @@ class Run(Shown):
 
     repairs: ClassVar[bool] = True
     """True if the network repairs what a channel loses."""
-    algorithm: Algorithm[Any, Any]
+    algorithm: Method
     problem: Problem[Any]
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         """True if these arguments ask for this kind of run."""
         return True
 
-    def __init__(self, arguments: Setup[Any]) -> None:
+    def __init__(self, arguments: AnySetup) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
         self.network = self._network()
@@ -84,7 +85,7 @@ class Run(Shown):
             self._place()
             self.collective.same("the starting point", hashlib.sha256(self.start.tobytes()).digest())
             with self.collective.together():
-                if not isinstance(self.problem, SplitFeatures):
+                if not splits_features(self.problem):
                     check_attached(self.problem, self.start)
 
     def _network(self) -> Network:
@@ -103,13 +104,13 @@ class Run(Shown):
     def _check_method(self) -> None:
         """Check the method on the network, before any data are read."""
 
-    def _prepared(self) -> Problem[object]:
+    def _prepared(self) -> Problem[Any]:
         """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
         with self.collective.together():
-            capabilities.check_fits(own, self.arguments.algorithm, self.network)
+            capabilities.check_fits(own, self.arguments.method, self.network)
             self._check_problem(own)
         SETUP.info("the problem: what needs the data of all agents")
         own.prepare(self.collective)
@@ -145,7 +146,8 @@ class Run(Shown):
         return patience("rank_timeout", self.arguments.rank_timeout)
 
     def _facts(self) -> Mapping[str, object]:
-        return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
+        parts = {"problem": self.problem, "algorithm": self.algorithm, "network": self.network}
+        return {**parts, "ranks": self.collective.size}
 
     @property
     def x0(self) -> Array:
@@ -153,18 +155,19 @@ class Run(Shown):
         return np.repeat(self.start[None], self.network.n_local, axis=0)
 
     @property
-    def method(self) -> Algorithm[Any, Any]:
+    def method(self) -> Method:
         """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
-        method: Algorithm[Any, Any] = Declared.of(self.algorithm).running()
+        method: Method = Declared.of(self.algorithm).running()
         return method
 
     @property
     def parts(self) -> Parts:
         """The parts that the loop needs."""
         method = self.method
-        return Parts(self.problem, method, self.network, self.collective, self.streams, self.start, self._stepper(method))
+        own = self.network, self.collective, self.streams, self.start
+        return Parts(self.problem, method, *own, self._stepper(method))
 
-    def _stepper(self, method: Algorithm[Any, Any]) -> Algorithm[Any, Any]:
+    def _stepper(self, method: Method) -> object:
         """The method as the iterations run it."""
         return method
 
@@ -204,7 +207,8 @@ class Run(Shown):
         """Iterate to the end, or to the loss of a rank."""
         kept, write = options.checkpoints, None
         if kept is not None:
-            write = partial(CheckpointWriter, kept, self.identity, self.collective, self.collective.own, resumed)
+            own = self.identity, self.collective, self.collective.own
+            write = partial(CheckpointWriter, kept, *own, resumed)
         with one_thread(), contextlib.ExitStack() as stack:
             self._watch(patience("compute_timeout", options.compute_timeout))
             stack.callback(self._watch, math.inf)
@@ -227,8 +231,9 @@ class Run(Shown):
         CheckpointError
             No checkpoint is whole, or it is of another run; the message says how.
         """
-        if path is None or isinstance(path, Resumed):
-            return path
+        match path:
+            case None | Resumed():
+                return path
         return self._recovered(resume(path, self.after, self.collective))
 
     def _recovered(self, resumed: Resumed) -> Resumed:
@@ -238,15 +243,15 @@ class Run(Shown):
     @cached_property
     def identity(self) -> Identity:
         """Facts that must be the same to continue from a checkpoint."""
-        faults, seed = self.arguments.channel, self.arguments.seed
+        given = self.arguments.channel, self.arguments.seed, self.x0
         with one_thread():
-            return identity(self.problem, self.algorithm, self.network, faults, seed, self.x0, self.losses)
+            return identity(self.problem, self.algorithm, self.network, *given, self.losses)
 
     def again(self, **changed: Any) -> Run:
         """The same run with some arguments changed, such as ``comm``."""
         return type(self)(replace(self.arguments, **changed))
 
-    def without(self, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
+    def without(self, lost: Index, comm: object = "serial", ranks: Sequence[int] = (0,)) -> Run:
         """The run of the agents that are left when those in ``lost`` have left for good; this one stays as it is.
 
         Parameters

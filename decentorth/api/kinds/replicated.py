@@ -6,8 +6,7 @@ from typing import Any
 
 from ...network import Network, connect, even_bounds
 from ...network.collective import AgentCollective, ReplicaCollective
-from ...problems import Spread
-from ..arguments import Setup
+from ..arguments import AnySetup
 from .plain import Run
 from .unreliable import Unreliable
 
@@ -16,8 +15,8 @@ class Replicated(Run):
     """The network is that of one agent in each process, and the problem each rank's share of the samples."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
-        return isinstance(arguments.problem, Spread)
+    def fits(arguments: AnySetup) -> bool:
+        return arguments.blocks is not None
 
     def _network(self) -> Network:
         self.comm = "serial"
@@ -41,5 +40,5 @@ class ReplicatedUnreliable(Replicated, Unreliable):
     """The same with a channel, of which one agent has the faults of agents alone."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return Replicated.fits(arguments) and Unreliable.fits(arguments)

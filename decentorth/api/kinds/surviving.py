@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...network import Network, Shrinking
-from ...problems import Spread
+from ...network import Network
 from ...protocols import Problem
 from ...running.checkpoint import Resumed
 from ...running.options import Options
-from ..arguments import Setup
+from ..arguments import AnySetup
 from ..rank_loss import check_graph, check_leaving, continued, survivors
 from ..result import Result
 from .plain import Run
@@ -19,12 +16,12 @@ class Surviving(Run):
     """The communicator outlives ranks, and agents can leave the network and the problem."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return arguments.on_rank_loss == "shrink"
 
     def _network(self) -> Network:
-        spread = isinstance(self.arguments.problem, Spread)
-        self.comm = survivors(self.comm, self.arguments.channel, spread)
+        given = self.arguments
+        self.comm = survivors(self.comm, given.channel, given.blocks is not None)
         return super()._network()
 
     def _check_method(self) -> None:
@@ -34,7 +31,4 @@ class Surviving(Run):
         check_leaving(problem)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:
-        if not isinstance(self.network.communicator, Shrinking):  # one process
-            return super()._ended(options, resumed)
-        result: Result = continued(self, options, resumed)
-        return result
+        return continued(self, options, resumed)

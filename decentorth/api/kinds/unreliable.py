@@ -7,7 +7,8 @@ from typing import Any
 from ... import network as networks
 from ...network import Network
 from ...protocols import Declared
-from ..arguments import Setup
+from ...running.parts import Method
+from ..arguments import AnySetup
 from .plain import Run
 
 
@@ -15,7 +16,7 @@ class Unreliable(Run):
     """The network has the faults of messages, and the method, as it is run, those of agents around it."""
 
     @staticmethod
-    def fits(arguments: Setup[Any]) -> bool:
+    def fits(arguments: AnySetup) -> bool:
         return arguments.channel is not None
 
     @property
@@ -32,6 +33,6 @@ class Unreliable(Run):
     def _check_method(self) -> None:
         networks.check_method(self.method, self._channel, warns=self.network.communicator.rank == 0)
 
-    def _stepper(self, method: Any) -> Any:
+    def _stepper(self, method: Method) -> object:
         network: Any = self.network
         return networks.UnreliableAgents(method, network, self.x0)

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from topologies.flags import HELP, Parser, arguments, take
+
 from ...network import connect
 from ...process import environment as _mpienv
 from ...process.printing import say
 from ...settings import Range, Settings, settings
-from ..line.flags import HELP, Parser, arguments, take
 from ..line.shell import framed
 from .findings import Finding, text, works
 from .host import host_findings, one_process
@@ -88,7 +89,8 @@ def _findings(ranks: int, variable: str) -> Iterator[Finding]:
     launcher = "Open MPI" if variable.startswith("OMPI") else "MPICH"
     remedy = f"start with its own launcher, {OWN}"
     if not belong_together(launcher, loaded.family):
-        yield Finding("mpirun", "fault", f"{launcher}'s ({variable}={ranks}), but mpi4py loads {loaded.family}", remedy)
+        found = f"{launcher}'s ({variable}={ranks}), but mpi4py loads {loaded.family}"
+        yield Finding("mpirun", "fault", found, remedy)
         return
     try:
         yield from rank_findings(connect())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 
@@ -25,11 +26,10 @@ def works(findings: Iterable[Finding]) -> bool:
 
 def text(findings: Sequence[Finding], command: str, width: int = 120) -> str:
     """The findings as text for a terminal, with a conclusion on ``command``, the main job."""
-    column = " " * 25
-    lines = []
+    column, lines = " " * 25, []
+    wrap = partial(textwrap.wrap, width=width, subsequent_indent=column, break_on_hyphens=False)
     for what, state, found, remedy in findings:
-        lines += textwrap.wrap(found, width, initial_indent=f"{state:9}{what:16}", subsequent_indent=column)
-        arrow = f"{column}-> "
-        lines += textwrap.wrap(remedy, width, initial_indent=arrow, subsequent_indent=column, break_on_hyphens=False)
+        lines += wrap(found, initial_indent=f"{state:9}{what:16}")
+        lines += wrap(remedy, initial_indent=f"{column}-> ")
     verdict = {True: "The main job works", False: "The main job does not work"}[works(findings)]
     return "\n".join([*lines, f"{verdict}: {command}"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .findings import Finding
 
@@ -21,10 +21,12 @@ SHARED = 6_000_000
 OWN = Path(sys.prefix) / "bin" / "mpirun"
 """The launcher of this environment, if there is one."""
 _FAMILIES = {"Open MPI": "Open MPI|OpenRTE|PRRTE", "Intel MPI": "Intel", "MPICH": "MPICH|HYDRA"}
-_NO_LIBRARY = 'pip install "decentorth[mpi]" (MPICH), or leave mpirun out: one process gives the same bits'
+_INSTALL = 'pip install "decentorth[mpi]" (MPICH)'
+_NO_LIBRARY = f"{_INSTALL}, or leave mpirun out: one process gives the same bits"
 _OPEN_MPI = (
-    "Open MPI refuses root, and more ranks than cores, unless told: export OMPI_ALLOW_RUN_AS_ROOT=1 "
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe; MPICH needs none of them"
+    "Open MPI refuses root, and more ranks than cores, unless told: export "
+    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+    "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe; MPICH needs none of them"
 )
 
 
@@ -61,17 +63,17 @@ def library_finding(loaded: Library) -> Finding:
     if not loaded.family:
         return Finding("MPI library", "fault", loaded.said, _NO_LIBRARY)
     if re.match(r"MPICH Version: [1-4]\.", loaded.said):
-        slow = f"{loaded.said}: before 5.0 it never gives a core away, 90 times slower with more ranks than cores"
-        return Finding("MPI library", "warning", slow, 'pip install "mpich>=5"')
+        why = "before 5.0 it never gives a core away, 90 times slower with more ranks than cores"
+        return Finding("MPI library", "warning", f"{loaded.said}: {why}", 'pip install "mpich>=5"')
     return Finding("MPI library", "works", loaded.said)
 
 
 def _ask(command: Sequence[str], seconds: float) -> tuple[int, str, str]:
     """The exit code and the output of a command; a launcher that does not end is terminated, which ends its ranks."""
     try:
-        with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-        ) as process:
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        streams: dict[str, Any] = {"stdin": null, "stdout": pipe, "stderr": pipe}
+        with subprocess.Popen(command, text=True, errors="replace", **streams) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
@@ -86,8 +88,9 @@ def _ask(command: Sequence[str], seconds: float) -> tuple[int, str, str]:
 def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
     """The findings on shared memory, on ``mpirun`` on PATH, and of ``ranks`` ranks started with it."""
     if Path("/dev/shm").is_dir() and (free := shutil.disk_usage("/dev/shm").free) < ranks * SHARED:
-        short = f"{free / 1e6:.0f} MB are free, and {ranks} ranks need about {ranks * SHARED / 1e6:.0f} MB"
-        yield Finding("/dev/shm", "warning", short, "remove files that are left there, or start the container with --shm-size=1g")
+        needed = f"{ranks} ranks need about {ranks * SHARED / 1e6:.0f} MB"
+        remedy = "remove files that are left there, or start the container with --shm-size=1g"
+        yield Finding("/dev/shm", "warning", f"{free / 1e6:.0f} MB are free, and {needed}", remedy)
     found = shutil.which("mpirun")
     remedy = f"put the launcher of {loaded.family} first on PATH"
     if OWN.is_file():
@@ -97,8 +100,8 @@ def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
         return
     launcher = family("".join(_ask([found, "--version"], 30.0)[1:]))
     if launcher and not belong_together(launcher, loaded.family):
-        words = f"{found} is of {launcher}, but mpi4py loads {loaded.family}: every rank would run alone, or end"
-        yield Finding("mpirun", "fault", words, remedy)
+        other = f"{found} is of {launcher}, but mpi4py loads {loaded.family}"
+        yield Finding("mpirun", "fault", f"{other}: every rank would run alone, or end", remedy)
         return
     yield Finding("mpirun", "works", f"{found} ({launcher or 'of an unknown MPI'})")
     yield from _on_ranks(found, ranks)

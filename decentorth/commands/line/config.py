@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from decentorth.settings import values
+from decentorth.settings import Values, values
+from topologies.flags import InputError, spelled
 from topologies.words import shortened
 
 from ... import registry
 from ...protocols import Declared
 from ...running.checkpoint import FOLDER, newest_notes
 from ...settings import settings
-from .flags import InputError, load, spelled
-from .form import Form, Saved, config_bytes, early_flag
-from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
+from .flags import load
+from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
+from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
 
 EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
 """The own settings of a run that make another experiment of it, as all of its problem and its method do."""
@@ -38,16 +39,10 @@ class Configuration(Saved):
     published: bool
     """True for the published experiment (see `Command.given`)."""
 
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        held = values(self.run)
-        run = {name: held[name] for name in Command.own if name not in ACTS}
-        apart = (*NETWORK, *OUTPUT)
-        yield "Run", {name: value for name, value in run.items() if name not in apart}
-        yield "Network", {name: run[name] for name in NETWORK}
-        yield f"Problem: {self.run.problem}", values(self.problem)
-        yield f"Algorithm: {self.run.algorithm}", values(self.algorithm)
-        if outputs:
-            yield "Output", {name: value for name, value in run.items() if name in OUTPUT}
+    def groups(self, *, outputs: bool) -> Groups:
+        run, problem = self.run, f"Problem: {self.run.problem}"
+        parts = {problem: self.problem, f"Algorithm: {run.algorithm}": self.algorithm}
+        return Command.grouped(run, parts, outputs)
 
 
 _SETTINGS = settings(RunSettings)
@@ -63,15 +58,16 @@ class Command(Form[Configuration]):
 
     program = "decentorth run"
     summary = (
-        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks. By default this is "
-        "the published experiment, --config paper004. --problem NAME --algorithm NAME --help shows their settings."
+        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI "
+        "ranks. By default this is the published experiment, --config paper004. --problem NAME "
+        "--algorithm NAME --help shows their settings."
     )
     own: ClassVar = {name: _SETTINGS[name] for name in (*_FIRST, *_SETTINGS)}
     noun = "run"
     output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES
 
-    def _name(self, kind: str, early: Mapping[str, object]) -> str:
+    def _name(self, kind: str, early: Texts) -> str:
         given = early.get(kind) or self.file.get(kind)
         if kind == "algorithm" and given is None:
             split = early_flag(self.tokens, "split") or self.file.get("split")
@@ -79,7 +75,7 @@ class Command(Form[Configuration]):
                 return "lobpcg"
         return super()._name(kind, early)
 
-    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def given(self) -> tuple[Values, Values]:
         """As `Form.given`, with the settings of the published experiment where none of another one is given.
 
         A run is ``paper004`` unless it has another problem, network, start or method than that file, or any further setting
@@ -89,8 +85,8 @@ class Command(Form[Configuration]):
         published = published_experiment()
         apart = {"kernel", *Command.own} - {*EXPERIMENT}
         own = {name: value for name, value in given.items() if name not in apart}
-        case = {name: value for name, value in published.items() if name not in ("step_size", "penalty")}
-        self.published = own in (published, {name: case[name] for name in own if name in case})
+        case = published.keys() - {"step_size", "penalty"}
+        self.published = own in (published, {name: published[name] for name in own if name in case})
         if self.published:
             given = {**published, **given}
         return given, by_flag
@@ -99,7 +95,7 @@ class Command(Form[Configuration]):
         given, by_flag = self.given()
         run = self.build(RunSettings, given, by_flag)
         problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
-        self._check_apply(run, algorithm, given, by_flag)
+        self._check_apply(algorithm, given, by_flag)
         if Declared.of(algorithm).counts == "activations":
             run = dataclasses.replace(run, iterations=algorithm.activations)
         if run.require_converged:
@@ -114,17 +110,18 @@ class Command(Form[Configuration]):
         self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
         return configuration
 
-    def _check_apply(self, run: RunSettings, algorithm: object, given: Mapping[str, object], by_flag: Mapping[str, object]) -> None:
+    def _check_apply(self, algorithm: object, given: Texts, by_flag: Texts) -> None:
         """Raise an InputError for settings of the run that do not apply to the method."""
+        activations = values(algorithm).get("activations")
         for name, instead in Declared.of(algorithm).without.items():
-            default = (self.own[name].default, getattr(algorithm, "activations", None), self.saved.get(name))
-            if name in given and given[name] not in default:
+            may = (self.own[name].default, activations, self.saved.get(name))
+            if name in given and given[name] not in may:
                 cure = re.sub(r"\bgive (\w+)", lambda found: f"give --{spelled(found[1])}", instead)
                 where = self._where(name, by_flag)
                 raise InputError(f"{where} is not for {self.names['algorithm']}: {cure}")
 
     @staticmethod
-    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+    def earlier(tokens: Sequence[str]) -> Values:
         """The settings of the run that --resume names, and its folder as ``out`` if --resume names the folder of a run.
 
         Raises
@@ -137,19 +134,20 @@ class Command(Form[Configuration]):
             return {}
         notes, agents = newest_notes(folder)
         saved = notes.get("settings")
-        if not isinstance(saved, dict):
+        if type(saved) is not dict:
             where = f"the checkpoints in {folder}"
             raise InputError(f"{where} were not written by this command: resume them in Python")
         if saved.get("agents") != agents:
-            named = shortened(saved.get("agents"))
-            raise InputError(f"the settings in {folder} are for {named} agents, its files for {agents}")
-        kept = {name: value for name, value in saved.items() if name in CHECKPOINTS or name not in OUTPUT}
+            other = f"are for {shortened(saved.get('agents'))} agents, its files for {agents}"
+            raise InputError(f"the settings in {folder} {other}")
+        left = {*OUTPUT} - {*CHECKPOINTS}
+        kept = {name: value for name, value in saved.items() if name not in left}
         if (Path(folder) / FOLDER).is_dir():
             kept["out"] = folder
         return kept
 
 
 @cache
-def published_experiment() -> Mapping[str, Any]:
+def published_experiment() -> Values:
     """The settings in the file of the published experiment."""
     return load(PUBLISHED, config_bytes(PUBLISHED))

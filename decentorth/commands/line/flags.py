@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from topologies.flags import HELP, InputError, Parser, arguments, call, function_help, refuse, spelled, take, unknown
+from topologies.flags import InputError as InputError
+from topologies.flags import spelled
 from topologies.typed import check
 from topologies.words import shortened, suggestion
 
-__all__ = ["HELP", "InputError", "Parser", "arguments", "call", "function_help", "refuse", "spelled", "take", "unknown"]
+from ...settings import Values
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
@@ -33,10 +34,9 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 
 _TABLE_FLAGS = {"label": "label-column", "samples": "columns"}
 """The flags of keywords of `data.Columns` whose names differ."""
+_TABLE_NAMES = "samples|columns|label|label_column|exclude|drop_missing|missing"
 _QUOTED = r"""'[^']*'|"[^"]*\""""
-_TABLE_SETTING = re.compile(
-    rf"\b(samples|columns|label|label_column|exclude|drop_missing|missing)=(True|{_QUOTED}|\((?:(?:{_QUOTED}),? ?)+\))"
-)
+_TABLE_SETTING = re.compile(rf"\b({_TABLE_NAMES})=(True|{_QUOTED}|\((?:(?:{_QUOTED}),? ?)+\))")
 """A keyword of `data.Columns` or of the settings of tables with its value: true, a text or a tuple of texts."""
 
 
@@ -70,13 +70,15 @@ def read_value(name: str, annotation: object, value: object) -> Any:
 
 def named_file(path: str) -> Path:
     """The file of a configuration, which may be the name of one of the package, such as paper004."""
-    bundled = {place.stem: place for place in (Path(__file__).parent / "experiments").glob("*.toml")}
+    folder = Path(__file__).parent / "experiments"
+    bundled = {place.stem: place for place in folder.glob("*.toml")}
     if path.isidentifier() and path not in bundled and not Path(path).exists():
-        raise InputError(f"there is no configuration {path}{suggestion(path, bundled) or '; name a file, or paper004'}")
+        hint = suggestion(path, bundled) or "; name a file, or paper004"
+        raise InputError(f"there is no configuration {path}{hint}")
     return bundled.get(path, Path(path))
 
 
-def load(path: str, raw: bytes) -> dict[str, Any]:
+def load(path: str, raw: bytes) -> Values:
     """The settings of a YAML or TOML file, keys with underscores.
 
     What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
@@ -85,39 +87,46 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     kind = named_file(path).suffix.lower().replace(".yml", ".yaml")
     if kind not in _READERS:
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
-    if len(raw) > CONFIG_BYTES:
-        repair = "remove what is not a setting"
-        raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; {repair}")
     try:
-        text = raw.decode()
-        if len(max(text.split("\n"), key=len)) > _LINE:
-            raise InputError(f"{path}: a line of a configuration has at most {_LINE} characters; divide it")
-        given = _READERS[kind](path, text)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
+        return _settings(_READERS[kind](_text(raw)))
     except RecursionError:
-        raise InputError(f"{path}: lists and mappings are nested too deeply; settings are flat keys") from None
-    except InputError:
-        raise
+        why = "lists and mappings are nested too deeply; settings are flat keys"
+    except UnicodeDecodeError as error:
+        why = f"not a text file ({error.reason} at byte {error.start})"
+    except InputError as error:
+        why = str(error)
     except (ValueError, OverflowError) as error:  # the last for escapes of unknown characters
-        raise InputError(f"{path}: not well-formed {kind[1:].upper()}: {' '.join(str(error).split())}") from None
-    found: dict[str, Any] = {}
+        why = f"not well-formed {kind[1:].upper()}: {' '.join(str(error).split())}"
+    raise InputError(f"{path}: {why}")
+
+
+def _text(raw: bytes) -> str:
+    """The text of a file whose lines are not too long."""
+    text = raw.decode()
+    if len(max(text.split("\n"), key=len)) > _LINE:
+        raise InputError(f"a line of a configuration has at most {_LINE} characters; divide it")
+    return text
+
+
+def _settings(given: list[tuple[object, object]]) -> Values:
+    """The values by name, each given once."""
+    found: Values = {}
     for key, value in given:
         if not isinstance(key, str):
-            raise InputError(f"{path}: keys must be names of settings, got {shortened(key)}")
+            raise InputError(f"keys must be names of settings, got {shortened(key)}")
         name = key.replace("-", "_")
         if name in found:
-            raise InputError(f"{path}: {key} is given twice")
+            raise InputError(f"{key} is given twice")
         found[name] = value
     return found
 
 
-def _toml(path: str, text: str) -> list[tuple[str, object]]:
+def _toml(text: str) -> list[tuple[object, object]]:
     """The keys and values of a TOML file."""
     return list(tomllib.loads(text).items())
 
 
-def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
+def _yaml(text: str) -> list[tuple[object, object]]:
     """The keys and values of a YAML file; PyYAML makes text and the words for true, false and null alone.
 
     Raises
@@ -125,16 +134,18 @@ def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
     InputError, ValueError
         It is not well formed or no mapping, or has aliases or tags.
     """
+
     import yaml
 
     class Loader(yaml.BaseLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
             event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
             if event.anchor is not None:
-                raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")
+                marks = "anchors and aliases (&name, *name)"
+                raise InputError(f"{marks} are not read; write the value in both places")
             if event.tag is not None:
                 written = event.tag.replace("tag:yaml.org,2002:", "!!")
-                raise InputError(f"{path}: tags ({written:.40}) are not read; write the value alone")
+                raise InputError(f"tags ({written:.40}) are not read; write the value alone")
             return super().compose_node(parent, index)
 
         def construct_scalar(self, node: Any) -> Any:
@@ -149,7 +160,7 @@ def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
             return []
         if not isinstance(root, yaml.MappingNode):
             got = shortened(loader.construct_object(root, deep=True))
-            raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {got}")
+            raise InputError(f"must be a mapping of settings, as 'agents: 10', got {got}")
         return list(loader.construct_pairs(root, deep=True))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None

@@ -13,34 +13,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from topologies.flags import InputError, Parser, refuse, spelled, unknown
+from topologies.later import yaml
+
 from ... import registry
 from ...running.checkpoint import limited
-from ...settings import Setting, Settings, settings, without_effect
+from ...settings import Setting, Settings, Values, settings, values, without_effect
 from . import wiring
-from .flags import CONFIG_BYTES, InputError, Parser, load, named_file, read_value, refuse, spelled, unknown
-from .settings import NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+from .flags import CONFIG_BYTES, load, named_file, read_value
+from .settings import ACTS, NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+
+Groups = Iterator[tuple[str, Values]]
+"""Headings with settings."""
 
 
 class Saved(ABC):
     """Resolved settings, as they are printed, saved and compared."""
 
     @abstractmethod
-    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    def groups(self, *, outputs: bool) -> Groups:
         """Headings and settings, in the order of the help; without ``outputs`` only the settings on which the results depend."""
 
-    def mapping(self) -> dict[str, Any]:
+    def mapping(self) -> Values:
         """The configuration that is saved: every setting except the output folder and other outputs."""
-        return {name: value for _, part in self.groups(outputs=False) for name, value in part.items()}
+        found: Values = {}
+        for _, part in self.groups(outputs=False):
+            found |= part
+        return found
 
     def yaml(self, *, outputs: bool = False) -> str:
         """The configuration as YAML with headings, which ``--config`` reads back to the same."""
-        import yaml
-
         groups = [(heading, part) for heading, part in self.groups(outputs=outputs) if part]
-        return "\n".join(f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups)
+        texts = [f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups]
+        return "\n".join(texts)
 
 
 C = TypeVar("C", bound=Saved)
+Texts = Mapping[str, object]
+"""The text of the settings that are given by flag, by name."""
 
 
 class Form(ABC, Generic[C]):
@@ -119,7 +129,20 @@ class Form(ABC, Generic[C]):
             raise InputError("every rank needs the same plugins, but rank 0 has others")
         return made
 
-    def _name(self, kind: str, early: Mapping[str, object]) -> str:
+    @classmethod
+    def grouped(cls, own: object, parts: Mapping[str, object], outputs: bool) -> Groups:
+        """The groups of the command's ``own`` settings, and of entries by their headings."""
+        held = values(own)
+        listed = {name: held[name] for name in cls.own if name not in ACTS}
+        apart = {*NETWORK, *cls.output}
+        yield cls.noun.capitalize(), {name: listed[name] for name in listed if name not in apart}
+        yield "Network", {name: listed[name] for name in NETWORK}
+        for heading, entry in parts.items():
+            yield heading, values(entry)
+        if outputs:
+            yield "Output", {name: listed[name] for name in listed if name in cls.output}
+
+    def _name(self, kind: str, early: Texts) -> str:
         places = (early.get(kind), self.file.get(kind), self.own[kind].default)
         try:
             name: str = read_value(kind, str, next(value for value in places if value is not None))
@@ -149,43 +172,42 @@ class Form(ABC, Generic[C]):
             if name not in changing and value != kept:
                 if kept is None:
                     kept = "not given"
+                differs = f"--{spelled(name)} is {kept} in the run to resume, but {value} here"
                 others = ", ".join(f"--{spelled(other)}" for other in changing)
-                raise InputError(
-                    f"--{spelled(name)} is {kept} in the run to resume, but {value} here; only {others} and outputs may be changed"
-                )
+                raise InputError(f"{differs}; only {others} and outputs may be changed")
 
     def _groups(self) -> dict[str, Mapping[str, Setting]]:
-        first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
-        network = {name: self.own[name] for name in NETWORK}
-        groups: dict[str, Mapping[str, Setting]] = {self.noun.capitalize(): first, "Network": network}
+        apart = {"Network": NETWORK, "Output": self.output}
+        network, output = ({name: self.own[name] for name in names} for names in apart.values())
+        first = {name: setting for name, setting in self.own.items() if name not in network | output}
+        groups: dict[str, Mapping[str, Setting]]
+        groups = {self.noun.capitalize(): first, "Network": network}
         for kind, entry in self.types.items():
-            taken = {name for group in groups.values() for name in group} | set(self.output)
-            own = settings(entry)
+            taken = output.keys() | {name for group in groups.values() for name in group}
+            own, name = settings(entry), self.names[kind]
             if clash := sorted(taken & own.keys()):
-                owner = f"{kind} {self.names[kind]!r}"
-                raise InputError(f"{owner} has a setting {clash[0]!r}, and so has another part: rename it")
-            groups[f"{kind.capitalize()}: {self.names[kind]}"] = own
-        groups["Output"] = {name: self.own[name] for name in self.output}
-        return groups
+                again = f"a setting {clash[0]!r}, and so has another part: rename it"
+                raise InputError(f"{kind} {name!r} has {again}")
+            groups[f"{kind.capitalize()}: {name}"] = own
+        return {**groups, "Output": output}
 
     def help(self) -> str:
         """The help of this command: its settings in groups, with choices and defaults."""
         headings = {name: heading for heading, names in SECTIONS.items() for name in names}
-        groups: dict[str, dict[str, Setting]] = {heading: {} for heading in (*list(self.groups)[:-1], *SECTIONS)}
+        groups: dict[str, dict[str, Setting]]
+        groups = {heading: {} for heading in (*list(self.groups)[:-1], *SECTIONS)}
         for heading, group in self.groups.items():
             for name, setting in group.items():
                 if name in self.entries:
                     choices = ", ".join(self.entries[name].names())
                     setting = setting._replace(help=f"{setting.help} One of: {choices}.")
-                if name in self.own:
-                    groups[headings.get(name, heading)][name] = setting
-                else:
-                    groups[heading][name] = setting
+                place = headings.get(name, heading) if name in self.own else heading
+                groups[place][name] = setting
         filled = {heading: group for heading, group in groups.items() if group}
         return Parser(filled, self.program, self.summary).format_help()
 
     @staticmethod
-    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+    def earlier(tokens: Sequence[str]) -> Values:
         """The settings of the earlier run to resume; empty for commands that cannot resume."""
         return {}
 
@@ -193,7 +215,7 @@ class Form(ABC, Generic[C]):
     def resolve(self) -> C:
         """The configuration."""
 
-    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def given(self) -> tuple[Values, Values]:
         """The given settings, from flags and file, and separately the text of the settings given by flag."""
         given, by_flag = self._read
         return given | self.fixed | self.names, by_flag
@@ -205,7 +227,7 @@ class Form(ABC, Generic[C]):
             if key not in known:
                 raise unknown(f"{self.path}: unknown key {key!r}", key, known, self._owner(key))
         if "config" in self.file:
-            raise InputError(f"{self.path}: a file cannot name another file (config); merge the two")
+            raise InputError(f"{self.path}: a file cannot name another file (config); merge them")
         if "resume" in self.file:
             flag = f"--resume {self.file['resume']}"
             raise InputError(f"{self.path}: a file cannot name a run to resume; give {flag}")
@@ -220,7 +242,7 @@ class Form(ABC, Generic[C]):
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
         return given, by_flag
 
-    def fixed_settings(self) -> dict[str, Any]:
+    def fixed_settings(self) -> Values:
         """The number of agents that the files of sites, the graph or the weights file fix, and the sites' files one by one.
 
         A ValueError says that they cannot be used, or differ from a given number.
@@ -236,13 +258,16 @@ class Form(ABC, Generic[C]):
         for name, paths in files.items():
             count = len(paths)
             if agents not in (None, count):
-                other = f"--agents is {agents}: leave it out" if "agents" in given else f"the graph has {agents}"
-                raise InputError(f"--{spelled(name)} names {count} files, so there are {count} agents, but {other}")
+                other = f"the graph has {agents}"
+                if "agents" in given:
+                    other = f"--agents is {agents}: leave it out"
+                so = f"{count} files, so there are {count} agents"
+                raise InputError(f"--{spelled(name)} names {so}, but {other}")
             agents = count
         fixed: dict[str, object] = {name: ",".join(paths) for name, paths in files.items()}
         return fixed if agents is None else {**fixed, "agents": agents}
 
-    def _files(self, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    def _files(self, given: Values) -> dict[str, tuple[str, ...]]:
         """The files of the sites, for each setting of the problem that names some."""
         from ...problems.common.division import Divided
 
@@ -250,11 +275,11 @@ class Form(ABC, Generic[C]):
             return {}
         from ...data.sites import site_files
 
-        named = {name: given[name] for name in ("data", "data_y") if isinstance(given.get(name), str)}
+        named = {name: given[name] for name in ("data", "data_y") if given.get(name)}
         files = {name: site_files(value, given.get("agents")) for name, value in named.items()}
         return {name: paths for name, paths in files.items() if len(paths) > 1}
 
-    def _where(self, name: str, by_flag: Mapping[str, object]) -> str:
+    def _where(self, name: str, by_flag: Texts) -> str:
         if name in by_flag:
             return f"--{spelled(name)}"
         return f"{self.path}: {name}"
@@ -267,12 +292,13 @@ class Form(ABC, Generic[C]):
                 return f"it is a setting of {kind} {', '.join(owners)}, and {here}"
         return ""
 
-    def build(self, entry: type[Any], given: Mapping[str, object], by_flag: Mapping[str, object]) -> Any:
+    def build(self, entry: type[Any], given: Mapping[str, object], by_flag: Texts) -> Any:
         """The dataclass ``entry``, built from the given settings."""
         own = settings(entry)
         for name, setting in own.items():
             if setting.required and name not in given:
-                raise InputError(f"{entry.__name__} needs --{spelled(name)} (or the key {name} in a file)")
+                places = f"--{spelled(name)} (or the key {name} in a file)"
+                raise InputError(f"{entry.__name__} needs {places}")
         taken = {name: given[name] for name in own if name in given}
         try:
             made = entry(**taken)

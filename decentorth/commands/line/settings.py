@@ -5,38 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from topologies.text import specifications
 
+from ... import network
+from ...protocols import Quantity
 from ...running.checkpoint import interval
 from ...running.options import Drawn, Limits, Place
-from ...settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds
+from ...settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds, settings
 from ...stopping import LocalMaximum
 
-if TYPE_CHECKING:
-    from ...network import Channel
-
 TOLERANCES = (
-    "gradient_tolerance",
-    "relative_gradient_tolerance",
-    "stationarity_tolerance",
-    "consensus_tolerance",
-    "feasibility_tolerance",
-    "local_tolerance",
+    *("gradient_tolerance", "relative_gradient_tolerance", "stationarity_tolerance"),
+    *("consensus_tolerance", "feasibility_tolerance", "local_tolerance"),
 )
 LOCAL = ("local_quantity", "local_every", "local_rounds")
 """Settings of the agents' decision by the local tolerance."""
-STOPPING = ("iterations", *TOLERANCES, *LOCAL, "time_limit", "objective_below", "require_converged", "safety_region")
+LIMITS = ("time_limit", "objective_below", "require_converged", "safety_region")
+STOPPING = ("iterations", *TOLERANCES, *LOCAL, *LIMITS)
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
-RECORDING = ("history_rows", "record_every", "record_agents")
+ROWS = ("history_rows", "record_every")
 PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
-OUTPUT = (
-    *("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, "resume", "config", "print_config", "dry_run", "check_gradient"),
-)
 ACTS = ("overwrite", "resume", "config", "print_config", "dry_run", "check_gradient")
 """Settings of a single call, never part of a configuration that is printed or saved."""
+OUTPUT = ("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, *ACTS[1:])
 MOST_AGENTS = 10_000_000
 """The largest number of agents: besides its points, each takes about a kilobyte in the graph."""
 LEAST_WEIGHT = 1e-12
@@ -47,24 +41,25 @@ SECTIONS = {
     "Channel": ("channel", "repair", "tracker_correction"),
     "Device": ("device",),
     "Ranks": ("placement", "spread_samples", "on_rank_loss", *PATIENCE),
-    "Output": ("out", "overwrite", "plot", "quiet", "history_rows", "record_every", *CHECKPOINTS, "dry_run"),
+    "Output": ("out", "overwrite", "plot", "quiet", *ROWS, *CHECKPOINTS, "dry_run"),
     "Configuration": ("config", "print_config"),
 }
 """The headings of the help, and their settings; other settings stand in the groups of their command."""
-RESUMABLE = (*STOPPING, "history_rows", "record_every", "placement", "plugin", "on_rank_loss", *PATIENCE)
+RESUMABLE = (*STOPPING, *ROWS, "placement", "plugin", "on_rank_loss", *PATIENCE)
 """Settings that may change when a run is resumed, besides the outputs."""
-NO_DEVICE: dict[str, object] = {
-    **dict.fromkeys(("spread_samples", "local_tolerance", "checkpoint_every", "resume")),
-    **{"channel": (), "placement": "even", "split": "samples", "on_rank_loss": "abort"},
-}
-"""Settings that a run on a device must leave at these defaults."""
+NO_DEVICE = (
+    *("spread_samples", "local_tolerance", "checkpoint_every", "resume"),
+    *("channel", "placement", "split", "on_rank_loss"),
+)
+"""Settings that a run on a device must leave at their defaults."""
 POINTS = ("spread_samples", "start", "local_tolerance", "record_agents")
 """Settings for agents that each hold a point."""
 SELF_WEIGHT = 0.8
 ConfigFile = Annotated[
-    str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml), or paper004; flags override it."
+    str | None,
+    "A file of these settings as flat keys (.yaml, .yml or .toml), or paper004; flags win.",
 ]
-PrintConfig = Annotated[bool, "Print the complete configuration as YAML and stop; --config reads it back."]
+PrintConfig = Annotated[bool, "Print the configuration as YAML and stop; --config reads it."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +97,8 @@ class CaseSettings(Drawn):
         """Settings without an effect beside the others, and why."""
         if self.weights_file is None:
             return {}
-        return dict.fromkeys(("topology", "weights", "self_weight"), "weights_file holds the whole W")
+        idle = ("topology", "weights", "self_weight")
+        return dict.fromkeys(idle, "weights_file holds the whole W")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +196,7 @@ class RunSettings(CaseSettings, Place, Limits):
     consensus_tolerance: Positive | None = None
     feasibility_tolerance: Positive | None = None
     local_tolerance: Positive | None = None
-    local_quantity: tuple[str, ...] = ()
+    local_quantity: tuple[Quantity, ...] = ()
     local_every: Count | None = None
     local_rounds: Natural | None = None
     time_limit: Annotated[Seconds, Range(above=0)] | None = None
@@ -229,11 +225,10 @@ class RunSettings(CaseSettings, Place, Limits):
         _ = self.bad_channel, self.local_rule
         if self.checkpoint_every is not None:
             interval("checkpoint_every", self.checkpoint_every)
-        defaults = {name: field.default for name, field in type(self).__dataclass_fields__.items()}
-        given = [name for name, default in defaults.items() if getattr(self, name) != default]
+        known, given = settings(type(self)), vars(self)
         for names, why in self._refusals():
             for name in names:
-                if name in given:
+                if given[name] != known[name].default:
                     raise ValueError(f"{name} {why}")
 
     def _refusals(self) -> Iterator[tuple[Sequence[str], str]]:
@@ -241,15 +236,15 @@ class RunSettings(CaseSettings, Place, Limits):
         if not self.channel:
             yield ["tracker_correction"], "is for a faulty channel: give channel, or leave it out"
         if self.on_rank_loss == "shrink":
-            yield ["record_agents"], "needs all agents until the end: leave it or on_rank_loss=shrink out"
+            why = "needs all agents until the end: leave it or on_rank_loss=shrink out"
+            yield ["record_agents"], why
         if self.on_rank_loss == "restart" and self.checkpoint_every is None:
             remedy = "give checkpoint_every and out, or leave it out"
             yield ["on_rank_loss"], f"restart needs the agents' checkpoints: {remedy}"
         if self.agents != 1:
             yield ["spread_samples"], f"is for a single agent, not {self.agents}: give --agents 1"
         if self.device is not None:
-            given = [name for name, default in NO_DEVICE.items() if getattr(self, name) != default]
-            yield given, "is not for a run on a device: leave it or device out"
+            yield NO_DEVICE, "is not for a run on a device: leave it or device out"
         if self.split == "features":
             yield POINTS, "is for agents that hold a whole point: leave it out with split features"
         if self.local_tolerance is None:
@@ -273,20 +268,22 @@ class RunSettings(CaseSettings, Place, Limits):
     @property
     def continues(self) -> bool:
         """True if the run continues in its own folder."""
-        return self.resume is not None and Path(str(self.out)).resolve() == Path(self.resume).resolve()
+        if self.resume is None or self.out is None:
+            return False
+        return Path(self.out).resolve() == Path(self.resume).resolve()
 
     @property
     def local_rule(self) -> LocalMaximum | None:
         """The rule by which the agents themselves decide to stop; None without a local tolerance."""
         if self.local_tolerance is None:
             return None
-        return LocalMaximum(self.local_tolerance, self.local_quantity, self.local_every, self.local_rounds)  # type: ignore[arg-type]  # checked there
+        asked = self.local_quantity, self.local_every, self.local_rounds
+        return LocalMaximum(self.local_tolerance, *asked)
 
     @property
-    def bad_channel(self) -> Channel | None:
+    def bad_channel(self) -> network.Channel | None:
         """The simulated channel; None for a faultless one."""
         if not self.channel:
             return None
-        from ...network import Channel
-
-        return Channel(*self.channel, repair=self.repair, correction=self.tracker_correction)
+        correction = self.tracker_correction
+        return network.Channel(*self.channel, repair=self.repair, correction=correction)

@@ -9,36 +9,34 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
+from topologies.flags import HELP, InputError, arguments, call, function_help
 
 from ..._version import __version__
-from ...network.transport.communicator import connect
+from ...network.transport.communicator import Communicator, connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
-from .flags import HELP, InputError, arguments, call, function_help, with_flags
-from .form import Form, config_bytes, early_flag
+from .flags import with_flags
+from .form import Form, Saved, config_bytes, early_flag
 
-if TYPE_CHECKING:
-    from ...network.transport.communicator import Communicator
-    from .form import Saved
-
+Errors = tuple[type[Exception], ...]
 INTERRUPTED, NO_READER = 130, 141
 """The exit codes by which a shell reports an end by SIGINT and by SIGPIPE."""
-REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
+REFUSALS: Errors = (ValueError, TypeError, ImportError, OSError, MemoryError)
 """Exceptions that refuse a request; any other exception is a fault, and keeps its traceback."""
 LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
-C = TypeVar("C", bound="Saved")
-Errors = tuple[type[Exception], ...]
+C = TypeVar("C", bound=Saved)
+AnyForm = type[Form[Any]]
 log = logging.getLogger(__name__)
 
 
 def serve(
     tokens: Sequence[str] | None,
-    form: type[Form[Any]],
+    form: AnyForm,
     work: Callable[[list[str], Communicator], int],
     *,
     name: str,
@@ -80,7 +78,7 @@ def alone(
     work: Callable[[list[str]], int],
     *,
     name: str,
-    refused: Errors = (InputError,),
+    refused: Errors = REFUSALS,
     failed: Errors = (),
 ) -> int:
     """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works."""
@@ -97,7 +95,11 @@ def alone(
 
 
 def of_function(
-    tokens: Sequence[str] | None, function: Callable[..., str], usage: str, *, missing: str = "", refused: Errors = (InputError,)
+    tokens: Sequence[str] | None,
+    function: Callable[..., str],
+    usage: str,
+    *,
+    missing: str = "",
 ) -> int:
     """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
 
@@ -106,15 +108,18 @@ def of_function(
 
     def work(words: list[str]) -> int:
         if HELP & set(words):
-            summary = str(function.__doc__).partition("\n")[0]
-            return say(function_help(function, usage, summary))
+            return say(function_help(function, usage, str(function.__doc__).partition("\n")[0]))
         return say(call(function, words, missing))
 
-    return alone(tokens, work, name=" ".join(usage.split()[:2]), refused=refused)
+    return alone(tokens, work, name=" ".join(usage.split()[:2]))
 
 
 def framed(
-    work: Callable[[], int], name: str, refused: Errors = (InputError,), failed: Errors = (MemoryError,), together: bool = True
+    work: Callable[[], int],
+    name: str,
+    refused: Errors = (InputError,),
+    failed: Errors = (MemoryError,),
+    together: bool = True,
 ) -> int:
     """The exit code of ``work``, with its errors as lines that begin with ``name``.
 
@@ -150,7 +155,7 @@ def framed(
     return code
 
 
-def show_help(form: type[Form[Any]], words: Sequence[str], speaks: bool = True) -> int:
+def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
     """Print the help of a command if this rank ``speaks``, and return the exit code 0."""
     path = early_flag(words, "config")
     try:
@@ -207,13 +212,13 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
 
 def one_line(error: Exception) -> str:
     """An error's message in one printable line: very long words are cut to their beginning, a very long line to its two ends."""
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"cannot use {error.filename}: {error.strerror}"
-    elif isinstance(error, MemoryError):
-        remedy = "give smaller numbers, or more ranks on more hosts"
-        text = f"not enough memory: {error or 'none is left'}; {remedy}"
-    else:
-        text = with_flags(str(error) or repr(error))
+    text = with_flags(str(error) or repr(error))
+    match error:
+        case OSError(filename=str() | bytes() as file):
+            text = f"cannot use {file!s}: {error.strerror}"
+        case MemoryError():
+            remedy = "give smaller numbers, or more ranks on more hosts"
+            text = f"not enough memory: {error or 'none is left'}; {remedy}"
     text = " ".join(text.encode(errors="backslashreplace").decode().split())
     text = re.sub(rf"(\S{{80}})\S{{{LONGEST_WORD - 79},}}", r"\1...", text)
     if len(text) > LONGEST:

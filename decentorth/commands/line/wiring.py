@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import topologies
+from topologies.flags import InputError
+from topologies.matrix_files import read_square
 
 from ...network.transport.communicator import Communicator
 from ...numerics.ordered_sums import Csr, plain
 from ...protocols import SETUP
-from .flags import InputError
 from .settings import SELF_WEIGHT, CaseSettings
 
 if TYPE_CHECKING:
@@ -39,37 +40,37 @@ def make(settings: CaseSettings) -> Wiring:
     ValueError
         The graph, the rule or the file gives no mixing matrix.
     """
-    SETUP.info("the mixing matrix: %s", settings.weights_file or f"{settings.weights} weights of {settings.topology}")
-    if settings.weights_file is not None:
-        given = read_weights(settings.weights_file)
+    file, topology, agents = settings.weights_file, settings.topology, settings.agents
+    SETUP.info("the mixing matrix: %s", file or f"{settings.weights} weights of {topology}")
+    if file is not None:
+        given = read_weights(file)
         try:
             W = topologies.check_weights(given)
         except ValueError as error:
-            raise InputError(f"weights_file {settings.weights_file} cannot be used: {error}") from None
-        if W.shape[0] != settings.agents:
-            where = f"{settings.weights_file} is for {W.shape[0]} agents"
-            raise InputError(f"{where}: leave --agents out (now {settings.agents})")
-        return Wiring(W, f"weights of {settings.weights_file}")
-    if topologies.is_sequence_name(settings.topology):
+            raise InputError(f"weights_file {file} cannot be used: {error}") from None
+        if W.shape[0] != agents:
+            where = f"{file} is for {W.shape[0]} agents"
+            raise InputError(f"{where}: leave --agents out (now {agents})")
+        return Wiring(W, f"weights of {file}")
+    if topologies.is_sequence_name(topology):
         return _sequence(settings)
-    if topologies.is_digraph_name(settings.topology):
-        if settings.weights != "auto" or settings.self_weight is not None:
-            given = "--weights"
-            if settings.weights == "auto":
-                given = "--self-weight"
-            raise InputError(f"{given} is for undirected graphs, and {settings.topology} is directed: leave it out")
-        digraph = topologies.digraph_from_name(settings.topology, settings.agents, settings.seed)
+    if topologies.is_digraph_name(topology):
+        for flag, given in (("--weights", settings.weights), ("--self-weight", settings.self_weight)):
+            if given not in ("auto", None):
+                why = f"is for undirected graphs, and {topology} is directed"
+                raise InputError(f"{flag} {why}: leave it out")
+        digraph = topologies.digraph_from_name(topology, agents, settings.seed)
         words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
         return Wiring(topologies.directed_weights(digraph), words)
-    graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
+    graph = topologies.adjacency_from_name(topology, agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
     own = settings.self_weight or SELF_WEIGHT
+    words = f"{_graph(settings)}, {rule} weights"
     if rule.endswith("uniform"):
-        words = f"{_graph(settings)}, {rule} weights (self weight {own:g})"
-    elif settings.self_weight is None:
-        words = f"{_graph(settings)}, {rule} weights"
-    else:
-        raise InputError(f"--self-weight is for uniform weights, and those of {settings.topology} are {rule}: leave it out")
+        words += f" (self weight {own:g})"
+    elif settings.self_weight is not None:
+        why = f"is for uniform weights, and those of {topology} are {rule}"
+        raise InputError(f"--self-weight {why}: leave it out")
     return Wiring(topologies.check_weights(topologies.weights_from_name(graph, rule, own)), words)
 
 
@@ -96,7 +97,8 @@ def _sequence(settings: CaseSettings) -> Wiring:
         why = f"is for uniform weights of a graph, and {settings.topology} changes over time"
         raise InputError(f"--self-weight {why}: leave it out")
     rule = {"auto": None}.get(settings.weights, settings.weights)
-    sequence = topologies.sequence_from_name(settings.topology, settings.agents, settings.seed, rule)
+    case = settings.topology, settings.agents, settings.seed
+    sequence = topologies.sequence_from_name(*case, rule)
     period = "no period"
     if sequence.period is not None:
         period = f"period {sequence.period}"
@@ -124,20 +126,18 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
 def _parts(wiring: Wiring) -> list[bytes]:
     """A wiring as bytes: whether it changes and its origin, then its arrays."""
     W: Any = wiring.W
-    header = json.dumps([isinstance(W, topologies.WeightSequence), wiring.origin]).encode()
-    if isinstance(W, topologies.WeightSequence):
-        return [header, b"", b"", b"", b""]
     push = np.zeros(0)
-    if isinstance(W, topologies.DirectedWeights):
-        W, push = W.A, W.B.data
-    rows = plain(W)
+    match W:
+        case topologies.WeightSequence():  # each rank makes it again
+            return [json.dumps([True, wiring.origin]).encode(), b"", b"", b"", b""]
+        case topologies.DirectedWeights():
+            W, push = W.A, W.B.data
+    header, rows = json.dumps([False, wiring.origin]).encode(), plain(W)
     return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]
 
 
 def read_weights(path: str) -> Any:
     """A matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled."""
-    from topologies.matrix_files import read_square
-
     try:
         return read_square(path)
     except OSError as error:

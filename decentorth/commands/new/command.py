@@ -10,35 +10,44 @@ import keyword
 from collections.abc import Sequence
 from pathlib import Path
 
+from topologies.flags import InputError
+
 from ... import registry
-from ...process.printing import say
-from ..line.flags import HELP, InputError
-from ..line.shell import alone
+from ..line.shell import of_function
 
-USAGE = """Usage: decentorth new algorithm NAME
-       decentorth new problem NAME
-
-Write NAME.py, a method or a problem that works, with its mathematics to be replaced by yours, and test_NAME.py, its tests, into
-this folder. NAME, as heavy_ball, becomes the name on the command line."""
+_GIVE = "give a kind and a name, as in: decentorth new"
+MISSING = f"{_GIVE} algorithm heavy_ball, or decentorth new problem trace_sum"
 _MARK = "@dataclass(frozen=True, kw_only=True)\n"
-_KINDS = ("algorithm", "problem")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files that the arguments name, by default those of this process, and return the exit code."""
-    return alone(
-        arguments,
-        lambda words: say(USAGE if HELP & set(words) else _written(words)),
-        name="decentorth new",
-        refused=(InputError, OSError),
-    )
+    usage = "decentorth new algorithm|problem NAME"
+    return of_function(arguments, new, usage, missing=MISSING)
 
 
-def _written(words: Sequence[str]) -> str:
-    """Write the files; the words on what to do with them. InputError unless ``words`` are a kind and a new name."""
-    if len(words) != 2 or words[0] not in _KINDS:
-        raise InputError("give a kind and a name, as in: decentorth new algorithm heavy_ball, or decentorth new problem trace_sum")
-    kind, name = words
+def new(kind: str, name: str, /) -> str:
+    """Write NAME.py, a method or a problem that works, and test_NAME.py, its tests, into this folder.
+
+    Parameters
+    ----------
+    kind
+        algorithm or problem; replace its mathematics by yours.
+    name
+        The name on the command line, as heavy_ball.
+
+    Returns
+    -------
+    str
+        What to do with the files.
+
+    Raises
+    ------
+    InputError
+        Another kind, or a name that is taken.
+    """
+    if kind not in ("algorithm", "problem"):
+        raise InputError(MISSING)
     plain = name.isascii() and name.isidentifier() and name == name.lower() and name[0].isalpha()
     if not plain or keyword.iskeyword(name):
         raise InputError(f"NAME must be a Python name in lower case, as heavy_ball, got {name!r}")
@@ -54,7 +63,8 @@ def _written(words: Sequence[str]) -> str:
     if name in known:
         raise InputError(f"the {kind} {name!r} exists already: choose another name")
     if importlib.util.find_spec(name) is not None:
-        raise InputError(f"a Python module is called {name!r}, and {name}.py would hide it: choose another name")
+        taken = f"a Python module is called {name!r}, and {name}.py would hide it"
+        raise InputError(f"{taken}: choose another name")
     for place, text in zip(places, _texts(kind, name), strict=True):
         with place.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -63,10 +73,11 @@ def _written(words: Sequence[str]) -> str:
         f"wrote     {places[0]} and {places[1]}",
         f"run       decentorth run {flags}",
         f"settings  decentorth run {flags} --help",
-        f"test      python -m pytest {places[1]}",
+        f"test      pip install pytest; python -m pytest {places[1]}",
     ]
     if kind == "algorithm":
-        lines.append(f"compare   decentorth compare --plugin {name}.py --algorithms {name},drfgt")
+        both = f"--plugin {name}.py --algorithms {name},drfgt"
+        lines.append(f"compare   decentorth compare {both}")
     return "\n".join(lines)
 
 
@@ -78,5 +89,6 @@ def _texts(kind: str, name: str) -> tuple[str, str]:
     code = code.replace(_MARK, f'@register("{name}", kind="{kind}")\n{_MARK}')
     first = code.index("from decentorth.")
     code = f"{code[:first]}from decentorth import register\n{code[first:]}"
-    test = (folder / f"test_{kind}.txt").read_text(encoding="utf-8").replace("from template import", f"from {name} import")
+    test = (folder / f"test_{kind}.txt").read_text(encoding="utf-8")
+    test = test.replace("from template import", f"from {name} import")
     return code.replace("Template", title), test.replace("Template", title)

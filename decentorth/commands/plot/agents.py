@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import topologies
+from topologies.flags import InputError
 
 from ...records.agents import AgentQuantity, draw_agents, weights_graph
 from ...records.figures import style
 from ...records.saved_runs import final_points
 from ...settings import settings
 from ..line import wiring
-from ..line.flags import InputError, read_value
+from ..line.flags import read_value
 from ..line.settings import NETWORK, CaseSettings
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def run_graph(folder: str, configuration: Mapping[str, object]) -> tuple[nx.Graph[int], Any]:
+Given = Mapping[str, object]
+"""The settings of a run by name."""
+
+
+def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]:
     """The graph of a run's settings, and its mixing matrix; None and the graph without directions for a directed one.
 
     InputError for a network that changes over time.
@@ -31,17 +36,19 @@ def run_graph(folder: str, configuration: Mapping[str, object]) -> tuple[nx.Grap
             given[name] = read_value(name, known[name].hint, configuration[name])
     case = CaseSettings(**given)
     W = wiring.make(case).W
-    if isinstance(W, topologies.DirectedWeights):
-        return weights_graph(W.A), None
-    if isinstance(W, topologies.WeightSequence):
-        raise InputError(f"the network of {folder} changes over time, so there is no single graph to draw")
+    match W:
+        case topologies.DirectedWeights():
+            return weights_graph(W.A), None
+        case topologies.WeightSequence():
+            why = "changes over time, so there is no single graph to draw"
+            raise InputError(f"the network of {folder} {why}")
     if case.weights_file is None:
         return topologies.graph_from_name(case.topology, case.agents, case.seed), W
     return weights_graph(W), W
 
 
 @style()
-def plot_agents(folder: str, configuration: Mapping[str, object], quantity: AgentQuantity) -> Figure:
+def plot_agents(folder: str, configuration: Given, quantity: AgentQuantity) -> Figure:
     """The graph of the run in ``folder`` with its weights, its agents coloured by ``quantity`` of their final points."""
     graph, W = run_graph(folder, configuration)
     try:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from topologies.flags import InputError
 from topologies.text import specifications
 
 from ...compare.comparison import load as load_comparison
@@ -22,11 +23,11 @@ from ...records.figures import PANELS, Against, Scale, Width, plot_histories, sa
 from ...records.files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns
-from ...settings import settings
-from ..line.flags import InputError, load
+from ...settings import Values, settings
+from ..line.flags import load
 from ..line.form import config_bytes
-from ..line.settings import RECORDING, RunSettings
-from ..line.shell import REFUSALS, of_function
+from ..line.settings import ROWS, RunSettings
+from ..line.shell import of_function
 from .agents import plot_agents
 from .report import write_report
 
@@ -73,19 +74,19 @@ def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, s
     Equal labels get their folders.
     """
 
-    def kind_of(one: Mapping[str, object]) -> tuple[Any, Any]:
+    def kind_of(one: Mapping[str, object]) -> tuple[object, object]:
         return one.get("problem"), one.get("algorithm")
 
     whole, found = {*settings(RunSettings)}, {}
     for folder, own in configurations.items():
-        kind = kind_of(own)
-        kin = [one for one in configurations.values() if kind_of(one) == kind]
+        kin = [one for one in configurations.values() if kind_of(one) == kind_of(own)]
         parts = []
         for key, value in own.items():
             peers = kin
             if key in whole:
                 peers = [*configurations.values()]
-            if value is None or key in RECORDING or len({repr(one.get(key)) for one in peers}) == 1:
+            same = len({repr(one.get(key)) for one in peers}) == 1
+            if value is None or same or key in (*ROWS, "record_agents"):
                 continue
             name = key.replace("_", " ") + " "
             if key in ("problem", "algorithm", "topology"):
@@ -99,7 +100,7 @@ def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, s
     return found
 
 
-def read_configuration(folder: str) -> dict[str, Any]:
+def read_configuration(folder: str) -> Values:
     """The saved settings of a run; InputError if the file is missing or not a configuration."""
     path = Path(folder) / CONFIG
     try:
@@ -164,7 +165,7 @@ def draw(
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
-    looks: dict[str, Any] = {"metrics": _words(metrics or [])}
+    looks: Values = {"metrics": _words(metrics or [])}
     curves = {"metrics": metrics, "x": x, "y": y != "log", "guide": guide, "against": against, "width": width}
     if len(folders) == 1 and any(Path(folders[0], name).exists() for name in (COMPARISON, DATA)):
         _refuse({"guide": guide, "agents": agents, "html": html}, "the folder of a comparison")
@@ -225,4 +226,4 @@ def _refuse(given: Mapping[str, object], what: str) -> None:
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """``python -m decentorth plot``: 0, or 2 with the reason on standard error."""
-    return of_function(tokens, draw, "decentorth plot FOLDERS", refused=REFUSALS)
+    return of_function(tokens, draw, "decentorth plot FOLDERS")

@@ -6,8 +6,10 @@ import html
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...records.files import refuse_file, replacing
-from ..line.flags import InputError
+from topologies.flags import InputError
+from topologies.matrix_files import refuse_other
+
+from ...records.files import replacing
 from .player import HASH, SCRIPT
 from .player import STYLE as PLAYER_STYLE
 
@@ -34,7 +36,7 @@ def write_page(path: str, title: str, body: Iterable[str]) -> None:
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{path}: a report must end in .html")
-    refuse_file(Path(path), _MARK.encode(), "report of decentorth")
+    refuse_other(Path(path), _MARK.encode(), "report of decentorth")
     parts = [
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{_MARK}',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,16 +84,20 @@ def player(history: Columns, graph: nx.Graph[int]) -> str:
     )
 
 
-def _recorded(history: Columns, n: int) -> dict[str, Any]:
+Data = dict[str, Any]
+
+
+def _recorded(history: Columns, n: int) -> Data:
     """The numbers that the script draws, at no more than `FRAMES` recorded iterations."""
     count = len(history["iteration"])
     frames = np.unique(np.linspace(0, count - 1, min(count, FRAMES)).round().astype(int))
 
-    def of_agents(ending: str) -> NDArray[Any]:
+    def of_agents(ending: str) -> NDArray[np.float64]:
         columns = [history[f"agent_{agent}{ending}"][frames] for agent in range(n)]
         return np.stack(columns, axis=1)
 
-    data: dict[str, Any] = {name: history[name][frames].tolist() for name in ("iteration", "rounds", "bytes")}
+    counts = ("iteration", "rounds", "bytes")
+    data: Data = {name: history[name][frames].tolist() for name in counts}
     data["distance"] = _plain(of_agents(""))
     data["curves"] = {name: _plain(history[name][frames]) for name in CURVES if name in history}
     data["points"] = data["angle"] = None
@@ -106,7 +109,7 @@ def _recorded(history: Columns, n: int) -> dict[str, Any]:
     return data
 
 
-def _caption(data: Mapping[str, Any]) -> str:
+def _caption(data: Data) -> str:
     if data["points"]:
         return "The agents' points and their paths. Lines join neighbours."
     if data["angle"]:
@@ -114,10 +117,9 @@ def _caption(data: Mapping[str, Any]) -> str:
     return "Distance of each agent from the mean point."
 
 
-def _plain(values: NDArray[Any]) -> Any:
+def _plain(values: NDArray[np.float64]) -> object:
     """The numbers as lists, six digits each; 0 in place of what is not finite."""
-    finite = np.where(np.isfinite(values), values, 0.0)
-    text = json.dumps(finite.tolist())
+    text = json.dumps(np.where(np.isfinite(values), values, 0.0).tolist())
     return json.loads(text, parse_float=lambda one: float(f"{float(one):.6g}"))
 
 

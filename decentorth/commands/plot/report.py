@@ -7,13 +7,16 @@ import html
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
+
+from topologies.flags import InputError
 
 from ...records.figures import Against, plot_histories
 from ...records.files import SUMMARY
 from ...records.saved_runs import read_end, read_history
+from ...running.checkpoint.files import Json
 from ...running.history import COUNTS, Columns
-from ..line.flags import InputError
+from ...settings import Values
 from .agents import plot_agents, run_graph
 from .page import write_page
 from .player import can_play, player, sentences
@@ -29,7 +32,7 @@ FACTS = (*COUNTS[1:], "agents", "ranks", "iterates_sha256")
 """The facts of a summary that are shown."""
 
 
-def write_report(path: str, runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+def write_report(path: str, runs: Mapping[str, tuple[str, Values]]) -> None:
     """Write the report of runs, each by its label with its folder and its settings.
 
     Raises
@@ -40,7 +43,7 @@ def write_report(path: str, runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -
     write_page(path, ", ".join(runs), _page(runs))
 
 
-def _page(runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _page(runs: Mapping[str, tuple[str, Values]]) -> Iterator[str]:
     histories = {label: read_history(folder) for label, (folder, _) in runs.items()}
     present = {name for history in histories.values() for name in history}
     ends = {label: _end(folder) for label, (folder, _) in runs.items()}
@@ -57,7 +60,7 @@ def _page(runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
         yield f"<h2>Curves against {against}</h2>{_picture(drawn, f'curves against {against}')}"
     for label, (folder, configuration) in runs.items():
         yield f"<h2>Agents: {html.escape(label)}</h2>{_agents(folder, configuration)}"
-    counts: dict[str, dict[str, Any]] = {}
+    counts: dict[str, Values] = {}
     for label, history in histories.items():
         shown = [name for name in history if not name.startswith("agent_")]
         counts[label] = {name: history[name][-1].item() for name in shown if history[name].size}
@@ -67,14 +70,14 @@ def _page(runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     yield f"<h2>Settings</h2>{_table(settings)}"
 
 
-def _end(folder: str) -> Mapping[str, Any]:
+def _end(folder: str) -> Json:
     """The summary of a run; empty for a run that has not ended."""
     if (Path(folder) / SUMMARY).exists():
         return read_end(folder)
     return {}
 
 
-def _played(folder: str, configuration: Mapping[str, Any], history: Columns) -> str:
+def _played(folder: str, configuration: Values, history: Columns) -> str:
     """The player of a run; or the reason why there is none."""
     try:
         graph, _ = run_graph(folder, configuration)
@@ -85,7 +88,7 @@ def _played(folder: str, configuration: Mapping[str, Any], history: Columns) -> 
     return played + "".join(said)
 
 
-def _agents(folder: str, configuration: Mapping[str, Any]) -> str:
+def _agents(folder: str, configuration: Values) -> str:
     """The graph of a run, its agents coloured by their distances from the mean; or the reason why it is not drawn."""
     try:
         if int(configuration.get("agents") or 0) > DRAWN:

@@ -7,22 +7,14 @@ the safety region, 4 not converged with ``--require-converged``, 130 interrupted
 
 from __future__ import annotations
 
-import contextlib
-import math
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ...process.abort import patience
+from ...network.transport.communicator import Communicator
 from ...process.printing import say
 from ..line.config import Command
-from ..line.flags import InputError
-from ..line.settings import RunSettings
-from ..line.shell import REFUSALS, one_line, read_configuration, serve, together
-
-if TYPE_CHECKING:
-    from ...network.transport.communicator import Communicator
+from ..line.shell import read_configuration, serve
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -34,63 +26,15 @@ def main(tokens: Sequence[str] | None = None) -> int:
         The arguments; by default those of this process, which from then on ignores SIGUSR1 where no run takes it.
     """
     if tokens is None and sys.platform != "win32":
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # it asks for a checkpoint, and nothing happens where none can be written
+        # it asks for a checkpoint, and nothing happens where none can be written
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     return serve(tokens, Command, _run, name="decentorth")
 
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:
     configuration = read_configuration(Command, words, communicator)
-    settings, root = configuration.run, communicator.rank == 0
-    if settings.print_config:
-        return say(configuration.yaml(outputs=True), root)
-    communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
-    together(communicator, lambda: _check_early(settings, communicator))
+    if configuration.run.print_config:
+        return say(configuration.yaml(outputs=True), communicator.rank == 0)
+    from .execution import run
 
-    from ...records.progress import SettingUp
-    from .execution import Execution, made, stopping_rule
-    from .output import RunOutput, opening
-
-    sized = settings.dry_run and not settings.check_gradient
-    with SettingUp(root and not settings.quiet):
-        run, origin = made(configuration, communicator, sized)
-    agreement = together(communicator, lambda: run.agreement(stopping_rule(settings), settings.resume is None))
-    lines = []
-    if root:
-        lines = opening(configuration, run, origin, agreement)
-    if settings.check_gradient:
-        try:
-            lines.append(f"gradient    {run.check_gradient()!r}")
-        except REFUSALS as error:
-            raise InputError(one_line(error)) from error
-    if settings.dry_run:
-        from .dryrun import report
-
-        return say("\n".join([*lines, *report(run)]), root)
-    with contextlib.closing(RunOutput(configuration, run)) as output:
-        return Execution(words, configuration, run, output).execute(lines)
-
-
-def _check_early(settings: RunSettings, communicator: Communicator) -> None:
-    from ...network.halo import even_bounds
-    from ...records.files import refuse_existing, refuse_foreign
-
-    if settings.spread_samples is None:
-        if settings.agents == 1 < communicator.size:
-            remedy = f"spread its samples over them with --spread-samples {communicator.size} or more"
-            raise InputError(f"{communicator.size} ranks for one agent: start one rank, or {remedy}")
-        even_bounds(settings.agents, communicator.size)
-    if communicator.rank > 0:
-        return
-    if settings.out is not None and not settings.dry_run:
-        if not (settings.overwrite or settings.continues):
-            refuse_existing(settings.out)
-        refuse_foreign(settings.out)
-    if settings.record:
-        from .output import check_recorder
-
-        for place in settings.record:
-            check_recorder(place)
-    if settings.plot:
-        from ...records.figures import check_matplotlib
-
-        check_matplotlib(", or leave --plot out")
+    return run(words, configuration, communicator)

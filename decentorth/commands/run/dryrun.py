@@ -13,7 +13,7 @@ from ...display import size
 from ...network import even_bounds
 from ...problems import SpreadProblem
 from ...problems.base import FEW, Outline
-from ...protocols import Declared
+from ...protocols import Declared, Index
 from ...records.progress import step_ranges, steps_line
 
 SHOWN_RANKS = 12
@@ -33,7 +33,7 @@ def report(run: Run) -> list[str]:
     steps = steps_line(step_ranges(run.algorithm, state, collective))
     memory = {"state": held(state), "data": held(run.problem)}
     problem: Any = run.arguments.problem
-    if (sizes := getattr(problem, "sizes", None)) is not None:
+    if (sizes := run.arguments.sizes) is not None:
         other = run.again(problem=problem.stand_in(1), comm=collective.communicator)
         second = next(other.states())
         if steps_line(step_ranges(other.algorithm, second, collective)) != steps:
@@ -112,7 +112,7 @@ def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
     return found
 
 
-def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
+def crossing(W: Any, bounds: Index) -> dict[tuple[int, int], int]:
     """The number of agents' rows that the first rank sends to the second, for each pair of ranks that exchange messages.
 
     Agent i needs the rows of all j with an entry W_ij, W ``(n, n)`` CSR; rank q holds the agents ``bounds[q]:bounds[q + 1]``.
@@ -128,21 +128,23 @@ def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
 
 def held(thing: object) -> int:
     """Bytes of all arrays that can be reached from ``thing``, each piece of memory once."""
-    seen: dict[int, int] = {}
-    todo, visited = [thing], set()
+    found, todo, visited = 0, [thing], set()
     while todo:
         item = todo.pop()
         if id(item) in visited:
             continue
         visited.add(id(item))
-        if isinstance(item, np.ndarray):
-            while isinstance(item.base, np.ndarray):
-                item = item.base
-            seen[id(item)] = item.nbytes
-        elif isinstance(item, dict):
-            todo += item.values()
-        elif isinstance(item, (list, tuple)):
-            todo += item
-        elif hasattr(item, "__dict__") and not isinstance(item, type):
-            todo += vars(item).values()
-    return sum(seen.values())
+        match item:
+            case np.ndarray(base=np.ndarray() as whole):
+                todo.append(whole)
+            case np.ndarray():
+                found += item.nbytes
+            case dict():
+                todo += item.values()
+            case list() | tuple():
+                todo += item
+            case type():
+                pass
+            case object(__dict__=entries):
+                todo += entries.values()
+    return found

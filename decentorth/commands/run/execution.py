@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -11,44 +12,99 @@ from functools import partial, reduce
 from itertools import product
 from operator import and_, or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from ...api import Options, set_up
+from topologies.flags import InputError
+
+from ... import stopping
+from ...api import Options, Result, Run, set_up
 from ...api.losses import Loss, LostError
 from ...api.sizes import check_data
+from ...network import Communicator, even_bounds
 from ...problems import Deferred, Spread
+from ...process.abort import patience
 from ...process.printing import FAULT, complain, say
 from ...protocols import Declared, Metric
+from ...records.figures import check_matplotlib
+from ...records.files import refuse_existing, refuse_foreign
 from ...records.progress import SettingUp, Steps
 from ...records.saved_runs import read_start
-from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, PendingSignals
+from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, PendingSignals, Resumed
 from ...running.metrics import AgentErrors
 from ...running.options import Limits, Place
-from ...settings import Settings, settings, values
-from ...stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Stationarity, Time
+from ...settings import Settings, Values, settings, values
+from ...stopping import Rule
 from ..line import wiring
 from ..line.config import Configuration
-from ..line.flags import InputError
 from ..line.settings import RunSettings
-from ..line.shell import INTERRUPTED, REFUSALS, by_root, one_line, together
-from .output import SafeRecorder
+from ..line.shell import INTERRUPTED, REFUSALS, Errors, by_root, one_line, together
+from .output import RunOutput, SafeRecorder, check_recorder, opening
 from .summary import summarize
 
-if TYPE_CHECKING:
-    from ...api import Result, Run
-    from ...network.transport.communicator import Communicator
-    from ...protocols import StoppingRule
-    from ...running.checkpoint import Resumed
-    from .output import RunOutput
-
+Recorders = Sequence[SafeRecorder]
+Summary = dict[str, object]
 RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
+
+
+def run(words: Sequence[str], configuration: Configuration, communicator: Communicator) -> int:
+    """Do what the configuration says, on every rank; the exit code."""
+    settings, root = configuration.run, communicator.rank == 0
+    communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
+    together(communicator, lambda: _check_early(settings, communicator))
+    sized = settings.dry_run and not settings.check_gradient
+    with SettingUp(root and not settings.quiet):
+        run, origin = made(configuration, communicator, sized)
+    rule, fresh = stopping_rule(settings), settings.resume is None
+    agreement = together(communicator, lambda: run.agreement(rule, fresh))
+    lines: list[str] = []
+    if root:
+        lines += opening(configuration, run, origin, agreement)
+    if settings.check_gradient:
+        with _refusing():
+            lines.append(f"gradient    {run.check_gradient()!r}")
+    if settings.dry_run:
+        from .dryrun import report
+
+        return say("\n".join([*lines, *report(run)]), root)
+    execution = Execution(words, configuration, run)
+    with contextlib.closing(execution.output):
+        return execution.execute(lines)
+
+
+@contextlib.contextmanager
+def _refusing(kinds: Errors = REFUSALS) -> Iterator[None]:
+    """Errors of these kinds are one line about the input."""
+    try:
+        yield
+    except kinds as error:
+        raise InputError(one_line(error)) from error
+
+
+def _check_early(settings: RunSettings, communicator: Communicator) -> None:
+    """Raise unless the settings pass all checks that need no problem."""
+    if settings.spread_samples is None:
+        ranks = communicator.size
+        if settings.agents == 1 < ranks:
+            remedy = f"spread its samples over them with --spread-samples {ranks} or more"
+            raise InputError(f"{ranks} ranks for one agent: start one rank, or {remedy}")
+        even_bounds(settings.agents, ranks)
+    if communicator.rank > 0:
+        return
+    if settings.out is not None and not settings.dry_run:
+        if not (settings.overwrite or settings.continues):
+            refuse_existing(settings.out)
+        refuse_foreign(settings.out)
+    for place in settings.record:
+        check_recorder(place)
+    if settings.plot:
+        check_matplotlib(", or leave --plot out")
 
 
 class Execution:
     """A run of the command line, from its first line to its last file; every rank has one."""
 
-    def __init__(self, words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput) -> None:
-        self.configuration, self.settings, self.run, self.output = configuration, configuration.run, run, output
+    def __init__(self, words: Sequence[str], configuration: Configuration, run: Run) -> None:
+        self.configuration, self.settings = configuration, configuration.run
+        self.run, self.output = run, RunOutput(configuration, run)
         self.resumed: Resumed | None = None
         self.facts: dict[str, object] = {
             "algorithm": values(run.algorithm),
@@ -81,11 +137,9 @@ class Execution:
         communicator, settings = self.run.collective.communicator, self.settings
         if settings.continues:
             by_root(communicator, self.output.hold)
-        try:
-            with SettingUp(communicator.rank == 0 and not settings.quiet):
-                self.resumed = resumed = self.run.resume(path)
-        except CheckpointError as error:
-            raise InputError(one_line(error)) from error
+        prints = communicator.rank == 0 and not settings.quiet
+        with _refusing((CheckpointError,)), SettingUp(prints):
+            self.resumed = resumed = self.run.resume(path)
         if resumed.state.k > settings.iterations:
             limit = f"--{Declared.of(self.configuration.algorithm).counts} {settings.iterations}"
             raise InputError(f"{resumed.path} is beyond {limit}: give more than {resumed.state.k}")
@@ -102,7 +156,8 @@ class Execution:
             if checkpoints is not None:
                 signals.enter_context(checkpoints.signals)
             with contextlib.ExitStack() as stack:  # recorders are closed when the results are saved
-                recorders = [stack.enter_context(SafeRecorder(place)) for place in self.settings.record]
+                safe = map(SafeRecorder, self.settings.record)
+                recorders = [stack.enter_context(one) for one in safe]
                 result = self._iterated(steps, checkpoints, recorders)
                 self.facts["steps"] = steps.ranges
                 summary, code = self._concluded(result, checkpoints)
@@ -117,16 +172,16 @@ class Execution:
         settings = self.settings
         if settings.out is None or settings.checkpoint_every is None:
             return None
+        every, keep = settings.checkpoint_every, settings.keep_checkpoints
         given = self.configuration.mapping()
-        given |= {"checkpoint_every": settings.checkpoint_every, "keep_checkpoints": settings.keep_checkpoints}
+        given |= {"checkpoint_every": every, "keep_checkpoints": keep}
 
-        def notes() -> dict[str, Any]:
+        def notes() -> Values:
             return {"settings": given, "steps": steps.ranges}
 
-        folder = Path(settings.out) / FOLDER
-        return Checkpoints(folder, settings.checkpoint_every, settings.keep_checkpoints, notes)
+        return Checkpoints(Path(settings.out) / FOLDER, every, keep, notes)
 
-    def _iterated(self, steps: Steps, kept: Checkpoints | None, recorders: Sequence[SafeRecorder]) -> Result:
+    def _iterated(self, steps: Steps, kept: Checkpoints | None, recorders: Recorders) -> Result:
         """The result of the run, whose rows are recorded and shown."""
         given, run, output = self.settings, self.run, self.output
         with contextlib.ExitStack() as stack:
@@ -148,7 +203,7 @@ class Execution:
             )
             return run.solve(options)
 
-    def _concluded(self, result: Result, checkpoints: Checkpoints | None) -> tuple[dict[str, object], int]:
+    def _concluded(self, result: Result, kept: Checkpoints | None) -> tuple[Summary, int]:
         """Save the results and print how the run has ended; the summary and the exit code."""
         settings, output, certificate = self.settings, self.output, ""
         if settings.split == "features" and result.status != "diverged":
@@ -161,8 +216,8 @@ class Execution:
             except ValueError as error:
                 certificate = f"none: {one_line(error)}"
         signals = PendingSignals()
-        if checkpoints is not None:
-            signals = checkpoints.signals
+        if kept is not None:
+            signals = kept.signals
         with signals:  # whatever comes now waits until the files are whole on rank 0
             saved, summary = True, {}
             if settings.out is not None:
@@ -174,70 +229,60 @@ class Execution:
             signals.take()
         if not saved:
             return summary, FAULT
-        return summary, exit_code(result.status, result.converged, settings.require_converged, ended_by)
+        return summary, exit_code(result, settings.require_converged, ended_by)
 
 
-def shared(given: RunSettings, base: type[Settings]) -> dict[str, Any]:
+def shared(given: RunSettings, base: type[Settings]) -> Values:
     """The settings that Python has too, whose class ``base`` declares them."""
     return {name: value for name, value in vars(given).items() if name in settings(base)}
 
 
-def made(configuration: Configuration, communicator: Communicator, sized: bool = False) -> tuple[Run, str]:
+def made(configuration: Configuration, comm: Communicator, sized: bool = False) -> tuple[Run, str]:
     """The run, and where its network comes from; ``sized`` takes a few random samples where the sizes of the data are known."""
     given = configuration.run
-    problem = together(communicator, lambda: _problem(configuration))
-    try:
-        check_data(problem, communicator)
-    except REFUSALS as error:
-        raise InputError(one_line(error)) from error
-    made = by_root(communicator, lambda: wiring.make(given))
-    W, origin = wiring.share(given, made, communicator)
+    problem = together(comm, lambda: _problem(configuration))
+    with _refusing():
+        check_data(problem, comm)
+    W, origin = wiring.share(given, by_root(comm, lambda: wiring.make(given)), comm)
     if sized and isinstance(problem, Deferred | Spread):
-        problem = together(communicator, problem.stand_in)
+        problem = together(comm, problem.stand_in)
     x0 = None
     if given.start is not None:
-        x0 = together(communicator, partial(read_start, given.start))
-    try:
-        run = set_up(
-            problem,
-            configuration.algorithm,
-            W,
-            **shared(given, Place),
-            x0=x0,
-            comm=communicator,
-            channel=given.bad_channel,
-        )
-    except REFUSALS as error:
-        raise InputError(one_line(error)) from error
+        x0 = together(comm, partial(read_start, given.start))
+    method, place, channel = configuration.algorithm, shared(given, Place), given.bad_channel
+    with _refusing():
+        run = set_up(problem, method, W, **place, x0=x0, comm=comm, channel=channel)
     run.about = configuration.mapping()
     return run, origin
 
 
-def exit_code(status: str, converged: bool, require_converged: bool, ended_by: int = 0) -> int:
+def exit_code(result: Result, require_converged: bool, ended_by: int) -> int:
     """The exit code of a run that has ended; ``ended_by`` is the signal that ended it, 0 for none."""
-    if status in ("diverged", "left_safe_region"):
+    if result.status in ("diverged", "left_safe_region"):
         return RUNAWAY
     if ended_by == signal.SIGINT:
         return INTERRUPTED
     if ended_by:
         return TERMINATED
-    if require_converged and not converged:
+    if require_converged and not result.converged:
         return NOT_CONVERGED
     return 0
 
 
-def stopping_rule(settings: RunSettings) -> StoppingRule | None:
+def stopping_rule(settings: RunSettings) -> Rule | None:
     """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
     tolerances: dict[Callable[[float], Rule], float | None] = {
-        GradientNorm: settings.gradient_tolerance,
-        partial(GradientNorm, relative=True): settings.relative_gradient_tolerance,
-        Stationarity: settings.stationarity_tolerance,
-        Consensus: settings.consensus_tolerance,
-        Feasibility: settings.feasibility_tolerance,
+        stopping.GradientNorm: settings.gradient_tolerance,
+        partial(stopping.GradientNorm, relative=True): settings.relative_gradient_tolerance,
+        stopping.Stationarity: settings.stationarity_tolerance,
+        stopping.Consensus: settings.consensus_tolerance,
+        stopping.Feasibility: settings.feasibility_tolerance,
     }
-    limits: dict[Callable[[float], Rule], float | None] = {Time: settings.time_limit}
-    limits |= {ObjectiveBelow: settings.objective_below}
-    rules: list[Rule] = [kind(value) for kind, value in tolerances.items() if value is not None]
+    limits: dict[Callable[[float], Rule], float | None] = {
+        stopping.Time: settings.time_limit,
+        stopping.ObjectiveBelow: settings.objective_below,
+    }
+    rules = [kind(value) for kind, value in tolerances.items() if value is not None]
     if settings.local_rule is not None:
         rules.append(settings.local_rule)
     if rules:
@@ -262,4 +307,5 @@ def _problem(configuration: Configuration) -> object:
     try:
         return Spread(getattr(made, "in_blocks", made.problem)(blocks, settings.seed))
     except ValueError as error:
-        raise InputError(f"{settings.problem} cannot be had in {blocks} blocks, as if of {blocks} agents: {error}") from error
+        why = f"cannot be had in {blocks} blocks, as if of {blocks} agents: {error}"
+        raise InputError(f"{settings.problem} {why}") from error

@@ -6,30 +6,29 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, Self
 
 import numpy as np
 
+from topologies.flags import InputError
+
+from ... import network as networks
+from ...api import Result, Run
 from ...display import aligned, shape, size
 from ...process.printing import complain, say
-from ...protocols import Declared, Nonsmooth
+from ...protocols import Declared, Row
 from ...recorders import recorder
 from ...records.figures import plot_histories, save
 from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
 from ...records.progress import SettingUp, Show, headline, plain_lines, progress, results, show_row
-from ...settings import settings, values
+from ...running.checkpoint import Resumed
+from ...running.local_stopping import Agreement
+from ...running.metrics import error_name, nonsmooth
+from ...settings import Values, settings, values
 from ..line.config import Configuration
-from ..line.flags import InputError, with_flags
+from ..line.flags import with_flags
 from ..line.shell import one_line
 from .summary import filled_in_words, in_words, mixing_words, sent_in_words, taken
-
-if TYPE_CHECKING:
-    from ...api import Result, Run
-    from ...network import Channel
-    from ...protocols import Row
-    from ...running.checkpoint import Resumed
-    from ...running.local_stopping import Agreement
-
 
 _LARGEST_TABLE = 20
 """The most sites whose messages are printed one by one; summary.json has them all."""
@@ -168,10 +167,11 @@ class RunOutput:
 
     def conclude(self, result: Result, certificate: str) -> None:
         """Print the results, and how the run has ended."""
-        error_name, network = getattr(result.problem, "error_name", None), result.network
-        facts = [*results(result.history.rows[0], result.row, error_name)]
+        network, row = result.network, result.row
+        facts = [*results(result.history.rows[0], row, error_name(result.problem))]
         if network.messages:
-            facts.append(("sent", f"{network.messages} messages, {size(network.bytes)} in {network.rounds} rounds"))
+            sent = f"{network.messages} messages, {size(network.bytes)} in {network.rounds} rounds"
+            facts.append(("sent", sent))
         if result.sites and len(result.sites) <= _LARGEST_TABLE:
             facts += sent_in_words(result.sent())
         if result.filled and len(result.filled) <= _LARGEST_TABLE:
@@ -179,12 +179,12 @@ class RunOutput:
         if result.agreement is not None:
             facts.append(("agreeing", taken(result)))
         if result.drifted:
-            drift = result.row.values["tracking_error"]
-            facts.append(("drift", f"the mean of the trackers drifted by {drift:.2g} (tracking_error)"))
+            drift = f"{row.values['tracking_error']:.2g} (tracking_error)"
+            facts.append(("drift", f"the mean of the trackers drifted by {drift}"))
         if result.losses:
             facts.append(("lost", "; ".join(map(str, result.losses))))
         facts += [("certificate", certificate)] * bool(certificate)
-        facts.append(("time", f"{result.row.seconds:.2f} s"))
+        facts.append(("time", f"{row.seconds:.2f} s"))
         if self.folder is not None:
             facts.append(("files", str(self.folder.path)))
         say(aligned(facts))
@@ -215,7 +215,7 @@ class RunOutput:
         per_agent = sum(array[0].nbytes for array in variables(run.problem, run.x0).values())
         needed = run.problem.n_agents * per_agent
         config = self._configuration.yaml()
-        given: dict[str, Any] = {"overwrite": settings.overwrite, "continues": continues}
+        given: Values = {"overwrite": settings.overwrite, "continues": continues}
         return RunFolder(settings.out, config, needed=needed, lock=self._lock, **given)
 
 
@@ -259,26 +259,27 @@ def check_recorder(place: str) -> None:
         raise InputError(f"--record {place} cannot be used: {one_line(error)}") from error
 
 
-def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
+def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> Iterator[str]:
     """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel, rule of stopping and algorithm."""
     given, network = configuration.run, run.network
-    about = [*_listed(configuration.problem), f"seed {given.seed}", f"x is {shape(run.problem.shape)}"]
-    where = [f"{network.n_agents} agents", origin, mixing_words(network), *_ranks(run, given.spread_samples)]
-    lines = [f"problem     {given.problem}: {', '.join(about)}", f"network     {', '.join(where)}"]
+    sides = f"x is {shape(run.problem.shape)}"
+    about = [*_listed(configuration.problem), f"seed {given.seed}", sides]
+    yield f"problem     {given.problem}: {', '.join(about)}"
+    where = [f"{network.n_agents} agents", origin, mixing_words(network)]
+    yield f"network     {', '.join([*where, *_ranks(run, given.spread_samples)])}"
     if given.bad_channel is not None:
-        lines.append(f"channel     {_channel(given.bad_channel, run.repairs)}")
+        yield f"channel     {_channel(given.bad_channel, run.repairs)}"
     if agreement is not None:
-        lines.append(f"stopping    {in_words(agreement)}")
+        yield f"stopping    {in_words(agreement)}"
     method = run.algorithm
-    if getattr(run.arguments.problem, "sizes", None) is not None:
-        # without what real data would recommend
+    if run.arguments.sizes is not None:  # without what real data would recommend
         method = Declared.of(configuration.algorithm).resolved(network)
     words = _listed(method)
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")
-    lines.append(f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}")
-    notes = _cautions(given.algorithm, given.problem, run)
-    return lines + [f"note        {note}" for note in notes]
+    yield f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}"
+    for note in _cautions(given.algorithm, given.problem, run):
+        yield f"note        {note}"
 
 
 def _ranks(run: Run, blocks: int | None) -> list[str]:
@@ -295,7 +296,7 @@ def _ranks(run: Run, blocks: int | None) -> list[str]:
     return [f"on {ranks} ranks of {' to '.join(map(str, ends))} agents"]
 
 
-def _channel(channel: Channel, repairs: bool) -> str:
+def _channel(channel: networks.Channel, repairs: bool) -> str:
     """The faults of a channel, and what is done about them."""
     words = []
     if repairs:
@@ -308,7 +309,7 @@ def _channel(channel: Channel, repairs: bool) -> str:
 def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
     """Notes on a method that may not solve the problem."""
     declared, constraint = Declared.of(run.algorithm), run.problem.constraint
-    if isinstance(run.problem, Nonsmooth) and run.problem.nonsmooth and not declared.nonsmooth:
+    if nonsmooth(run.problem) and not declared.nonsmooth:
         made_for_it = "rssm" if run.network.n_agents == 1 else "drsm"
         near = f"with steps that do not shrink {name} stops near the answer"
         yield f"{problem} is not differentiable: {near}; {made_for_it} is made for it"
@@ -320,13 +321,14 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
 
 def _listed(entry: object) -> list[str]:
     """The settings of a problem or a method that are not its defaults, and always its data and its step size."""
-    known = settings(type(entry))
-    shown = {
-        name: value
+    known, given = settings(type(entry)), vars(entry)
+    chosen = [name for name in known if given[name] != known[name].default]
+    shown = {*chosen, "data", "step_size"}
+    return [
+        _in_words(name.replace("_", " "), value)
         for name, value in values(entry).items()
-        if value not in (None, []) and (name in ("data", "step_size") or vars(entry)[name] != known[name].default)
-    }
-    return [_in_words(name.replace("_", " "), value) for name, value in shown.items()]
+        if value not in (None, []) and name in shown
+    ]
 
 
 def _in_words(name: str, value: object) -> str:

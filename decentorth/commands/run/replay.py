@@ -9,18 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from topologies.flags import HELP
+from topologies.flags import HELP, InputError
 
 from ...algorithms.asynchronous.log import read
+from ...api import Options
+from ...network import Communicator
 from ...process.printing import FAULT, complain, say
-from ..line.config import Command
-from ..line.flags import InputError
+from ...running.checkpoint.files import Json
+from ..line.config import Command, Configuration
 from ..line.shell import REFUSALS, one_line, serve, together
-
-if TYPE_CHECKING:
-    from ...network.transport.communicator import Communicator
+from .execution import made
 
 USAGE = """Usage: decentorth replay FILE [--plugin FILE]
 
@@ -38,9 +37,6 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _replay(words: Sequence[str], communicator: Communicator) -> int:
-    from ...api import Options
-    from .execution import made
-
     path, *flags = words
     if path.startswith("-"):
         raise InputError("give the log first, as in: decentorth replay run.log --plugin FILE.py")
@@ -68,15 +64,15 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     return say(f"iterates_sha256 {here}, as in the log; {measured}")
 
 
-def _header(path: str) -> Mapping[str, Any]:
+def _header(path: str) -> Json:
     header = read(path).header
-    if not isinstance(header.get("settings"), dict) or not header["settings"]:
+    if not (type(header.get("settings")) is dict and header["settings"]):
         hint = f"solve its problem with AsynchronousDRFGT(schedule={path!r})"
         raise ValueError(f"{path} was written in Python, without settings: {hint}")
     return header
 
 
-def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, object]) -> Any:
+def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, object]) -> Configuration:
     form = Command(flags, None, b"", saved)
     form.path = path
     form.fixed = form.fixed_settings()

@@ -4,62 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import topologies
 
+from ...api import Result
+from ...api.sent import Sent
 from ...display import size
+from ...network import Network
 from ...records.environment import environment
-
-if TYPE_CHECKING:
-    from ...api import Result
-    from ...api.sent import Sent
-    from ...network import Network
-    from ...running.local_stopping import Agreement
-    from ..line.config import Configuration
-
+from ...running.local_stopping import Agreement
+from ...running.metrics import error_name
+from ..line.config import Configuration
 
 LARGEST_DENSE = 1000
 
 
-def summarize(configuration: Configuration, result: Result, facts: Mapping[str, object]) -> dict[str, Any]:
+Facts = dict[str, object]
+
+
+def summarize(configuration: Configuration, result: Result, facts: Facts) -> Facts:
     """The contents of ``summary.json``; called by every rank."""
     network = result.network
-    return {
-        "status": result.status,
-        "converged": result.converged,
-        "message": result.message,
-        "iterations": result.state.k,
-        "rounds": network.rounds,
-        "messages": network.messages,
-        "bytes": network.bytes,
-        "gradients": result.state.gradients,
-        "seconds": dict(result.seconds),
-        "transport": dict(result.transport),
-        "metrics": dict(result.row.values),
-        **_channel(configuration, result),
-        **_agreement(result.agreement),
-        "error_name": getattr(result.problem, "error_name", None) or None,
-        "iterates_sha256": result.iterates_sha256,
-        "agents": network.n_agents,
-        "sent": result.sent_table(),
-        **result.units_table(),
-        **({"labels": result.labels} if result.sites else {}),
-        "ranks": result.collective.size,
-        **_losses(result),
-        "W": {"sha256": network.digest().hex(), **_mixing(network)},
-        **facts,
-        "config": configuration.mapping(),
-        **environment(),
-    }
+    found = result.summary()
+    found |= {"transport": dict(result.transport), "error_name": error_name(result.problem) or None}
+    found |= _channel(configuration, result) | _agreement(result.agreement)
+    if result.losses:
+        found["losses"] = [loss._asdict() for loss in result.losses]
+    found["W"] = {"sha256": network.digest().hex(), **_mixing(network)}
+    return {**found, **facts, "config": configuration.mapping(), **environment()}
 
 
-def _losses(result: Result) -> dict[str, object]:
-    """The ranks that were lost, if any."""
-    return {"losses": [loss._asdict() for loss in result.losses]} if result.losses else {}
-
-
-def _channel(configuration: Configuration, result: Result) -> dict[str, object]:
+def _channel(configuration: Configuration, result: Result) -> Facts:
     """The faulty channel, and its effect on the mean of the trackers: kept equal to the mean of the tracked fields, or drifted."""
     channel = configuration.run.bad_channel
     if channel is None:
@@ -69,11 +44,11 @@ def _channel(configuration: Configuration, result: Result) -> dict[str, object]:
     return {"channel": {**facts, "tracking": tracking}}
 
 
-def _agreement(agreement: Agreement | None) -> dict[str, object]:
+def _agreement(agreement: Agreement | None) -> Facts:
     """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
     if agreement is None:
         return {}
-    facts: dict[str, object] = {"every": agreement.every, "rounds_each": agreement.exchanges}
+    facts: Facts = {"every": agreement.every, "rounds_each": agreement.exchanges}
     facts |= agreement.tally._asdict()
     if agreement.latest is not None:
         facts |= {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}

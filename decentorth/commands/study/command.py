@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from topologies.flags import HELP, InputError, Parser, take, unknown
+
 from ...compare.workers import processes
 from ...process.printing import say
-from ...records.figures import check_matplotlib, check_place, save
+from ...records.figures import check_matplotlib, save
 from ...records.progress import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings
-from ..line.flags import HELP, InputError, Parser, take, unknown
 from ..line.shell import alone
 from . import consensus, drfgt, spectral
-from .sweep import Study, sweep
+from .sweep import Study, kept, named, sweep
 
-STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spectral, consensus, drfgt)}
+STUDIES = {study.name: study for study in (spectral.STUDY, consensus.STUDY, drfgt.STUDY)}
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,22 @@ class StudySettings(Settings):
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    return alone(tokens, _study, name="decentorth study", failed=(RuntimeError, OSError))
+    failed = (RuntimeError, OSError)
+    return alone(tokens, _study, name="decentorth study", refused=(ValueError,), failed=failed)
 
 
 def _study(words: Sequence[str]) -> int:
     if not words or HELP & set(words):
         lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
-        return say(Parser({"Settings": settings(StudySettings)}, f"decentorth study {'|'.join(STUDIES)}", lines).format_help())
+        usage = f"decentorth study {'|'.join(STUDIES)}"
+        return say(Parser({"Settings": settings(StudySettings)}, usage, lines).format_help())
     name, *flags = words
     if name.startswith("-"):
         raise InputError(f"name a study first, as in: decentorth study spectral {name}")
     asked, _ = take(StudySettings, flags, alone=True)
     if name not in STUDIES:
-        raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
+        what = f"no study is called {name!r} (there are {', '.join(STUDIES)})"
+        raise unknown(what, name, STUDIES, "")
     try:
         _make(STUDIES[name], asked)
     except KeyboardInterrupt:
@@ -69,6 +73,8 @@ def _study(words: Sequence[str]) -> int:
 def _make(study: Study, asked: StudySettings) -> None:
     workers = processes(asked.workers)
     check_matplotlib()
+    from topologies import pictures
+
     if importlib.util.find_spec("pandas") is None:
         raise InputError('the tables of a study need pandas: pip install "decentorth[frames]"')
     folder = Path(asked.out)
@@ -76,15 +82,15 @@ def _make(study: Study, asked: StudySettings) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot use {folder}: {error.strerror}") from None
-    path = folder / f"{study.name}{'-full' if asked.full else ''}.csv"
+    path = folder / f"{study.name}{'-full' * asked.full}.csv"
     picture = path.with_suffix(".png")
-    check_place(picture)
+    pictures.check_place(picture)
     trials = study.trials(asked.full, asked.seed)
-    done = len(study.kept(path))
+    done = len(kept(path, list(trials[0])))
     if done and not asked.quiet:
         say(f"{path} holds {done} of {len(trials)} trials already")
     with trial_progress(len(trials), done, asked.quiet) as advance:
-        rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
+        rows = sweep(study, trials, path, workers, lambda trial: advance(" ".join(named(trial))))
     save(study.figure(rows), picture)
     if not asked.quiet:
         say("\n".join([*study.conclusions(rows), str(path), str(picture)]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +15,11 @@ import numpy as np
 import topologies as tp
 
 from ...network import Network
-from ...records.figures import logarithmic, panels
-from .families import FAMILIES, RULES, legend, mixing_matrix
+from ...records.figures import logarithmic, panels, style
+from ...records.publication import legend_below
+from .families import FAMILIES, RULES, look_of, mixing_matrix
 from .spectral import EXACT
-from .sweep import Row, Study, Trial, table
+from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,15 +28,12 @@ if TYPE_CHECKING:
 POINTS = 25
 _SMALLEST = 1e-10
 _COLUMNS = 8
-_KEY = ("family", "n", "weights", "seed")
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
     """The trials: families times weights times seeds, with 64 agents (in full also 256, and three seeds)."""
-    return [
-        {"family": family, "n": n, "weights": rule, "seed": seed + repeat}
-        for n, family, rule, repeat in product((64, 256)[: 1 + full], FAMILIES, RULES, range(1 + 2 * full))
-    ]
+    seeds = range(seed, seed + 1 + 2 * full)
+    return grid(n=(64, 256)[: 1 + full], family=FAMILIES, weights=RULES, seed=seeds)
 
 
 def run(trial: Trial) -> list[Row]:
@@ -66,37 +63,34 @@ def run(trial: Trial) -> list[Row]:
     return rows
 
 
+@style()
 def figure(rows: DataFrame) -> Figure:
-    """The figure of the error against sigma^k: the median and the range over the families of graphs, below the diagonal."""
+    """The figure of the error of each family against sigma^k, below the diagonal."""
     drawn, (axes,) = panels(1, len(RULES), (10.5, 3.9))
-    n, grid = rows["n"].max(), np.linspace(math.log10(_SMALLEST), 0.0, 200)
-    positive = rows[(rows["n"] == n) & (rows["seed"] == rows["seed"].min()) & (rows["error"] > 0) & (rows["bound"] > 0)]
+    n, ends = rows["n"].max(), [_SMALLEST, 1.0]
+    shown = rows[(rows["n"] == n) & (rows["seed"] == rows["seed"].min())]
     for panel, rule in zip(axes, RULES, strict=True):
-        curves = []
-        for _, found in positive[positive["weights"] == rule].groupby("family", sort=False):
-            if len(found) > 1:  # one round of exact averaging leaves nothing
-                bound, error = (np.log10(found[name].to_numpy()[::-1]) for name in ("bound", "error"))
-                curves.append(np.interp(grid, bound, error))
-        low, median, high = (10.0 ** of(curves, axis=0) for of in (np.min, np.median, np.max))
-        panel.fill_between(10.0**grid, low, high, color="0.8", linewidth=0, label="range over the families")
-        panel.plot(10.0**grid, median, color="0", linewidth=1.2, label="median")
-        ends = [_SMALLEST, 1.0]
+        for family, found in shown[shown["weights"] == rule].groupby("family", sort=False):
+            label = family.replace("_", " ")
+            panel.plot(found["bound"], found["error"], label=label, **look_of(family))
         panel.plot(ends, ends, color="0.4", linewidth=0.8, linestyle="--", label=r"$\sigma_W^k$")
         logarithmic(panel, r"$\sigma_W^k$", r"$\|x_k - \bar x\| / \|x_0 - \bar x\|$")
         panel.set_xlim(1.0, _SMALLEST)
         panel.set_title(f"{rule}, n = {n}", fontsize=8)
-    legend(drawn, axes[0])
+    legend_below(drawn, axes[:1], 7)
     return drawn
 
 
 def conclusions(rows: DataFrame) -> Iterator[str]:
     """The measured contraction beside sigma."""
     seen = rows[rows["bound"] > _SMALLEST / 10]
-    yield f"the error never exceeds sigma^k: largest ratio {(seen['error'] / seen['bound']).max():.15g}"
-    last = rows.dropna(subset="rate").groupby(list(_KEY), sort=False).tail(1)
+    largest = (seen["error"] / seen["bound"]).max()
+    yield f"the error never exceeds sigma^k: largest ratio {largest:.15g}"
+    trial = ["family", "n", "weights", "seed"]
+    last = rows.dropna(subset="rate").groupby(trial, sort=False).tail(1)
     compared = last.assign(**{"log ratio": np.log(last["rate"]) / np.log(last["sigma"])})
     yield table(compared, ("family", "weights", "n", "sigma", "rate", "log ratio"))
 
 
 _SUMMARY = "measured contraction of plain averaging against sigma^k"
-STUDY = Study("consensus", _SUMMARY, _KEY, ("sigma", "k", "error", "bound", "rate"), trials, run, figure, conclusions)
+STUDY = Study("consensus", _SUMMARY, trials, run, figure, conclusions)

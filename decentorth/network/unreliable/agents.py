@@ -39,30 +39,25 @@ def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
         raise ChannelError("growing steps need every message as it was sent: take step size auto")
     momentum = declared.momentum
     if warns and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
-        log.warning(
-            "with lost messages, momentum (%g) can make agents diverge, above all on sparse graphs: momentum 0 is safer",
-            momentum,
-        )
+        diverge = "can make agents diverge, above all on sparse graphs: momentum 0 is safer"
+        log.warning("with lost messages, momentum (%g) %s", momentum, diverge)
     if warns and declared.on_time and channel.all(Delay):
-        log.warning(
-            "with late messages %s does not converge at any step, unless few agents are late: take drgta, dprgt or drfgt",
-            type(method).__name__,
-        )
+        cure = "unless few agents are late: take drgta, dprgt or drfgt"
+        name = type(method).__name__
+        log.warning("with late messages %s does not converge at any step, %s", name, cure)
     if not (channel.correction or channel.all(Crash)):
         return
     state = get_type_hints(method.init).get("return")
     if not isinstance(state, type):
-        name = type(method).__name__
-        raise ChannelError(f"crash and correction need to know a state's arrays: declare the class that {name}.init returns")
+        cure = f"declare the class that {type(method).__name__}.init returns"
+        raise ChannelError(f"crash and correction need to know a state's arrays: {cure}")
     kept = {name for name, hint in get_type_hints(state).items() if hint is not int}
     if channel.correction and not {"tracker", "field"} <= kept:
         raise ChannelError("correction is for trackers, and this method has none: drop it")
     beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))
     if channel.all(Crash) and beyond:
-        raise ChannelError(
-            "after a crash agents restart with a point, a tracker and its field, but this "
-            f"method also keeps {beyond}: take sleep, whose agents keep what they have"
-        )
+        wrong = f"this method also keeps {beyond}: take sleep, whose agents keep what they have"
+        raise ChannelError(f"after a crash agents restart with a point, a tracker and its field, but {wrong}")
 
 
 class UnreliableAgents:
@@ -81,9 +76,11 @@ class UnreliableAgents:
     def __init__(self, method: Algorithm[Any, Any], network: UnreliableNetwork, x0: Array) -> None:
         self.method, self._network, self._x0 = method, network, x0
         channel = network.channel
-        down = {number: sleep.down(network.n_agents, network.seed, number) for number, sleep in channel.all(Sleep)}
-        self._asleep = any_of(list(down.values()), network.n_agents)
-        self._crashed = any_of([down[number] for number, _ in channel.all(Crash)], network.n_agents)
+        n, down = network.n_agents, {}
+        for number, sleep in channel.all(Sleep):
+            down[number] = sleep.down(n, network.seed, number)
+        self._asleep = any_of(list(down.values()), n)
+        self._crashed = any_of([down[number] for number, _ in channel.all(Crash)], n)
 
     def init(self, problem: Any, network: Any, streams: Streams, x0: Array) -> Any:
         return self.method.init(problem, network, streams, x0)
@@ -91,8 +88,8 @@ class UnreliableAgents:
     def step(self, problem: Any, network: Any, streams: Streams, state: Any) -> Any:
         """The method's step through the channel; agents that sleep keep their state."""
         k, correction = state.k, self._network.channel.correction
-        back = self._crashed(k - 1) & ~self._crashed(k) if k else np.zeros(self._network.n_agents, dtype=np.bool_)
         asleep = self._asleep(k)
+        back = self._crashed(max(k - 1, 0)) & ~self._crashed(k)
         if back.any():
             self._restart(state, asleep, back)
         sleeping = np.flatnonzero(asleep[self._network.agents])

@@ -92,7 +92,8 @@ def _largest(rows: NDArray[Any], kept: int) -> Mask:
     if np.count_nonzero(chosen) > len(rows) * kept:
         least = np.where(chosen, rows, np.iinfo(rows.dtype).max).min(axis=1, keepdims=True)
         above, tied = rows > least, rows == least
-        chosen = above | (tied & (np.cumsum(tied, axis=1) <= kept - above.sum(axis=1, keepdims=True)))
+        room = kept - above.sum(axis=1, keepdims=True)
+        chosen = above | (tied & (np.cumsum(tied, axis=1) <= room))
     return chosen
 
 
@@ -119,7 +120,8 @@ def random_places(source: Source, number: int, size: int, kept: int) -> Index:
         if last.max() < _REPEATED:
             break
         words = np.concatenate((words, source.words(number, more, stretch)), axis=1)
-    found: Index = places[turns <= last].reshape(n, fewer).astype(np.int64) + size * np.arange(n)[:, None]
+    found: Index = places[turns <= last].reshape(n, fewer).astype(np.int64)
+    found += size * np.arange(n)[:, None]
     if fewer < kept:
         left_out = np.zeros(n * size, dtype=np.bool_)
         left_out[found] = True

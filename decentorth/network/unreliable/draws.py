@@ -95,10 +95,10 @@ class Source(NamedTuple):
     def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:
         """Words of 64 bits; each agent has whole blocks of four."""
         blocks = -(-size // 4)
-        generator = np.random.Philox(
-            key=(self.seed & 0xFFFFFFFFFFFFFFFF) | (number << 64),
-            counter=(self.agents.start * blocks) | (self.t << 64) | (self.part << 128) | (stretch << 192),
-        )
+        counter = (self.agents.start * blocks) | (self.t << 64)
+        counter |= (self.part << 128) | (stretch << 192)
+        key = (self.seed & 0xFFFFFFFFFFFFFFFF) | (number << 64)
+        generator = np.random.Philox(key=key, counter=counter)
         drawn = generator.random_raw((self.agents.stop - self.agents.start) * blocks * 4)
         return drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
 

@@ -40,7 +40,8 @@ class Edges(NamedTuple):
 
     def directed(self) -> Edges:
         """Every message as (sender, receiver): first the messages to upper ends, then those to lower ends."""
-        return Edges(np.concatenate((self.lower, self.upper)), np.concatenate((self.upper, self.lower)))
+        ends = self.lower, self.upper
+        return Edges(np.concatenate(ends), np.concatenate(ends[::-1]))
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,8 @@ class _Lasting(Fault):
         super().__post_init__()
         least = 1.0 / (1.0 - self.p)
         if self.length not in Range(least=least):
-            raise ValueError(
-                f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are independent, got {self.length}"
-            )
+            most = f"1 / (1 - p) = {least:.3g}, where rounds are independent"
+            raise ValueError(f"length must be finite and at least {most}, got {self.length}")
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,9 @@ class TopK(_Sparse):
 
     def wire(self, wire: Wire) -> Wire:
         kept = self.kept(wire.values)
-        positions = 0 if kept == wire.values else min(kept * math.ceil(math.log2(wire.values)), wire.values)  # or a bit for each
+        positions = 0
+        if kept < wire.values:
+            positions = min(kept * math.ceil(math.log2(wire.values)), wire.values)  # or a bit for each
         return Wire(kept, wire.bits, wire.beside + -(-positions // 8))
 
 
@@ -229,15 +231,17 @@ class Quantize(Coding):
         return Wire(wire.values, self.bits, wire.beside + 8)
 
 
-_KINDS: tuple[type[Fault], ...] = (Loss, Failures, Bursts, Sleep, Crash, Delay, Quantize, TopK, RandomK)
+_KINDS: list[type[Fault]] = [Loss, Failures, Bursts, Sleep, Crash, Delay, Quantize, TopK, RandomK]
 FAULTS = {kind.__name__.lower(): kind for kind in _KINDS}
 
 
-def fault(given: str | Fault) -> Fault:
+def fault(given: object) -> Fault:
     """The fault itself, or the fault that the text describes; a ValueError or TypeError for anything else."""
-    if isinstance(given, Fault):
-        return given
-    if not isinstance(given, str):
-        raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {type(given).__name__}")
-    name, written = text.divided("fault", given, FAULTS)
-    return text.read(f"channel {given!r}", name, FAULTS[name], written)
+    match given:
+        case Fault():
+            return given
+        case str():
+            name, written = text.divided("fault", given, FAULTS)
+            return text.read(f"channel {given!r}", name, FAULTS[name], written)
+    kind = type(given).__name__
+    raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {kind}")

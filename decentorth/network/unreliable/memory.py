@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .codings import Code
 from .draws import Mask, Source
 from .faults import Coding, Delay
 
+Arrays: TypeAlias = tuple[Array, ...]
 _CACHED = 1 << 16
 """The number of numbers to code at a time, so that they stay in the processor's cache."""
 
@@ -50,7 +51,7 @@ class Memory:
         """The last messages of each array, ``(n_local, size)``, the newest first."""
         self._buffers: dict[_Key, Array] = {}
 
-    def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, back: Mask) -> Messages:
+    def messages(self, xs: Arrays, t: int, exchange: int, asleep: Mask, back: Mask) -> Messages:
         """The messages of round ``t``, exchange ``exchange`` of its iteration; valid until the next call.
 
         ``asleep`` agents send nothing, and agents that are ``back`` have lost their earlier messages.
@@ -64,9 +65,9 @@ class Memory:
         for part, array in enumerate(xs):
             source = source._replace(part=part)
             x = array.reshape(self._n_local, -1)
-            message, rest = x, None
+            message, rest, key = x, None, _Key(exchange, part, sizes[part])
             if self._codings or self._late:
-                message, rest = self._send(_Key(exchange, part, sizes[part]), x, source, asleep, back, late)
+                message, rest = self._send(key, x, source, asleep, back, late)
             found.arrays.append(message)
             if rest is None and message is not x:
                 rest = x - message
@@ -75,7 +76,8 @@ class Memory:
 
     def _send(self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int) -> tuple[Array, Array | None]:
         """The array that arrives for ``x``, which is coded and stored, and the rest if it is known."""
-        feedback, sent, depth = self._channel.feedback, self._sent.get(key), 1 + self._channel.lateness
+        feedback, depth = self._channel.feedback, 1 + self._channel.lateness
+        sent = self._sent.get(key)
         first = sent is None
         if sent is None:
             sent = self._sent[key] = deque(np.empty((depth, *x.shape)))
@@ -108,10 +110,10 @@ class Memory:
         A few agents are coded at a time, so that their arrays stay in the processor's cache.
         """
         each = max(1, _CACHED // x.shape[1])
-        rest = np.empty_like(x)
+        rest, begin = np.empty_like(x), source.agents.start
         for first in range(0, len(x), each):
             rows = slice(first, min(first + each, len(x)))
-            some = source._replace(agents=slice(source.agents.start + rows.start, source.agents.start + rows.stop))
+            some = source._replace(agents=slice(begin + first, begin + rows.stop))
             own, message, left = x[rows], out[rows], rest[rows]
             code = Code(own if before is None else np.subtract(own, before[rows], out=left))
             for number, coding in self._codings:
@@ -132,25 +134,24 @@ class Memory:
         if not self._channel.remembers:
             return {}
         parts = [message for sent in self._sent.values() for message in sent]
-        layout = np.array([(*key, len(sent)) for key, sent in self._sent.items()], dtype=np.float64).reshape(1, -1)
-        return {
-            "messages": np.concatenate([np.empty((self._n_local, 0)), *parts], axis=1),
-            "layout": np.repeat(layout, self._n_local, axis=0),
-        }
+        depths = [(*key, len(sent)) for key, sent in self._sent.items()]
+        layout = np.array(depths, dtype=np.float64).reshape(1, -1)
+        messages = np.concatenate([np.empty((self._n_local, 0)), *parts], axis=1)
+        return {"messages": messages, "layout": np.repeat(layout, self._n_local, axis=0)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Continue from a result of `state`; ValueError for other names or shapes."""
         if state.keys() != self.state().keys():
-            raise ValueError(
-                f"this channel has {', '.join(self.state()) or 'nothing'} in flight, got {', '.join(state) or 'nothing'}"
-            )
+            here, there = (", ".join(names) or "nothing" for names in (self.state(), state))
+            raise ValueError(f"this channel has {here} in flight, got {there}")
         self._sent = {}
         if not state:
             return
         messages, layout = state["messages"], state["layout"][0].astype(np.int64).reshape(-1, 4)
         ends = np.concatenate(([0], np.cumsum(layout[:, 2] * layout[:, 3])))
         if messages.shape != (self._n_local, ends[-1]):
-            raise ValueError(f"the messages in flight must be {self._n_local} x {ends[-1]} numbers, got {messages.shape}")
+            size = f"{self._n_local} x {ends[-1]} numbers"
+            raise ValueError(f"the messages in flight must be {size}, got {messages.shape}")
         for (*key, depth), first, last in zip(layout.tolist(), ends, ends[1:], strict=False):
             part = messages[:, first:last].reshape(self._n_local, depth, -1)
             self._sent[_Key(*key)] = deque(np.ascontiguousarray(part.transpose(1, 0, 2)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +14,7 @@ import numpy as np
 from ...numerics.ordered_sums import Csr, accumulate, entry_rows
 from ...protocols import Array, Index
 from ..ledger import Contents, Ledger
-from ..network import Network, Placement, Plan
+from ..network import Arrays, InFlight, Network, Plan
 from ..traffic import Traffic
 from .channel import Channel, ChannelError
 from .draws import Mask
@@ -40,17 +40,19 @@ class _LossyPlan(Plan):
     def __init__(self, W: Csr, network: Any) -> None:
         super().__init__(W, network)
         edges, n, channel = edges_of(W), W.rows, network.channel
-        self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
-        self._losses = any_of(
-            [loss.lost(edges, network.seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges
-        )
+        self.directed, self._edges = edges.directed(), len(edges.lower)
+        self._repair, losses = channel.repair, channel.all(MessageLoss)
+        lost = [loss.lost(edges, network.seed, number) for number, loss in losses]
+        self._losses = any_of(lost, 2 * self._edges)
         ordered = edges.upper * n + edges.lower
         self._sent: dict[Contents, Index] = {}
         # for each piece of the halo the numbers of its entries' messages; self-weights have the last
         self._entries = []
         for piece in self.halo.pieces:
-            sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + entry_rows(piece.block)
-            edge = np.searchsorted(ordered, np.maximum(sender, receiver) * n + np.minimum(sender, receiver))
+            sender = piece.agents[piece.block.indices]
+            receiver = self.halo.agents.start + entry_rows(piece.block)
+            upper, lower = np.maximum(sender, receiver), np.minimum(sender, receiver)
+            edge = np.searchsorted(ordered, upper * n + lower)
             number = np.where(sender < receiver, edge, self._edges + edge)
             self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
 
@@ -108,18 +110,15 @@ class UnreliableNetwork(Network):
     steady = False
     channel: Channel
 
-    def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
-        super().__init__(W, comm, placement)
+    def __init__(self, W: Any, *where: Any, channel: Channel, seed: int = 0) -> None:
+        super().__init__(W, *where)
         if self.directed:
-            raise ValueError(
-                "a channel is for undirected graphs, whose two directions fail and are repaired "
-                "together: leave it out, or take asynchronous_drfgt, which tolerates loss:p=... and "
-                "delays on directed graphs"
-            )
+            why = "whose two directions fail and are repaired together"
+            cure = "take asynchronous_drfgt, which tolerates loss:p=... and delays on directed graphs"
+            raise ValueError(f"a channel is for undirected graphs, {why}: leave it out, or {cure}")
         if self.sequence is not None and channel.remembers:
-            raise ValueError(
-                "on a time-varying network neighbours change, but delays and feedback build on earlier messages: drop them"
-            )
+            wrong = "delays and feedback build on earlier messages: drop them"
+            raise ValueError(f"on a time-varying network neighbours change, but {wrong}")
         self.channel, self.seed = channel, seed
         self._memory = Memory(channel, seed, self.agents)
         self._nobody = np.zeros(self.n_agents, dtype=np.bool_)
@@ -143,9 +142,8 @@ class UnreliableNetwork(Network):
     def check_alike(self) -> None:
         """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""
         if self.channel.all(Delay):
-            raise ChannelError(
-                "methods that start over together (safe) cannot distinguish earlier messages if these are late: drop safe or delay"
-            )
+            wrong = "cannot distinguish earlier messages if these are late: drop safe or delay"
+            raise ChannelError(f"methods that start over together (safe) {wrong}")
 
     @property
     def sums_exactly(self) -> bool:
@@ -155,14 +153,14 @@ class UnreliableNetwork(Network):
     @property
     def sums(self) -> bool:
         """True if the only fault is coding: every message arrives in its round, and trackers are left alone."""
-        codings = len(self.channel.all(Coding))
-        return self.sequence is None and codings == len(self.channel.faults) and not self.channel.correction
+        only_codings = len(self.channel.all(Coding)) == len(self.channel.faults)
+        return self.sequence is None and only_codings and not self.channel.correction
 
     def in_flight(self) -> dict[str, Array]:
         """The arrays that later messages build on."""
         return self._memory.state()
 
-    def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
+    def restore(self, rounds: int, messages: int, bytes: int, in_flight: InFlight) -> None:
         super().restore(rounds, messages, bytes, {})
         self._memory.restore(in_flight)
 
@@ -212,14 +210,16 @@ class UnreliableNetwork(Network):
         total, weights = traffic.add(blocks, gathered, 0, np.zeros(x.shape)), np.zeros(self.n_local)
         for block in blocks:
             accumulate(block, 1, np.ones(block.columns), weights)
-        plan.tally(Contents("points for agents that are back", (width,)), sent * 1, sent * 8 * width)
+        contents = Contents("points for agents that are back", (width,))
+        plan.tally(contents, sent * 1, sent * 8 * width)
         self._count(traffic, int(sent.sum()), 8 * width)
         return total, weights
 
     @cached_property
     def _ends(self) -> Index:
         """``(2, count)``: the agents at the ends of the tree of `total`, and whom they send to."""
-        up = np.concatenate([(level.senders, level.receivers) for level in self._tree if level.up], axis=1)
+        levels = [(level.senders, level.receivers) for level in self._tree if level.up]
+        up = np.concatenate(levels, axis=1)
         return up[:, ~np.isin(up[0], up[1])]
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
@@ -228,12 +228,14 @@ class UnreliableNetwork(Network):
         if self._asleep is None:
             return super().total(*xs)
         here, width = self.agents, sum([x.size for x in xs]) // self.n_local
-        messages = self._memory.messages(xs, self.rounds, self._exchange, self._asleep[here], self._back[here])
+        down = self._asleep[here], self._back[here]
+        messages = self._memory.messages(xs, self.rounds, self._exchange, *down)
         self._exchange += 1
         spared = 8 * width - messages.size
         self.bytes -= spared * self._ends.shape[1]
         self._spared[Contents("sums over the tree", (width,))] += spared
-        return super().total(*[array.reshape(x.shape) for array, x in zip(messages.arrays, xs, strict=True)])
+        pairs = zip(messages.arrays, xs, strict=True)
+        return super().total(*[array.reshape(x.shape) for array, x in pairs])
 
     def ledger(self) -> Ledger:
         ledger = super().ledger()
@@ -245,7 +247,7 @@ class UnreliableNetwork(Network):
     def _plan(self) -> _LossyPlan:
         return cast(_LossyPlan, super()._plan())
 
-    def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
+    def _mix(self, xs: Arrays, alike: bool = False, pushed: int = 0) -> Arrays:
         if self._asleep is None:
             return super()._mix(xs, alike, pushed)
         labels, xs = xs[: int(alike)], xs[int(alike) :]

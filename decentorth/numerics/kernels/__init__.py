@@ -25,7 +25,8 @@ def pair_kernels() -> Any:
     """The module `compiled`, with its code compiled: for good if numba can cache it on disk, else for this process."""
     module = import_module(".compiled", __name__)
     if not module.COMPILES:
-        warnings.warn(f"the methods on pairs of rows are some hundred times slower without numba: {INSTALL}", stacklevel=2)
+        slow = "the methods on pairs of rows are some hundred times slower without numba"
+        warnings.warn(f"{slow}: {INSTALL}", stacklevel=2)
         return module
     SETUP.info("the compiled kernels")
     _load(lambda: _run_all(module), module.gauss_seidel)
@@ -56,10 +57,9 @@ def _load(work: Callable[[], None], compiled: Any) -> None:
     except Exception as error:  # numba unpickles its cache, and a damaged pickle may raise anything
         if (folder := compiled.stats.cache_path) is None:
             raise
-        raise ImportError(
-            f"numba cannot load its compiled code ({type(error).__name__}: {error}): "
-            f"remove the folder {folder}, where it is kept, and start again"
-        ) from error
+        fault = f"numba cannot load its compiled code ({type(error).__name__}: {error})"
+        repair = f"remove the folder {folder}, where it is kept, and start again"
+        raise ImportError(f"{fault}: {repair}") from error
 
 
 def _run_all(kernels: Any) -> None:
@@ -71,5 +71,6 @@ def _run_all(kernels: Any) -> None:
     for turn in (kernels.turn_rows, kernels.congruence):
         turn(one.copy(), v, first, second)
     kernels.blocks(one, one, first, second)
-    kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, Sweep(0.0, True, 0.0, 0.0, np.inf))
+    sweep = Sweep(0.0, True, 0.0, 0.0, np.inf)
+    kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, sweep)
     kernels.jacobi_sweep(one.copy(), one.copy(), signs)

@@ -27,7 +27,12 @@ else:
     COMPILES = True
 
 F = TypeVar("F", bound=Callable[..., Any])
+Three = tuple[float, float, float]
 Four = tuple[float, float, float, float]
+Found = tuple[float, float, float, int]
+"""c, s, the minimum and the ray of one family."""
+Turn = tuple[float, float, float, float, float, int]
+"""The rows of V, the minimum and the ray."""
 SQRT2 = sqrt(2.0)
 
 
@@ -63,8 +68,10 @@ def _root(y: float, r: float) -> float:
             t = min(t, near)
     elif 1.0 + y / SQRT2 < r:
         gap = r - y
-        t = max(gap, (y / 3.42) ** (1.0 / 3.0)) if gap >= 0.0 else min((y / 6.84) ** (1.0 / 3.0), sqrt(y / (6.84 * -gap)))
-        t = max(t, 1.0)
+        if gap >= 0.0:
+            t = max(gap, (y / 3.42) ** (1.0 / 3.0), 1.0)
+        else:
+            t = max(min((y / 6.84) ** (1.0 / 3.0), sqrt(y / (6.84 * -gap))), 1.0)
     else:
         t = r / (1.0 + y)
     side = 1.0 if y < 0.0 else -1.0
@@ -85,7 +92,7 @@ def _root(y: float, r: float) -> float:
 
 
 @exact
-def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> tuple[float, float, float, int]:
+def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> Found:
     w = q + e
     flat, level = EPS * (abs(q) + abs(e) + abs(d)), EPS * (abs(a) + abs(b))
     up, down, push, pull = w + d, w - d, a + b, a - b
@@ -115,7 +122,7 @@ def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> tuple[float
 
 
 @exact
-def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> tuple[float, float, float, int]:
+def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> Found:
     k = 0.5 * hypot(q - e, d)
     turn = 0.5 * atan2(-d, e - q) if k > 0.0 else 0.0
     x, y = cos(turn), sin(turn)
@@ -133,8 +140,8 @@ def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> tuple[float
 
 
 @exact
-def _pair(hyperbolic: bool, linear: Four, squares: Four, mixed: Four) -> tuple[float, float, float, float, float, int]:
-    """The rows of V, the minimum and the ray; ``linear`` and ``squares`` are <E, P> and <E, E>_Q for I, X, Z, R, ``mixed`` is
+def _pair(hyperbolic: bool, linear: Four, squares: Four, mixed: Four) -> Turn:
+    """The better family: ``linear`` and ``squares`` are <E, P> and <E, E>_Q for I, X, Z, R, ``mixed`` is
     <I, X>_Q, <Z, R>_Q, <I, R>_Q, <Z, X>_Q."""
     p_i, p_x, p_z, p_r = linear
     i, x, z, r = squares
@@ -259,19 +266,19 @@ def _isotropic(m1: float, m2: float, m3: float, sweep: Sweep) -> tuple[Four, Fou
 
 
 @exact
-def _own_form(h: tuple[float, float, float], m1: float, m2: float, m3: float, theta: float) -> tuple[Four, Four, float]:
+def _own_form(h: Three, m1: float, m2: float, m3: float, theta: float) -> tuple[Four, Four, float]:
     """The ``squares`` and ``mixed`` of `_pair`, and <I, Z>_Q, for Q = M_BB kron H_BB + theta I."""
     h1, h2, h3 = h
     same, cross, swap = h1 * m1 + h3 * m3, 2.0 * h2 * m2, h3 * m1 + h1 * m3
-    twice = 2.0 * theta
-    squares = (same + cross + twice, swap + cross + twice, same - cross + twice, swap - cross + twice)
+    t = 2.0 * theta
+    squares = (same + cross + t, swap + cross + t, same - cross + t, swap - cross + t)
     n_ix, n_ir = h2 * (m1 + m3) + m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h3 - h1)
     n_zr, n_zx = h2 * (m1 + m3) - m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h1 - h3)
     return squares, (n_ix, n_zr, n_ir, n_zx), h1 * m1 - h3 * m3
 
 
 @exact
-def _best(hyperbolic: bool, t: Four, squares: Four, mixed: Four, n_iz: float) -> tuple[float, float, float, float, float, int]:
+def _best(hyperbolic: bool, t: Four, squares: Four, mixed: Four, n_iz: float) -> Turn:
     """The result of `_pair` for the block ``t`` of the gradient times x^T."""
     t00, t01, t10, t11 = t
     linear = (t00 + t11 - squares[0], t01 + t10 - mixed[0], t00 - t11 - n_iz, t10 - t01 - mixed[2])
@@ -348,8 +355,9 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
             i, j = first[k], second[k]
             gii, gij, gjj = g[i, i], g[i, j], g[j, j]
             if signs[i] == signs[j]:
-                lean = gjj - gii
-                t = copysign(2.0 * gij / (abs(lean) + hypot(lean, 2.0 * gij)), gij * lean) if gij != 0.0 else 0.0
+                lean, t = gjj - gii, 0.0
+                if gij != 0.0:
+                    t = copysign(2.0 * gij / (abs(lean) + hypot(lean, 2.0 * gij)), gij * lean)
                 c = 1.0 / hypot(1.0, t)
                 v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1] = c, -t * c, t * c, c
             else:

@@ -43,7 +43,7 @@ MOST = 100
 """The largest number of Newton steps; about 8 are made."""
 TINY = 1e-200
 
-BASIS = np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, -1.0], [0.0, 1.0, -1.0, 0.0]])
+BASIS = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 0, 0, -1], [0, 1, -1, 0]])
 """The vectors vec(E), column by column, of E = I, X, Z and R."""
 
 

@@ -27,14 +27,14 @@ def accumulate(rows: int, columns: int, width: int, indptr: Index, indices: Inde
     for i in range(rows):
         row, entry, end = out[i * width : (i + 1) * width], indptr[i], indptr[i + 1]
         while end - entry > 2:
-            a, first = data[entry], x[indices[entry] * width : (indices[entry] + 1) * width]
-            b, second = data[entry + 1], x[indices[entry + 1] * width : (indices[entry + 1] + 1) * width]
-            c, third = data[entry + 2], x[indices[entry + 2] * width : (indices[entry + 2] + 1) * width]
+            at, to, last = indices[entry] * width, indices[entry + 1] * width, indices[entry + 2] * width
+            first, second, third = x[at : at + width], x[to : to + width], x[last : last + width]
+            a, b, c = data[entry], data[entry + 1], data[entry + 2]
             for k in range(width):
                 row[k] = ((row[k] + a * first[k]) + b * second[k]) + c * third[k]
             entry += 3
-        for last in range(entry, end):
-            a, first = data[last], x[indices[last] * width : (indices[last] + 1) * width]
+        for rest in range(entry, end):
+            a, first = data[rest], x[indices[rest] * width : (indices[rest] + 1) * width]
             for k in range(width):
                 row[k] += a * first[k]
 
@@ -78,7 +78,8 @@ def _landing_change(
             t[k, k] -= penalty[i]
         np.dot(g, s, field)
         np.dot(point, t, inward)  # the field is g S/2 + x (penalty (S - I) - T/2)
-        now, before, change, rest = y[i].reshape(-1), old[i].reshape(-1), field.reshape(-1), inward.reshape(-1)
+        now, before = y[i].reshape(-1), old[i].reshape(-1)
+        change, rest = field.reshape(-1), inward.reshape(-1)
         for k in range(d * r):
             new = change[k] + rest[k]
             now[k] = (now[k] + new) - before[k]
@@ -112,13 +113,15 @@ def landing_change(
         return old
     if len(alpha):
         x -= alpha[:, None, None] * tracker
-    _landing_change(NOTHING, NOTHING, NOTHING, problem.gradient(x), x, y, old, penalty, NONE, NOTHING)
+    gradient = problem.gradient(x)
+    _landing_change(NOTHING, NOTHING, NOTHING, gradient, x, y, old, penalty, NONE, NOTHING)
     return old
 
 
 def prepare() -> None:
     """Compile everything, by a call on one agent."""
     one, number, column = np.zeros((1, 1, 1)), np.zeros(1), np.zeros(1, dtype=np.int64)
+    x, y, old = np.zeros((3, 1, 1, 1))
     accumulate(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())
     product(1, np.array([0, 1]), column, number, number.copy(), number.copy())
-    _landing_change(one, one, one, NOTHING, one.copy(), one.copy(), one.copy(), number, number, one.copy())
+    _landing_change(one, one, one, NOTHING, x, y, old, number, number, one)

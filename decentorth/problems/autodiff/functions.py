@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ...protocols import Array, Index
 from ...settings import Count, check
 from ..base import AgentProblem, C, Selection, selected
 from ..functions import FunctionProblem
-from .libraries import LIBRARIES, Backend, DerivativeLibrary, Objective, WrongAnswer, arrays_of, candidates, each, like
+from .libraries import LIBRARIES, Arrays, Backend, DerivativeLibrary, Objective, WrongAnswer, candidates
 
 _TRIED = 8
 """The number of agents whose results are compared, together and one at a time."""
@@ -22,11 +22,54 @@ _BATCH = 1024
 """The number of samples that are read together from a data set of PyTorch."""
 
 
+class AgentData(NamedTuple):
+    """The numbers or the arrays of all agents."""
+
+    items: Sequence[Arrays]
+    """The number or the arrays of each agent."""
+    stacked: Arrays | None
+    """The same stacked, agents first; None for arrays of different shapes."""
+    bare: bool = True
+    """True where f takes the only array of an agent, false for a tuple of arrays."""
+    numbered: bool = False
+    """True for the agents' numbers."""
+
+    @staticmethod
+    def numbers(n: int) -> AgentData:
+        """The numbers of n agents."""
+        return AgentData([(agent,) for agent in range(n)], (np.arange(n),), numbered=True)
+
+    def take(self, local: Selection) -> AgentData:
+        """The data of some agents, as views where the selection is a slice."""
+        stacked = self.stacked
+        if stacked is not None:
+            stacked = tuple(a[local] for a in stacked)
+        return self._replace(items=selected(self.items, local), stacked=stacked)
+
+    def objective(self, f: Callable[..., object]) -> Objective:
+        """The function of an agent's arrays and its point that calls ``f``."""
+        return partial(_of_first, f) if self.bare else f
+
+    def counts(self) -> Index:
+        """``(n,)``: the number of rows of each agent's arrays."""
+        counts = []
+        for agent, item in enumerate(self.items):
+            rows = {np.shape(a)[:1] for a in item}
+            if len(rows) != 1 or rows <= {(), (0,)}:
+                must = "have equally many rows, at least one"
+                raise ValueError(f"the arrays of agent {agent} must {must}, got {sorted(rows)}")
+            counts.append(rows.pop()[0])
+        return np.array(counts, dtype=np.int64)
+
+
+def _of_first(f: Callable[..., object], own: Arrays, *given: object) -> object:
+    return f(own[0], *given)
+
+
 class DifferentiatedProblem(AgentProblem[C]):
     """Objectives f(own, x) with gradients by automatic differentiation; `from_function` makes them.
 
-    ``own`` are the numbers or data of all agents: an array, or a tuple of arrays, with the agents first; or a list of an item for
-    each. The libraries of ``backends`` are tried in their order; a TypeError if none can differentiate f.
+    The libraries of ``backends`` are tried in their order; a TypeError if none can differentiate f.
     """
 
     n_samples: Index
@@ -36,51 +79,57 @@ class DifferentiatedProblem(AgentProblem[C]):
     _cure: ClassVar[str] = "write it with one library, or give gradient="
     """The advice where no library can differentiate it."""
 
-    def __init__(self, f: Objective, constraint: C, own: Any, n_agents: int, backends: Sequence[str]) -> None:
-        super().__init__(n_agents, slice(0, n_agents), constraint)
+    def __init__(self, f: Callable[..., object], constraint: C, own: AgentData, backends: Sequence[Backend]) -> None:
+        super().__init__(len(own.items), slice(0, len(own.items)), constraint)
         self._own = own
-        points = np.repeat(self.start(0)[None], min(n_agents, _TRIED), axis=0)
-        items = _items(own, len(points))
-        self._library = self._differentiating(f, backends, items[0], points[0])
-        if self._library.batches and not isinstance(own, list):  # which data of several shapes are
-            self._library = self._together(type(self._library)(f, batched=True), items, points) or self._library
-        tried = self.restrict(slice(0, len(points)))._evaluate(False, points)
+        if not own.numbered:
+            self.n_samples = own.counts()
+        points = np.repeat(self.start(0)[None], min(self.n_agents, _TRIED), axis=0)
+        few = slice(0, len(points))
+        self._library = self._differentiating(own.objective(f), backends, points[0])
+        if self._library.batches:
+            self._library = self._together(own.take(few), points) or self._library
+        tried = self.restrict(few)._evaluate(False, points)
         if tried.dtype != np.float64:
+            accuracy = np.spacing(tried.dtype.type(1))
             warnings.warn(
-                f"f is computed in {tried.dtype}, not float64: gradients are accurate to about "
-                f"{np.spacing(tried.dtype.type(1)):.0e}; give float64 data",
+                f"f is computed in {tried.dtype}, not float64: gradients are accurate to about {accuracy:.0e}; give float64 data",
                 stacklevel=3,
             )
 
-    def _differentiating(self, f: Objective, backends: Sequence[str], item: Any, point: Array) -> DerivativeLibrary:
+    def _differentiating(self, f: Objective, backends: Sequence[Backend], point: Array) -> DerivativeLibrary:
         """The first library that can differentiate f of the first agent."""
         reasons, cure = [], ""
         for name in backends:
-            alone = LIBRARIES[name](f, batched=False)
+            alone = LIBRARIES[name](f, self._own.numbered, batched=False)
             try:
-                self._of_agent(alone, True, 0, alone.arrays(item), point)
+                self._of_agent(alone, True, 0, alone.arrays(self._own.items[0]), point)
             except WrongAnswer as error:
                 reasons.append(f"{name}: {error}")
-            except Exception as error:  # whatever a user's function raises with another library's arrays
+            except Exception as error:  # whatever a user's function raises
                 reasons.append(f"{name}: {_in_short(error)}")
                 cure = f": {self._cure}"
             else:
                 return alone
         raise TypeError(f"{self._function} cannot be differentiated ({'; '.join(reasons)}){cure}")
 
-    def _together(self, library: DerivativeLibrary, items: list[Any], points: Array) -> DerivativeLibrary | None:
+    def _together(self, tried: AgentData, points: Array) -> DerivativeLibrary | None:
         """The library that takes all agents in one call; None, with a warning for functions of data, where f does not permit that.
 
-        PyTorch's calls have one agent each if the bits of a call with several differ from theirs.
+        Its results for agents together and one at a time are compared: where bits differ, agents are separated within a call.
         """
-        own = _stacked(items)
+        if tried.stacked is None:
+            return None
+        library = self._library.changed(batched=True)
         try:
-            library.evaluate(False, library.arrays(own), points)
-            all_at_once = library.evaluate(True, library.arrays(own), points)
-            each_alone = [slice(i, i + 1) for i in range(len(points))]
-            single = [library.evaluate(True, library.arrays(_taken(own, one)), points[one]) for one in each_alone]
+            library.evaluate(False, library.arrays(tried.stacked), points)
+            all_at_once = library.evaluate(True, library.arrays(tried.stacked), points)
+            single = []
+            for i in range(len(points)):
+                own = library.arrays(tuple(a[i : i + 1] for a in tried.stacked))
+                single.append(library.evaluate(True, own, points[i : i + 1]))
         except Exception as error:  # whatever a user's function raises
-            if not isinstance(items[0], int):
+            if not tried.numbered:
                 self._warn_of(error, library)
             return None
         if all_at_once.tobytes() != np.concatenate(single).tobytes():
@@ -88,46 +137,49 @@ class DifferentiatedProblem(AgentProblem[C]):
         return library
 
     def _warn_of(self, error: Exception, library: DerivativeLibrary) -> None:
-        warnings.warn(
-            f"{self._function} is evaluated one agent at a time, since {library.name} cannot batch it ({_in_short(error)})",
-            stacklevel=2,
-        )
+        why = f"{library.name} cannot batch it ({_in_short(error)})"
+        warnings.warn(f"{self._function} is evaluated one agent at a time, since {why}", stacklevel=2)
 
     def _take(self, local: Selection) -> None:
-        self._own = _taken(self._own, local)
-        if "n_samples" in vars(self):
+        self._own = self._own.take(local)
+        if not self._own.numbered:
             self.n_samples = self.n_samples[local]
 
     @cached_property
-    def _arrays(self) -> Any:
-        """The local agents' numbers or data, for the library: stacked, or a list of an item for each."""
-        if self._library.batched:
-            return self._library.arrays(self._own)
-        return [self._library.arrays(one) for one in _items(self._own, self.n_local)]
+    def _arrays(self) -> Arrays:
+        """The numbers or arrays of all local agents, stacked, for a library that takes them together."""
+        return self._library.arrays(self._own.stacked or ())
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key not in ("_arrays", "_blocks")} | {"_blocks": None}
+    @cached_property
+    def _each(self) -> list[Arrays]:
+        """The number or arrays of each local agent, for the library."""
+        alone = self._library.changed(batched=False)
+        return [alone.arrays(one) for one in self._own.items]
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = {key: value for key, value in vars(self).items() if key not in ("_arrays", "_each")}
+        return kept | {"_blocks": None}
 
     def _evaluate(self, gradient: bool, x: Array, *batch: Index) -> Array:
         """``(n_local,)`` or like x: f, or its gradient, in one call, or of one agent after the other where that fails."""
         if not self._library.batched:
-            return self._one_by_one(self._library, self._arrays, gradient, x, *batch)
+            return self._one_by_one(self._library, gradient, x, *batch)
         try:
             return self._library.evaluate(gradient, self._arrays, x, *batch)
         except Exception as error:  # whatever a user's function raises
             failure = error
-        alone = type(self._library)(self._library.f, batched=False)
-        items = [alone.arrays(one) for one in _items(self._own, self.n_local)]
-        found = self._one_by_one(alone, items, gradient, x, *batch)
+        alone = self._library.changed(batched=False)
+        found = self._one_by_one(alone, gradient, x, *batch)
         self._warn_of(failure, alone)
         return found
 
-    def _one_by_one(self, library: DerivativeLibrary, items: list[Any], gradient: bool, *given: Array | Index) -> Array:
+    def _one_by_one(self, library: DerivativeLibrary, gradient: bool, *given: Array | Index) -> Array:
         """``(n_local,)`` or like the points: f, or its gradient, by a library of one agent; an error names the agent."""
         agents = range(self.agents.start, self.agents.stop)
-        return np.stack([self._of_agent(library, gradient, *one) for one in zip(agents, items, *given, strict=True)])
+        each = zip(agents, self._each, *given, strict=True)
+        return np.stack([self._of_agent(library, gradient, *one) for one in each])
 
-    def _of_agent(self, library: DerivativeLibrary, gradient: bool, agent: int, own: Any, x: Array, *batch: Index) -> Array:
+    def _of_agent(self, library: DerivativeLibrary, gradient: bool, agent: int, own: Arrays, x: Array, *batch: Index) -> Array:
         """The value of f of one agent, or its gradient like x; an error names the agent."""
         what = f"{self._function} of agent {agent}"
         try:
@@ -138,8 +190,8 @@ class DifferentiatedProblem(AgentProblem[C]):
             error.add_note(f"raised by {what}")
             raise
         if gradient and (found.shape != x.shape or found.dtype.kind != "f"):
-            got = f"{found.dtype} of shape {found.shape}"
-            raise WrongAnswer(f"the gradient of {what} must be real and have shape {x.shape}, got {got}")
+            must, got = f"be real and have shape {x.shape}", f"{found.dtype} of shape {found.shape}"
+            raise WrongAnswer(f"the gradient of {what} must {must}, got {got}")
         return found
 
     def value(self, x: Array) -> Array:
@@ -151,8 +203,8 @@ class DifferentiatedProblem(AgentProblem[C]):
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``; a TypeError without data."""
-        if "n_samples" not in vars(self):
-            raise TypeError("gradients on a few samples need the agents' data: from_function(f, set, data=...)")
+        if self._own.numbered:
+            raise TypeError("gradients on a few samples need data: from_function(f, set, data=...)")
         return np.array(self._evaluate(True, x, batch), dtype=np.float64, order="C")
 
 
@@ -203,70 +255,46 @@ def from_function(
         raise TypeError(f"f must be a function f(agent, x), got {type(f).__name__}")
     if n_agents is not None:
         n_agents = check("n_agents", Count, n_agents)
-    own, count = (None, n_agents) if data is None else _arranged(data)
-    if count is None or n_agents not in (None, count):
-        wanted = "give n_agents, at least 1" if data is None else f"the data are those of {count} agents"
-        raise ValueError(f"n_agents is {n_agents}: {wanted}")
-    if gradient is not None:
-        items: Any = range(count) if own is None else _items(own, count)
-        derivative = gradient
-        return FunctionProblem(lambda i, x: f(items[i], x), lambda i, x: derivative(items[i], x), set, count)
-    rows = None if own is None else _rows(own, count)
-    problem = DifferentiatedProblem(f, set, np.arange(count) if own is None else own, count, candidates(backend))
-    if rows is not None:
-        problem.n_samples = rows
-    return problem
+    if data is not None:
+        own = arranged(data)
+        if n_agents not in (None, len(own.items)):
+            raise ValueError(f"n_agents is {n_agents}: the data are those of {len(own.items)} agents")
+    elif n_agents is None:
+        raise ValueError("n_agents is None: give n_agents, at least 1")
+    else:
+        own = AgentData.numbers(n_agents)
+    if gradient is None:
+        return DifferentiatedProblem(f, set, own, candidates(backend))
+    value, derivative = own.objective(f), own.objective(gradient)
+
+    def of_number(function: Callable[..., object]) -> Callable[[int, Array], Any]:
+        return lambda agent, x: function(own.items[agent], x)
+
+    return FunctionProblem(of_number(value), of_number(derivative), set, len(own.items))
 
 
-def _items(own: Any, n: int) -> list[Any]:
-    """The numbers or data of the first ``n`` agents one by one."""
-    if isinstance(own, list):
-        return own[:n]
-    if isinstance(own, tuple):
-        return [tuple(a[i] for a in own) for i in range(n)]
-    return own[:n].tolist() if own.ndim == 1 else list(own[:n])
-
-
-def _stacked(items: list[Any]) -> Any:
-    """The numbers or data of several agents, stacked."""
-    return like(items[0], map(np.stack, zip(*map(arrays_of, items), strict=True)))
-
-
-def _taken(own: Any, local: Selection) -> Any:
-    """The numbers or data of some agents, as views where the selection is a slice."""
-    if isinstance(own, list):
-        return selected(own, local)
-    return each(lambda a: a[local], own)
-
-
-def _named(data: Any) -> str:
-    """The type of data, and the shapes of arrays."""
-    if isinstance(data, np.ndarray) and data.dtype != object:
-        return f"{data.dtype} of shape {data.shape}"
-    if isinstance(data, tuple):
-        return f"a tuple of {len(data)}"
-    return f"a {type(data).__name__}"
-
-
-def _array(a: Any, whose: str = "") -> Any:
+def _array(a: object, whose: str) -> Array:
     """The data as an array, float64 where they are not whole numbers; the data themselves where they are so already."""
     try:
         found = np.asarray(a)
     except Exception as error:  # rows of unequal lengths, tensors on a GPU
         raise ValueError(f"the data{whose} cannot be made an array ({_in_short(error)})") from error
     if found.dtype.kind not in "fiub" or found.ndim == 0 or np.ma.is_masked(a):
-        got = "masked entries" if np.ma.is_masked(a) else _named(found if found.ndim else a)
-        raise ValueError(f"the data{whose} must be an array of real numbers whose rows are samples, or a tuple of them, got {got}")
+        got = f"a {type(a).__name__} of {found.dtype}"
+        if np.ma.is_masked(a):
+            got = "masked entries"
+        must = "an array of real numbers whose rows are samples, or a tuple of them"
+        raise ValueError(f"the data{whose} must be {must}, got {got}")
     return found.astype(np.float64, copy=False) if found.dtype.kind == "f" else found
 
 
-def _is_of_samples(data: Any) -> bool:
+def _is_of_samples(data: object) -> bool:
     """True for a data set or a loader of PyTorch."""
     torch_data: Any = sys.modules.get("torch.utils.data")
     return torch_data is not None and isinstance(data, torch_data.Dataset | torch_data.DataLoader)
 
 
-def _samples(data: Any) -> Any:
+def _samples(data: object) -> object:
     """The samples of a data set or a loader of PyTorch, read once: an array, or a tuple of arrays."""
     from torch.utils.data import DataLoader
 
@@ -277,41 +305,36 @@ def _samples(data: Any) -> Any:
     return columns if len(columns) > 1 else columns[0]
 
 
-def _item(agent: int, data: Any) -> Any:
-    """The data of an agent as an array, or a tuple of arrays."""
-    whose = f" of agent {agent}"
+def _own(data: Any, whose: str = "") -> tuple[Arrays, bool]:
+    """The arrays of an agent, or of all agents, and true for a single array that is in no tuple."""
     if _is_of_samples(data):
         try:
             data = _samples(data)
         except Exception as error:  # whatever a user's data set raises
-            raise ValueError(f"the data{whose}, a {type(data).__name__}, cannot be read ({_in_short(error)})") from error
-    return each(partial(_array, whose=whose), data)
+            read = f"a {type(data).__name__}, cannot be read ({_in_short(error)})"
+            raise ValueError(f"the data{whose}, {read}") from error
+    bare = not isinstance(data, tuple)
+    return tuple(_array(a, whose) for a in ([data] if bare else data)), bare
 
 
-def _arranged(data: Any) -> tuple[Any, int]:
-    """All agents' data, stacked where their shapes permit it, and the number of agents."""
+def arranged(data: object) -> AgentData:
+    """All agents' data, stacked where their shapes permit it."""
     if isinstance(data, list) and data:
-        items = [_item(agent, one) for agent, one in enumerate(data)]
-        shapes = {tuple(map(np.shape, arrays_of(one))) for one in items}
-        return (items if len(shapes) > 1 else _stacked(items)), len(items)
+        given = [_own(one, f" of agent {agent}") for agent, one in enumerate(data)]
+        items = [arrays for arrays, _ in given]
+        stacked = None
+        if len({tuple(map(np.shape, one)) for one in items}) == 1:
+            stacked = tuple(map(np.stack, zip(*items, strict=True)))
+        return AgentData(items, stacked, given[0][1])
     if _is_of_samples(data):
-        raise ValueError(f"data must be a list with a data set or loader for each agent, got one {type(data).__name__}")
-    own = each(_array, data)
-    counts = {len(a) for a in arrays_of(own)}
+        got = f"got one {type(data).__name__}"
+        raise ValueError(f"data must be a list with a data set or loader for each agent, {got}")
+    arrays, bare = _own(data)
+    counts = {len(a) for a in arrays}
     if len(counts) != 1:
-        raise ValueError(f"the stacked arrays of data must have the agents first, got those of {sorted(counts)} agents")
-    return own, counts.pop()
-
-
-def _rows(own: Any, n: int) -> Index:
-    """``(n,)``: the number of rows of each agent's arrays."""
-    counts = []
-    for agent, item in enumerate(_items(own, n)):
-        rows = {np.shape(a)[:1] for a in arrays_of(item)}
-        if len(rows) != 1 or rows == {()} or (0,) in rows:
-            raise ValueError(f"the arrays of agent {agent} must have equally many rows, at least one, got {sorted(rows)}")
-        counts.append(rows.pop()[0])
-    return np.array(counts, dtype=np.int64)
+        got = f"got those of {sorted(counts)} agents"
+        raise ValueError(f"the stacked arrays of data must have the agents first, {got}")
+    return AgentData(list(zip(*arrays, strict=True)), arrays, bare)
 
 
 def _in_short(error: Exception) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -21,99 +21,119 @@ from ...protocols import Array, Index
 
 Backend = Literal["jax", "torch", "autograd"]
 """The libraries."""
-Objective = Callable[[Any, Any], Any]
-"""The objective ``f(own, x)`` of an agent with its number or its data ``own``."""
-
-
-def arrays_of(own: Any) -> tuple[Any, ...]:
-    """The arrays of an agent, or of all agents: one or several."""
-    if isinstance(own, tuple):
-        return own
-    return (own,)
-
-
-def each(function: Callable[[Any], Any], own: Any) -> Any:
-    """The results for the arrays of an agent, or of all agents: a tuple where there are several, else one."""
-    return like(own, map(function, arrays_of(own)))
-
-
-def like(own: Any, found: Iterable[Any]) -> Any:
-    """The results for arrays: a tuple where ``own`` is one, else the only result."""
-    results = tuple(found)
-    if isinstance(own, tuple):
-        return results
-    return results[0]
+Arrays = tuple[Any, ...]
+"""The number of an agent, or its arrays; or those of all agents."""
+Objective = Callable[..., Any]
+"""The objective ``f(own, x)`` of an agent with these arrays."""
+Function = Callable[..., Any]
+"""A function of ``(own, x)`` or ``(own, x, batch)`` of a library."""
 
 
 class WrongAnswer(TypeError):
     """A value of f that is not one real number, or a gradient that is not a real array like x."""
 
 
+def _imported(name: Backend) -> Any:
+    """The library."""
+    match name:
+        case "jax":
+            import jax
+
+            return jax
+        case "torch":
+            import torch
+
+            return torch
+        case "autograd":
+            import autograd
+
+            return autograd
+
+
 class DerivativeLibrary(ABC):
-    """The objective f and its gradient by one library: of all agents in one call if ``batched``, else of one agent."""
+    """The objective f and its gradient by one library: of all agents in one call if ``batched``, else of one agent.
+
+    ``numbered`` is true where f takes the agents' numbers.
+    """
 
     name: Backend
     batches: ClassVar[bool] = True
     """True if the library can evaluate all agents in one call."""
 
-    def __init__(self, f: Objective, batched: bool) -> None:
-        self.f, self.batched = f, batched
+    def __init__(self, f: Objective, numbered: bool, batched: bool) -> None:
+        self.f, self.numbered, self.batched = f, numbered, batched
         self._made = cache(self._make)
+        self._library = _imported(self.name)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.f, self.batched)
+        return type(self), (self.f, self.numbered, self.batched)
+
+    def changed(self, batched: bool) -> Self:
+        """The library for all agents in one call, or for one agent."""
+        if batched == self.batched:
+            return self
+        return type(self)(self.f, self.numbered, batched)
 
     def separate(self) -> None:  # noqa: B027  # most libraries need not
         """Evaluate one agent after the other within a call, where the library's batches change bits."""
 
-    @abstractmethod
-    def arrays(self, own: Any) -> Any:
+    def arrays(self, own: Arrays) -> Arrays:
         """The NumPy arrays of an agent, or of all agents, for the library, without a copy where it permits that."""
+        if self.numbered and not self.batched:
+            return own
+        return tuple(map(self._array, own))
 
     @abstractmethod
-    def _make(self, gradient: bool) -> Callable[..., Any]:
-        """The function of ``(own, x)`` or ``(own, x, batch)`` for one agent, or with ``batched`` for all; f or its gradient."""
+    def _array(self, a: Array) -> object:
+        """The array for the library."""
 
     @abstractmethod
-    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
+    def _make(self, gradient: bool) -> Function:
+        """The function for one agent, or with ``batched`` for all; f or its gradient."""
+
+    @abstractmethod
+    def _call(self, function: Function, *given: object) -> Array:
         """The result of a function that `_make` made, as a NumPy array."""
 
-    def evaluate(self, gradient: bool, own: Any, x: Array, *batch: Index) -> Array:
+    def evaluate(self, gradient: bool, own: Arrays, x: Array, *batch: Index) -> Array:
         """``(n_local,)`` or like ``x``: f, or its gradient, of every agent, from the samples ``(n_local, b)`` if given.
 
         Without the first axis where the library is not ``batched``.
         """
         return self._call(self._made(gradient), own, x, *batch)
 
-    def _at(self, own: Any, x: Any, *batch: Any) -> Any:
+    def _at(self, own: Arrays, x: object, *batch: object) -> object:
         """The value f(own, x), from the samples whose numbers are in ``batch`` where it is given.
 
         Raises a `WrongAnswer` whose text is "got ..." where it is not one real number.
         """
-        value = self.f(each(lambda a: a[batch[0]], own) if batch else own, x)
+        for rows in batch:
+            own = tuple(a[rows] for a in own)
+        value = self.f(own, x)
         if wrong := self._wrong(value):
             raise WrongAnswer(f"got {wrong}")
         return value
 
     def _wrong(self, value: Any) -> str:
         """The kind of a value of f and the advice, if it is not one real number of the library; else nothing."""
-        if value is None:
-            return "None: does the function end with `return`?"
-        if isinstance(value, float):
-            return ""
-        if isinstance(value, int):
-            return f"{value}, which does not depend on x: return {float(value)} if that is meant"
-        if not hasattr(value, "dtype") or isinstance(value, np.ma.MaskedArray):
+        match value:
+            case None:
+                return "None: does the function end with `return`?"
+            case float():
+                return ""
+            case int():
+                return f"{value}, which does not depend on x: return {float(value)} if that is meant"
+        dtype = str(getattr(value, "dtype", ""))
+        if not dtype or np.ma.isMaskedArray(value):
             return f"{type(value).__name__}: return the number itself"
-        if "float" not in str(value.dtype):
-            return f"dtype {value.dtype}: {_CURES.get(str(value.dtype).rpartition('.')[-1], 'it cannot be differentiated')}"
+        if "complex" in dtype:
+            return f"dtype {dtype}: return its real part if that is meant"
+        if dtype == "object":
+            return "dtype object: compute it with the library's functions, not NumPy's"
+        if "float" not in dtype:
+            return f"dtype {dtype}: it cannot be differentiated"
         shape = tuple(value.shape)
         return f"an array of shape {shape}: return its sum, its mean or one entry" if shape else ""
-
-
-_REAL = "return its real part if that is meant"
-_CURES = {"complex64": _REAL, "complex128": _REAL, "object": "compute it with the library's functions, not NumPy's"}
-"""The advice for a value of a type that is not real, by its name."""
 
 
 class Jax(DerivativeLibrary):
@@ -121,27 +141,20 @@ class Jax(DerivativeLibrary):
 
     name = "jax"
 
-    def arrays(self, own: Any) -> Any:
-        import jax
+    def _array(self, a: Array) -> object:
+        with self._library.enable_x64(True):
+            return self._library.numpy.asarray(a)
 
-        with jax.enable_x64(True):
-            return own if isinstance(own, int) else each(jax.numpy.asarray, own)
-
-    def _make(self, gradient: bool) -> Callable[..., Any]:
-        import jax
-
-        one = self._at
+    def _make(self, gradient: bool) -> Function:
+        jax, one = self._library, self._at
         if gradient:
             one = jax.grad(self._at, argnums=1)
         if self.batched:
             return jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
-        by_number, by_data = jax.jit(one, static_argnums=0), jax.jit(one)
-        return lambda own, *given: (by_number if isinstance(own, int) else by_data)(own, *given)
+        return jax.jit(one, static_argnums=0 if self.numbered else None)
 
-    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
-        import jax
-
-        with jax.enable_x64(True):
+    def _call(self, function: Function, *given: object) -> Array:
+        with self._library.enable_x64(True):
             return np.asarray(function(*given))
 
 
@@ -159,36 +172,27 @@ class Torch(DerivativeLibrary):
         self.chunk = 1
         self._made.cache_clear()
 
-    def arrays(self, own: Any) -> Any:
-        return own if isinstance(own, int) else each(_tensor, own)
+    def _array(self, a: Array) -> object:
+        """The array as a tensor; shared where it can be written into, since PyTorch lacks read-only tensors."""
+        return self._library.from_numpy(np.require(a, requirements=["C", "W"]))
 
-    def _make(self, gradient: bool) -> Callable[..., Any]:
-        import torch
-
-        one = self._at
+    def _make(self, gradient: bool) -> Function:
+        func, one = self._library.func, self._at
         if gradient:
-            one = torch.func.grad(self._at, argnums=1)
+            one = func.grad(self._at, argnums=1)
         if self.batched:
-            return torch.func.vmap(one, chunk_size=self.chunk)
+            return func.vmap(one, chunk_size=self.chunk)
         return one
 
-    def _wrong(self, value: Any) -> str:
-        import torch
-
-        if value is not None and not isinstance(value, torch.Tensor):
-            return f"{type(value).__name__}: return a tensor, without item(), float() or NumPy, which cut it off from x"
+    def _wrong(self, value: object) -> str:
+        if value is not None and not isinstance(value, self._library.Tensor):
+            cut = "return a tensor, without item(), float() or NumPy, which cut it off from x"
+            return f"{type(value).__name__}: {cut}"
         return super()._wrong(value)
 
-    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
+    def _call(self, function: Function, *given: Any) -> Array:
         own, *rest = given
-        return function(own, *map(_tensor, rest)).detach().numpy()
-
-
-def _tensor(a: Array) -> Any:
-    """The array as a tensor; shared where it can be written into, since PyTorch lacks read-only tensors."""
-    import torch
-
-    return torch.from_numpy(np.require(a, requirements=["C", "W"]))
+        return function(own, *map(self._array, rest)).detach().numpy()
 
 
 class Autograd(DerivativeLibrary):
@@ -197,42 +201,38 @@ class Autograd(DerivativeLibrary):
     name = "autograd"
     batches = False
 
-    def arrays(self, own: Any) -> Any:
-        return own
+    def _array(self, a: Array) -> Array:
+        return a
 
-    def _make(self, gradient: bool) -> Callable[..., Any]:
-        import autograd
+    def _make(self, gradient: bool) -> Function:
+        return self._library.grad(self._at, 1) if gradient else self._at
 
-        if gradient:
-            return autograd.grad(self._at, 1)
-        return self._at
-
-    def _wrong(self, value: Any) -> str:
+    def _wrong(self, value: object) -> str:
         return super()._wrong(getattr(value, "_value", value))  # autograd follows a value in a box
 
-    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
+    def _call(self, function: Function, *given: object) -> Array:
         return np.asarray(function(*given))
 
 
 LIBRARIES: dict[str, type[DerivativeLibrary]] = {"jax": Jax, "torch": Torch, "autograd": Autograd}
 
 
-def candidates(backend: str) -> tuple[str, ...]:
+def candidates(backend: str) -> tuple[Backend, ...]:
     """The libraries to try: the named one; for auto the imported libraries, or else the installed ones.
 
     A ValueError for an unknown name; a ModuleNotFoundError names the command that installs the library.
     """
-    names = get_args(Backend)
+    names: tuple[Backend, ...] = get_args(Backend)
     if backend == "auto":
         imported = tuple(name for name in names if name in sys.modules)
         found = imported or tuple(name for name in names if importlib.util.find_spec(name))
         if not found:
-            raise ModuleNotFoundError(
-                'a gradient needs JAX, PyTorch or autograd: pip install "decentorth[autograd]", or give gradient='
-            )
+            cure = 'pip install "decentorth[autograd]", or give gradient='
+            raise ModuleNotFoundError(f"a gradient needs JAX, PyTorch or autograd: {cure}")
         return found
     if backend not in names:
         raise ValueError(f"backend must be 'auto', {', '.join(map(repr, names))}, got {backend!r}")
     if importlib.util.find_spec(backend) is None:
-        raise ModuleNotFoundError(f'backend={backend!r} needs {backend}: pip install "decentorth[{backend}]"', name=backend)
-    return (backend,)
+        cure = f'pip install "decentorth[{backend}]"'
+        raise ModuleNotFoundError(f"backend={backend!r} needs {backend}: {cure}", name=backend)
+    return tuple(name for name in names if name == backend)

@@ -11,8 +11,11 @@ import numpy as np
 
 from ...protocols import Array
 from ...sets import Euclidean, Flat, Stiefel
-from .functions import DifferentiatedProblem, _arranged, _items, _named, _rows
+from .functions import AgentData, DifferentiatedProblem, arranged
 from .libraries import candidates
+
+Loss = Callable[[Any, Any], Any]
+"""The loss of a module's output and targets."""
 
 
 class ModuleProblem(DifferentiatedProblem[Flat]):
@@ -45,45 +48,39 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
     _function = "loss"
     _cure = "loss is called as loss(output, targets), with output = module(inputs)"
 
-    def __init__(self, module: Any, loss: Callable[[Any, Any], Any], own: Any, n_agents: int, orthogonal: Sequence[str]) -> None:
+    def __init__(self, module: Any, loss: Loss, own: AgentData, orthogonal: Sequence[str]) -> None:
         from torch.func import functional_call
 
         self._module = module
         shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-        self._orthogonal = tuple(orthogonal)
-        order = [*self._orthogonal, *(name for name in shapes if name not in self._orthogonal)]
-        self._places: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        order = [*orthogonal, *(name for name in shapes if name not in orthogonal)]
+        self._places: dict[str, tuple[slice, tuple[int, ...], bool]] = {}
+        """The entries of a parameter, its shape, and true if it is wide and stored transposed."""
         sets: list[Stiefel | Euclidean] = []
         end = 0
         for name in order:
             start, end = end, end + math.prod(shapes[name])
-            self._places[name] = slice(start, end), shapes[name]
-        for name in self._orthogonal:
-            sides = shapes[name][0], math.prod(shapes[name][1:])
-            sets.append(Stiefel(max(sides), min(sides)))
+            n, p = shapes[name][0], math.prod(shapes[name][1:])
+            wide = name in orthogonal and n < p
+            self._places[name] = slice(start, end), shapes[name], wide
+            if name in orthogonal:
+                sets.append(Stiefel(max(n, p), min(n, p)))
         free = end - sum(one.shape[0] * one.shape[1] for one in sets)
         if free:
             sets.append(Euclidean(free, 1))
 
-        def f(own: tuple[Any, Any], x: Any) -> Any:
+        def f(own: tuple[object, object], x: object) -> object:
             inputs, targets = own
             return loss(functional_call(module, self._parameters(x), (inputs,)), targets)
 
-        rows = _rows(own, n_agents)
-        super().__init__(f, Flat(*sets), own, n_agents, candidates("torch"))
-        self.n_samples = rows
-
-    def _transposed(self, name: str) -> bool:
-        """True for an orthonormal parameter that is wide, and stored transposed."""
-        shape = self._places[name][1]
-        return name in self._orthogonal and shape[0] < math.prod(shape[1:])
+        super().__init__(f, Flat(*sets), own, candidates("torch"))
 
     def _parameters(self, x: Any) -> dict[str, Any]:
         """The module's parameters in points ``(..., p, 1)`` of NumPy or PyTorch, as views."""
         found = {}
-        for name, (place, shape) in self._places.items():
+        for name, (place, shape, wide) in self._places.items():
             part = x[..., place, 0]
-            if self._transposed(name):
+            if wide:
                 part = part.reshape(*part.shape[:-1], -1, shape[0]).swapaxes(-1, -2)
             found[name] = part.reshape(*x.shape[:-2], *shape)
         return found
@@ -92,9 +89,9 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         """``(p, 1)``: the module's own parameters, the orthonormal ones moved to the nearest such point; the seed is not used."""
         point = np.empty((1, *self.shape))
         given = dict(self._module.named_parameters())
-        for name, (place, shape) in self._places.items():
+        for name, (place, shape, wide) in self._places.items():
             matrix = given[name].detach().numpy().reshape(*shape[:1], -1)
-            if self._transposed(name):
+            if wide:
                 matrix = matrix.T
             point[0, place, 0] = matrix.reshape(-1)
         return self.constraint.project(point)[0]
@@ -105,16 +102,13 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
 
     def module_at(self, x: Array) -> Any:
         """A copy of the module, in float64, with the parameters of one point ``(p, 1)``."""
-        import torch
-
         made = copy.deepcopy(self._module)
-        made.load_state_dict({name: torch.tensor(part) for name, part in self._parameters(x).items()}, strict=False)
+        for name, parameter in made.named_parameters():
+            parameter.data = parameter.new_tensor(self._parameters(x)[name])
         return made
 
 
-def from_module(
-    module: Any, loss: Callable[[Any, Any], Any], data_of_each_agent: Sequence[Any], orthogonal: Sequence[str] = ()
-) -> ModuleProblem:
+def from_module(module: object, loss: Loss, data_of_each_agent: Sequence[object], orthogonal: Sequence[str] = ()) -> ModuleProblem:
     """A problem whose point is a PyTorch module's parameters: f_i = loss(module(inputs_i), targets_i).
 
     All runs start from the module's own parameters; under ``mpirun`` every rank must make the same (``torch.manual_seed``). The
@@ -153,17 +147,18 @@ def from_module(
         if isinstance(one, torch.nn.RNNBase | torch.nn.MultiheadAttention) and one.dropout > 0:
             raise ValueError(f"{type(one).__name__} ({name}) has random dropout={one.dropout}: set it to 0")
         if isinstance(one, layers.dropout._DropoutNd | layers.batchnorm._NormBase):
-            raise ValueError(
-                f"{type(one).__name__} ({name}) depends on more than parameters and inputs: leave it out, or use LayerNorm"
-            )
+            more = "depends on more than parameters and inputs: leave it out, or use LayerNorm"
+            raise ValueError(f"{type(one).__name__} ({name}) {more}")
     shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
     for name in orthogonal:
         if name not in shapes:
             raise ValueError(f"the module has no parameter {name!r}; it has {', '.join(shapes)}")
         if len(shapes[name]) < 2:
-            raise ValueError(f"the parameter {name!r} of shape {shapes[name]} is no matrix: only matrices can be orthogonal")
-    own, count = _arranged(data_of_each_agent)
-    for agent, item in enumerate(_items(own, count)):
-        if not isinstance(item, tuple) or len(item) != 2:
-            raise ValueError(f"the data of agent {agent} must be a tuple (inputs, targets), got {_named(item)}")
-    return ModuleProblem(copy.deepcopy(module).double(), loss, own, count, orthogonal)
+            flat = f"the parameter {name!r} of shape {shapes[name]} is no matrix"
+            raise ValueError(f"{flat}: only matrices can be orthogonal")
+    own = arranged(data_of_each_agent)
+    for agent, item in enumerate(own.items):
+        if own.bare or len(item) != 2:
+            got = "an array" if own.bare else f"a tuple of {len(item)}"
+            raise ValueError(f"the data of agent {agent} must be a tuple (inputs, targets), got {got}")
+    return ModuleProblem(copy.deepcopy(module).double(), loss, own, orthogonal)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...protocols import Array
 
+AgentArrays = Sequence[Array] | Array
+"""An array of each agent, as a list or a stack."""
 LARGEST = 1e150
 """The largest allowed entry of data: sums of millions of its squares are finite."""
 
@@ -36,123 +38,108 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     The ValueError or TypeError names the agent whose matrix is not 2-D, empty, not of finite real numbers, or larger than `LARGEST`
     (with the first bad row and column).
     """
-    result = []
-    shape = _shape(values)
+    shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
+    if len(shape) == 2:
+        split = f"np.array_split(np.asarray({name}), n) gives each of n agents its rows"
+        raise ValueError(f"{name} must be {must}, got one matrix of shape {shape}: {split}")
     if shape and len(shape) != 3:
-        split = f": np.array_split(np.asarray({name}), n) gives each of n agents its rows" if len(shape) == 2 else ""
-        raise ValueError(
-            f"{name} must be a list with one matrix for each agent, or a "
-            "stack of shape (n_agents, rows, columns), got "
-            f"{'one matrix' if split else 'an array'} of shape {shape}{split}"
-        )
+        raise ValueError(f"{name} must be {must}, got an array of shape {shape}")
     if isinstance(values, Mapping):
-        listed = ", ".join(map(str, values))[:80]
-        cure = "give list(values.values()), or the mapping to from_sites, which keeps the names"
-        raise TypeError(f"{name} must be a list, got a mapping of {listed}: {cure}")
-    if isinstance(values, Iterator):
-        raise TypeError(f"{name} must be a list, got {type(values).__name__}: give list(...) of it")
-    if values is None or np.isscalar(values):
-        raise TypeError(f"{name} must be a list with one matrix for each agent, or a stack of them, got {values!r:.80}")
-    for i, value in enumerate(values):
-        agent = first_agent + i
-        if is_masked(value):
-            raise TypeError(
-                f"{name} of agent {agent} has masked entries, which would count as numbers: fill them, or leave out their rows"
-            )
-        raw = np.asarray(value)
-        if raw.dtype.kind not in "fiub":
-            raise TypeError(f"{name} of agent {agent} must hold real numbers, got {_kinds(value, raw)}")
-        array = np.ascontiguousarray(raw, dtype=np.float64)
-        if array.ndim != 2 or array.size == 0:
-            raise ValueError(f"{name} of agent {agent} must be a non-empty matrix, got shape {array.shape}")
-        if not np.vdot(array, array) <= LARGEST**2 and (bad := _bad(array, missing)).any():
-            row, column = np.argwhere(bad)[0]
-            finite = np.isfinite(array[row, column])
-            must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number" if finite else "be finite"
-            raise ValueError(
-                f"{name} of agent {agent} must {must}; "
-                f"{_place(value, int(row), int(column))} is {array[row, column]} "
-                f"({int(bad.sum())} such entries){_repair(value, array[row, column])}"
-            )
-        result.append(array)
-    if not result:
+        cure = "give list(values.values()), or the mapping to from_sites"
+        raise TypeError(f"{name} must be a list, got a mapping of {', '.join(map(str, values)):.80}: {cure}")
+    if values is None or np.isscalar(values) or isinstance(values, Iterator):
+        raise TypeError(f"{name} must be {must}, got {values!r:.80}")
+    if not len(values):
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")
-    return result
+    named = (f"{name} of agent {agent}" for agent in range(first_agent, first_agent + len(values)))
+    return [_matrix(own, value, missing) for own, value in zip(named, values, strict=True)]
 
 
-def _is_frame(value: Any, member: str = "columns") -> bool:
-    """True for a data frame; with ``member`` for one of a library whose frames have it."""
-    return hasattr(value, member)
+def _matrix(name: str, value: object, missing: bool) -> Array:
+    """An agent's matrix, checked."""
+    if is_masked(value):
+        raise TypeError(f"{name} has masked entries: fill them, or leave out their rows")
+    if isinstance(value, str):
+        raise TypeError(f"{name} is the text {value!r:.80}: read that file, and give its matrix")
+    raw, frame = np.asarray(value), _Frame.of(value)
+    if raw.dtype.kind not in "fiub":
+        got = _texts(value) if frame else f"dtype {raw.dtype}"
+        raise TypeError(f"{name} must hold real numbers, got {got}")
+    array = np.ascontiguousarray(raw, dtype=np.float64)
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"{name} must be a non-empty matrix, got shape {array.shape}")
+    if not np.vdot(array, array) <= LARGEST**2 and (bad := _bad(array, missing)).any():
+        row, column = np.argwhere(bad)[0].tolist()
+        must, entry = "be finite", array[row, column]
+        if np.isfinite(entry):
+            must = f"be at most {LARGEST:g} in size, as squares are computed: divide all"
+        place, repair = f"entry [{row}, {column}]", ""
+        if frame:
+            place = f"column {frame.columns[column]} in row {frame.rows[row]}"
+            repair = f": frame.{frame.drop}() leaves out their rows" * bool(np.isnan(entry))
+        raise ValueError(f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}")
+    return array
 
 
-def _kinds(value: Any, raw: NDArray[Any]) -> str:
-    """The columns of a data frame that hold no numbers, or the type of the entries."""
-    if not _is_frame(value):
-        return f"dtype {raw.dtype}"
-    kinds = {str(label): np.asarray(value[label]).dtype.kind for label in value.columns}
-    texts = [label for label, kind in kinds.items() if kind not in "fiub"]
-    columns = "column" if len(texts) == 1 else "columns"
-    return f"text or other values in {columns} {', '.join(texts):.300}: leave them out, as frame.drop(columns=[...])"
+class _Frame(NamedTuple):
+    """The labels of a data frame, for messages."""
+
+    columns: list[str]
+    rows: Sequence[object]
+    drop: str
+    """The method that leaves out the rows of missing cells."""
+
+    @staticmethod
+    def of(value: Any) -> _Frame | None:
+        """The labels of a frame of pandas or polars; None for others."""
+        if not hasattr(value, "columns"):
+            return None
+        columns = [*map(str, value.columns)]
+        if hasattr(value, "index"):
+            return _Frame(columns, value.index, "dropna")
+        return _Frame(columns, range(len(value)), "drop_nans")
 
 
-def _place(value: Any, row: int, column: int) -> str:
-    """An entry by its numbers, or in a data frame by its labels."""
-    if not _is_frame(value):
-        return f"entry [{row}, {column}]"
-    label: Any = row
-    if _is_frame(value, "index"):
-        label = value.index[row]
-    return f"column {value.columns[column]} in row {label}"
-
-
-def _repair(value: Any, entry: float) -> str:
-    """The remedy for a missing cell of a data frame."""
-    if not _is_frame(value) or not np.isnan(entry):
-        return ""
-    call = {True: "dropna", False: "drop_nans"}[_is_frame(value, "dropna")]
-    return f": frame.{call}() leaves out their rows"
+def _texts(frame: Any) -> str:
+    """The columns of a data frame that hold no numbers."""
+    kinds = {str(label): np.asarray(frame[label]).dtype.kind for label in frame.columns}
+    texts = ", ".join(label for label, kind in kinds.items() if kind not in "fiub")
+    return f"text or other values in {texts:.300}: leave them out, as frame.drop(columns=[...])"
 
 
 def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
     """True for each entry that is refused."""
-    size = np.abs(array)
-    permitted = size <= LARGEST
-    return ~(permitted | np.isnan(array) & missing)
+    return ~((np.abs(array) <= LARGEST) | np.isnan(array) & missing)
 
 
 def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
     """The common number of columns; the ValueError names the first agent that differs."""
     columns = values[0].shape[1]
-    for i, value in enumerate(values):
+    for agent, value in enumerate(values, first_agent):
         if value.shape[1] != columns:
             raise ValueError(
                 f"all agents must share the dimension d: {name} of agent {first_agent} has "
-                f"{columns} columns, that of agent {first_agent + i} has {value.shape[1]}"
+                f"{columns} columns, that of agent {agent} has {value.shape[1]}"
             )
     return int(columns)
 
 
 def same_names(name: str, values: Any, first_agent: int = 0) -> None:
     """Raise ValueError for the first of the agents' data frames whose columns are not those of the first one, in the same order."""
-    frames = [(i, [*map(str, one.columns)]) for i, one in enumerate(values, first_agent) if _is_frame(one)]
+    labels = [(agent, _Frame.of(value)) for agent, value in enumerate(values, first_agent)]
+    frames = [(agent, frame.columns) for agent, frame in labels if frame]
     for agent, names in frames:
-        if sorted(names) == sorted(frames[0][1]) and names != frames[0][1]:
-            raise ValueError(
-                f"{name} of agent {agent} has the columns of agent {frames[0][0]} "
-                "in another order: give frame[frames[0].columns] for each frame"
-            )
-        if names != frames[0][1]:
-            others = frames[0][1]
-            lists = ((agent, set(names) - set(others)), (frames[0][0], set(others) - set(names)))
-            differing = [f"only agent {which} has {', '.join(sorted(some)):.200}" for which, some in lists if some]
-            raise ValueError(
-                f"{name} of agent {agent} has other columns than that of agent "
-                f"{frames[0][0]} ({'; '.join(differing) or 'some occur twice'}): "
-                "give all data frames the same columns in the same order"
-            )
+        first, known = frames[0]
+        if names == known:
+            continue
+        lists = ((agent, {*names} - {*known}), (first, {*known} - {*names}))
+        only = [f"only agent {one} has {', '.join(sorted(own)):.200}" for one, own in lists if own]
+        how = "; ".join(only) or "another order, or some twice"
+        other = f"{name} of agent {agent} has other columns than that of agent {first}"
+        raise ValueError(f"{other} ({how}): give frame[frames[0].columns] for each frame")
 
 
-def samples(name: str, values: Any, first_agent: int = 0) -> tuple[list[Array], int]:
+def samples(name: str, values: object, first_agent: int = 0) -> tuple[list[Array], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
     rows = matrices(name, values, first_agent)
     same_names(name, values, first_agent)
@@ -164,5 +151,5 @@ def agent_weights(weights: Array | None, n_local: int) -> Array:
     if weights is None:
         return np.ones(n_local)
     if weights.shape != (n_local,):
-        raise ValueError(f"weights must have shape ({n_local},), one for each agent given, got {weights.shape}")
+        raise ValueError(f"weights must have shape ({n_local},), one for each agent, got {weights.shape}")
     return weights

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
-from ..base import Deferred, Outline
+from ..base import AgentProblem, Deferred, Outline, View
 from .pooled import ASIS, HERE, Missing, Units, Wanted, in_units
 
 if TYPE_CHECKING:
@@ -19,27 +19,58 @@ if TYPE_CHECKING:
 
 SampleFile = Annotated[
     str,
-    "A file with one sample per row (.npy, .npz, .csv, .parquet, .mat, svmlight, Matrix Market or idx), the files of sites, one "
-    "for each agent (north.csv,south.csv, a folder, a pattern, site-{agent}.npy), or bundled data (digits).",
+    "A file with one sample per row (.npy, .npz, .csv, .parquet, .mat, svmlight, Matrix Market "
+    "or idx), the files of sites, one for each agent (north.csv,south.csv, a folder, a pattern, "
+    "site-{agent}.npy), or bundled data (digits).",
 ]
 AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
 Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
 Centering = Annotated[bool, "Subtract from each column its mean over all samples."]
 
 
-def _switch(value: Any) -> bool:
+def _switch(value: object) -> bool:
     """A value of ``scale``; a TypeError for the number that it was once."""
     if type(value) is bool:
         return value
-    raise TypeError(f"scale must be true or false, got {value!r}: to divide all samples by one number give divide_by")
+    cure = "to divide all samples by one number give divide_by"
+    raise TypeError(f"scale must be true or false, got {value!r}: {cure}")
 
 
 Scaling = Annotated[bool, Form(_switch)]
+TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
+DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tabular(Settings):
-    """Settings of samples that may be columns of a table.
+class Sourced(Settings):
+    """Settings of data of files, or generated."""
+
+    _source_field: ClassVar[str] = "data"
+    """The setting that names the file."""
+    _generators: ClassVar[tuple[str | None, ...]] = (None,)
+    """Its values with which the data are generated."""
+    _for_generated: ClassVar[tuple[str, ...]] = ()
+    """The settings of generated data."""
+    _for_files: ClassVar[tuple[str, ...]] = ()
+    """The settings of data of files."""
+
+    @property
+    def from_file(self) -> bool:
+        """True unless the data are generated."""
+        return vars(self)[self._source_field] not in self._generators
+
+    def idle(self) -> dict[str, str]:
+        """The settings that have no effect, and why."""
+        named = " or ".join(filter(None, self._generators))
+        if self.from_file:
+            given = f"{self._source_field} {named}" if named else f"no {self._source_field}"
+            return dict.fromkeys(self._for_generated, f"it is for generated data ({given})")
+        return dict.fromkeys(self._for_files, "it is for data of a file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divided(Sourced):
+    """Settings of samples that are divided over the agents.
 
     Parameters
     ----------
@@ -53,32 +84,6 @@ class Tabular(Settings):
         Leave out the rows of a table in which a cell of these columns is missing.
     missing
         Missing cells are refused, or each gets the mean of its column over all agents' samples.
-    """
-
-    columns: tuple[str, ...] = ()
-    label_column: str | None = None
-    exclude: tuple[str, ...] = ()
-    drop_missing: bool = False
-    missing: Missing = "refuse"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.drop_missing and self.missing == "mean":
-            raise ValueError("drop_missing leaves out the rows whose cells missing mean fills: leave one of the two out")
-        if self.columns and self.exclude:
-            raise ValueError("exclude names the columns to leave out, and columns the columns to read: give one of the two")
-
-    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
-        """The columns that are read, as `data.Columns` has them."""
-        return self.columns, self.label_column, self.drop_missing, self.exclude, self.missing == "mean"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Divided(Tabular):
-    """Settings of samples that are divided over the agents.
-
-    Parameters
-    ----------
     partition
         How samples are divided: even, by-label (each agent sees few labels), dirichlet (shares of each label drawn at random) or
         by-column (an agent for each label, as a station).
@@ -92,25 +97,60 @@ class Divided(Tabular):
         Subtract from each column its mean, and divide it by its standard deviation, over all agents' samples.
     """
 
+    columns: tuple[str, ...] = ()
+    label_column: str | None = None
+    exclude: tuple[str, ...] = ()
+    drop_missing: bool = False
+    missing: Missing = "refuse"
     partition: Literal["even", "by-label", "dirichlet", "by-column"] = "even"
     labels: str | None = None
     dirichlet_alpha: Positive = 0.5
     shuffle: bool = True
     scale: Scaling = False
 
+    _for_files: ClassVar[tuple[str, ...]] = DIVIDED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.drop_missing and self.missing == "mean":
+            raise ValueError("drop_missing leaves out rows whose cells missing mean fills: give one")
+        if self.columns and self.exclude:
+            raise ValueError("columns are read, and exclude is left out: give one of the two")
+
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
+        """The columns that are read, as `data.Columns` has them."""
+        fill = self.missing == "mean"
+        return self.columns, self.label_column, self.drop_missing, self.exclude, fill
+
+    def _source(self, n_agents: int, seed: int) -> SampleSource:
+        """The samples of all agents; the seed divides those of files over the agents, or generates them."""
+        if self.from_file:
+            return Division([vars(self)[self._source_field]], self, n_agents, seed)
+        return self._drawn(n_agents, seed)
+
+    def _drawn(self, n_agents: int, seed: int) -> SampleSource:
+        """Generated samples."""
+        raise NotImplementedError
+
     @property
     def wanted(self) -> Wanted:
         """The units in which the problem has its samples."""
         return Wanted(scale=self.scale is True, missing=self.missing)
 
+    def no_units(self, *widths: int) -> tuple[Units, ...]:
+        """The units of random samples with views of these widths, where some are wanted."""
+        return tuple(map(Units.none, widths)) if self.wanted.any else ()
+
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
-        found = {} if self.partition == "dirichlet" else {"dirichlet_alpha": "it is for partition dirichlet"}
+        found = super().idle()
+        if self.partition != "dirichlet":
+            found["dirichlet_alpha"] = "it is for partition dirichlet"
         if self.partition == "even":
-            return {**found, "labels": "they are for partition by-label, dirichlet and by-column"}
+            found["labels"] = "they are for partition by-label, dirichlet and by-column"
+            return found
         if self.labels is not None:
             found["label_column"] = "labels has them"
-        return {**found, "shuffle": "it is for an even partition"}
+        return found | {"shuffle": "it is for an even partition"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,27 +166,14 @@ class Centred(Divided):
 
 _ROW_NUMBERS = 16.0
 """The bytes of the numbers of all rows, for each row, while they are divided over the agents."""
-TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
-DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
-
-
-def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = (), source: str = "no data") -> dict[str, str]:
-    """The settings that have no effect, and why: of generated data where a file is read, of files where none is.
-
-    ``source`` is what a user gives, or leaves out, for generated data.
-    """
-    if from_file:
-        return dict.fromkeys(generated, f"it is for generated data ({source})")
-    return dict.fromkeys(read, "it is for data of a file")
-
-
-Named = tuple[list[Array], tuple[str, ...]]
-"""The samples of some agents and the names of their columns, if these have names."""
+Build = Callable[[slice, Collective], AgentProblem[Any]]
+"""The problem of a rank's agents; called by all ranks."""
 
 
 class SampleSource(ABC):
     """The samples of all agents, from files or generated; `read` gives those of some agents, one list for each view."""
 
+    n_agents: int
     counts: Sequence[int]
     """The number of samples of each agent."""
     width: int
@@ -164,29 +191,32 @@ class SampleSource(ABC):
     """The units in which samples are given."""
 
     @abstractmethod
-    def found(self, agents: slice, collective: Collective) -> list[Named]:
+    def found(self, agents: slice, collective: Collective) -> list[View]:
         """The samples ``(m_i, d)`` of each agent in ``agents`` as they are, for each view, and the names of its columns."""
 
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
         """The samples in the units that are wanted, for each view; called by all ranks, which fail together."""
-        scaled = [in_units(view, collective, self.wanted, names) for view, names in self.found(agents, collective)]
+        views = self.found(agents, collective)
+        scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
         return [view for view, _ in scaled]
 
-    def deferred(self, n_agents: int, build: Callable[[slice, Collective], Any], outline: Callable[[], Outline]) -> Deferred:
-        """The problem of these samples, whose ``outline`` lacks what reading takes."""
+    def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:
+        """The problem of these samples, whose ``outline`` lacks their numbers and what reading takes."""
 
-        def built(agents: slice, collective: Collective) -> Any:
+        def built(agents: slice, collective: Collective) -> AgentProblem[Any]:
             return build(agents, collective).with_units(self.units)
 
         def sizes() -> Outline:
             size = outline()
             views, copies = size.views or (self.width,), max(size.copies, self.copies)
-            return size._replace(copies=copies, beside=self.beside, views=views, wanted=self.wanted)
+            size = size._replace(counts=self.counts, width=size.width or self.width, views=views)
+            return size._replace(copies=copies, beside=self.beside, wanted=self.wanted)
 
-        return Deferred(n_agents, built, sizes, self.open, sites=self.sites)
+        return Deferred(self.n_agents, built, sizes, self.open, sites=self.sites)
 
-    def open(self, agents: slice, collective: Collective) -> None:  # noqa: B027  # generated samples are in no file
+    # Generated samples are in no file.
+    def open(self, agents: slice, collective: Collective) -> None:  # noqa: B027
         """Open the files of sites; called by all ranks before the sizes are asked for, each with its agents."""
 
     def numbers(self) -> int:
@@ -213,7 +243,7 @@ class Division(SampleSource):
 
         columns = Columns(*self.settings.selected())
         if len(self.data) > 1 and columns.by_name:
-            raise ValueError(f"{columns.given()} is for one table, and here each view has a file: leave it out")
+            raise ValueError(f"{columns.given()} is for one table, not one for each view: leave it out")
         return [resolve(name, columns) for name in self.data]
 
     @cached_property
@@ -232,22 +262,13 @@ class Division(SampleSource):
         settings, first = self.settings, self.views[0]
         for view in self.views[1:]:
             if view.shape[0] != first.shape[0]:
-                raise ValueError(
-                    f"views must have a row for each sample, but {first.name} "
-                    f"has {first.shape[0]} rows and {view.name} {view.shape[0]}"
-                )
-        labels: Any = None
+                rows = f"{first.name} has {first.shape[0]} rows and {view.name} {view.shape[0]}"
+                raise ValueError(f"views must have a row for each sample, but {rows}")
+        labels, alpha = None, settings.dirichlet_alpha
         if settings.partition != "even":
-            labels = load_labels(settings.labels) if settings.labels is not None else first.labels
-        return partition(
-            settings.partition,
-            first.shape[0],
-            self.n_agents,
-            labels=labels,
-            seed=self.seed,
-            alpha=settings.dirichlet_alpha,
-            shuffle=settings.shuffle,
-        )
+            labels = first.labels if settings.labels is None else load_labels(settings.labels)
+        count = first.shape[0], self.n_agents
+        return partition(settings.partition, *count, labels, self.seed, alpha, settings.shuffle)
 
     @cached_property
     def _extents(self) -> list[Extent]:
@@ -293,12 +314,12 @@ class Division(SampleSource):
         for name, view in zip(self.data, files, strict=True):
             if len(view) != self.n_agents:
                 raise ValueError(
-                    f"data {name!r:.200} names {max(len(view), 1)} files, "
-                    f"one for each agent, but n_agents is {self.n_agents}: "
-                    "the number of agents is that of the files, leave it out"
+                    f"data {name!r:.200} names {max(len(view), 1)} files, one for each agent, "
+                    f"but n_agents is {self.n_agents}: leave it out"
                 )
         if self.settings.partition != "even":
-            raise ValueError(f"partition {self.settings.partition} divides one table, and here each site has its own: leave it out")
+            one = f"partition {self.settings.partition} divides one table"
+            raise ValueError(f"{one}, and here each site has its own: leave it out")
         return files
 
     @cached_property
@@ -319,9 +340,9 @@ class Division(SampleSource):
         if self.files:
             self._sites.open(agents, collective)
 
-    def found(self, agents: slice, collective: Collective) -> list[Named]:
+    def found(self, agents: slice, collective: Collective) -> list[View]:
         if self.files:
-            return self._sites.read(agents, collective)
+            return [*self._sites.read(agents, collective)]
         with collective.together():
             views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
             return list(zip(views, self.names, strict=True))
@@ -336,10 +357,82 @@ class Generated(SampleSource):
     draw: Callable[[int], Sequence[Array]]
     wanted: Wanted = ASIS
 
-    def found(self, agents: slice, collective: Collective) -> list[Named]:
+    @property
+    def n_agents(self) -> int:  # type: ignore[override]
+        return len(self.counts)
+
+    def found(self, agents: slice, collective: Collective) -> list[View]:
         with collective.together():
             drawn = [self.draw(agent) for agent in range(agents.start, agents.stop)]
         return [(list(view), ()) for view in zip(*drawn, strict=True)]
+
+
+class DataPlace(TypedDict):
+    """The arguments of a problem that has the data of some agents only."""
+
+    n_agents: int
+    first_agent: int
+
+
+class PooledPlace(DataPlace):
+    """The arguments of a problem that adds up the data of all agents too."""
+
+    collective: Collective
+
+
+def placed(n_agents: int, agents: slice, collective: Collective) -> PooledPlace:
+    """The arguments of a problem of the data of ``agents``, which adds up those of all."""
+    return {"n_agents": n_agents, "first_agent": agents.start, "collective": collective}
+
+
+class Part(NamedTuple):
+    """The samples of a rank's agents, or random ones in their place."""
+
+    rows: list[Array]
+    agents: slice
+    source: SampleSource
+    seed: int
+
+    @property
+    def place(self) -> DataPlace:
+        """The arguments of a problem of these agents."""
+        return {"n_agents": self.source.n_agents, "first_agent": self.agents.start}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneView(Divided, ABC):
+    """Settings of a problem of the samples of each agent, in one view, that is made without asking other ranks."""
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
+        source = self._source(n_agents, seed)
+
+        def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
+            (rows,) = source.read(agents, collective)
+            rows = self._prepared(rows, collective)
+            with collective.together():
+                return self._made(Part(rows, agents, source, seed))
+
+        def stand_in(rows: list[Array], agents: slice, _: Collective) -> AgentProblem[Any]:
+            return self._stand_in(Part(rows, agents, source, seed))
+
+        return source.deferred(build, lambda: self._sizes(source.width)._replace(made=stand_in))
+
+    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
+        """The samples as the problem has them; may use the collective."""
+        return rows
+
+    @abstractmethod
+    def _made(self, part: Part) -> AgentProblem[Any]:
+        """The problem of the agents' samples."""
+
+    def _stand_in(self, part: Part) -> AgentProblem[Any]:
+        """The problem of random samples, with an answer of the size of the true one."""
+        return self._made(part)
+
+    @abstractmethod
+    def _sizes(self, d: int) -> Outline:
+        """The sizes, for samples of d numbers, beside those of the samples themselves."""
 
 
 def even_counts(total: int, n_agents: int) -> list[int]:

@@ -18,6 +18,10 @@ _CLEAR = 50.0
 """How many times larger than rounding an error must be for its slope to mean something."""
 
 
+Function = Callable[[Array], Array]
+"""A function of the agents' points."""
+
+
 @dataclass(frozen=True)
 class GradientCheck:
     """The result of a Taylor test of the agents' gradients.
@@ -48,12 +52,13 @@ class GradientCheck:
         return bool(self.slope > RIGHT)
 
     def __repr__(self) -> str:
+        slope = f"Taylor slope {self.slope:.2f}"
         if self.right:
-            return f"GradientCheck: right, Taylor slope {self.slope:.2f} (2 is expected; the worst is agent {self.agent})"
+            return f"GradientCheck: right, {slope} (2 is expected; the worst is agent {self.agent})"
         if np.isnan(self.slope):
             return f"GradientCheck: the value or the gradient of agent {self.agent} is not finite"
         wrong = f"the gradient of agent {self.agent} does not fit its value"
-        return f"GradientCheck: WRONG, {wrong}: Taylor slope {self.slope:.2f}, 2 is expected"
+        return f"GradientCheck: WRONG, {wrong}: {slope}, 2 is expected"
 
 
 def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
@@ -74,9 +79,8 @@ def check_attached(problem: Any, start: Array) -> None:
     wrong = np.flatnonzero(zero & ~(slopes > RIGHT))
     if len(wrong):
         raise ValueError(
-            f"the gradient of agent {problem.agents.start + wrong[0]} is zero, "
-            "although its objective changes with x: does the function cut its value "
-            "off from x, by x.detach(), torch.no_grad() or a conversion to NumPy?"
+            f"the gradient of agent {problem.agents.start + wrong[0]} is zero, although its objective "
+            "changes with x: does the function cut its value off from x, by x.detach() or NumPy?"
         )
 
 
@@ -100,7 +104,7 @@ def checked(problem: Any, seed: int, collective: Collective) -> GradientCheck:
     return found
 
 
-def taylor_slopes(value: Callable[[Array], Array], gradient: Callable[[Array], Array], x: Array, direction: Array) -> Array:
+def taylor_slopes(value: Function, gradient: Function, x: Array, direction: Array) -> Array:
     """The slope of each agent's Taylor error at the two smallest steps at which it is well above rounding, ``(n_local,)``.
 
     The functions take points ``(n_local, *shape)``, such as ``x``; the direction v has a ``shape``.
@@ -112,12 +116,14 @@ def taylor_slopes(value: Callable[[Array], Array], gradient: Callable[[Array], A
         errors = np.array([np.abs(value(x + t * direction) - f - t * along) for t in _STEPS])
         slopes = np.full(len(x), np.inf)
         for i in range(len(x)):
-            clear = np.flatnonzero(np.isfinite(errors[:, i]) & (errors[:, i] > _CLEAR * rounding[i]))
+            own = errors[:, i]
+            clear = np.flatnonzero(np.isfinite(own) & (own > _CLEAR * rounding[i]))
             if not np.isfinite(f[i] + along[i]):
                 slopes[i] = np.nan
             elif len(clear) > 1:
                 large, small = clear[-2:]
-                slopes[i] = np.log(errors[large, i] / errors[small, i]) / np.log(_STEPS[large] / _STEPS[small])
+                steps = np.log(_STEPS[large] / _STEPS[small])
+                slopes[i] = np.log(own[large] / own[small]) / steps
     return slopes
 
 

@@ -91,11 +91,6 @@ def rows(A: Sequence[Array], collective: Collective) -> int:
     return int(total(A, 1, len, collective.fold)[0])
 
 
-def mean(A: Sequence[Array], collective: Collective) -> Array:
-    """``(d,)``: the mean of all rows."""
-    return total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ a, collective.fold) / rows(A, collective)
-
-
 class Units(NamedTuple):
     """The common units of the columns of all agents' samples: ``((a - mean) - rest) / scale``."""
 
@@ -108,12 +103,12 @@ class Units(NamedTuple):
     filled: tuple[int, ...]
     """The number of missing cells of each of all agents."""
 
-    def listed(self) -> list[Any]:
+    def listed(self) -> list[object]:
         """The units as lists of numbers, for `side_by_side`."""
         return [self.mean.tolist(), self.rest.tolist(), self.scale.tolist(), sum(self.filled)]
 
     @staticmethod
-    def side_by_side(every: Sequence[Sequence[Any]]) -> Units:
+    def side_by_side(every: Sequence[Sequence[object]]) -> Units:
         """The units of columns side by side, from those of each agent's."""
         *parts, filled = zip(*every, strict=True)
         mean, rest, scale = [np.concatenate([np.array(part) for part in one]) for one in parts]
@@ -149,12 +144,7 @@ class Units(NamedTuple):
 
 
 def units(
-    A: Sequence[Array],
-    collective: Collective,
-    *,
-    scale: bool = True,
-    names: Sequence[str] = (),
-    near: Array | None = None,
+    A: Sequence[Array], collective: Collective, *, scale: bool = True, names: Sequence[str] = (), near: Array | None = None
 ) -> Units:
     """The common units of the rows of all agents, by three sums over them, one less without ``scale``, and with ``near``.
 
@@ -189,7 +179,8 @@ def units(
         found = added(counted)
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
-        rough, rest = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective)), totals / present
+        rough = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective))
+        rest = totals / present
         if near is None:
             rough = rough._replace(mean=rest)
             rest = added(lambda a: np.ones(len(a)) @ rough.around(a)) / present
@@ -265,11 +256,11 @@ def refuse_columns(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) ->
     columns = np.flatnonzero(wrong).tolist()
     if not columns:
         return
-    first = columns[0]
-    name, cure = f"column {first} (counted from 0)", "leave it out"
+    name, cure = f"column {columns[0]} (counted from 0)", "leave it out"
     if names:
-        name, cure = f"column {names[first]!r}", f"leave it out, exclude={tuple(names[k] for k in columns[:20])!r}"
-    more = f", and so {'is one' if len(columns) == 2 else f'are {len(columns) - 1}'} more" if len(columns) > 1 else ""
+        name = f"column {names[columns[0]]!r}"
+        cure = f"leave it out, exclude={tuple(names[k] for k in columns[:20])!r}"
+    more = f", and so are {len(columns) - 1} more" * (len(columns) > 1)
     raise ValueError(f"{name} {what}{more}: {cure}")
 
 
@@ -292,14 +283,16 @@ def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, colle
     """
     values, vectors = np.linalg.eigh(gram(A, collective))
     values, vectors = values[::-1], vectors[:, ::-1]
-    target = (values[0] if largest is None else largest) * decay ** np.arange(len(values))
+    target = (largest or values[0]) * decay ** np.arange(len(values))
     change = (vectors * np.sqrt(target / values)) @ vectors.T
     return [a @ change for a in A]
 
 
 def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
     """``(d,)``: the mean square of each column over all rows."""
-    return total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ (a * a), collective.fold) / rows(A, collective)
+    d = A[0].shape[1]
+    squares = total(A, d, lambda a: np.ones(len(a)) @ (a * a), collective.fold)
+    return squares / rows(A, collective)
 
 
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
@@ -319,8 +312,8 @@ def root_inverse(covariance: Array, components: int | None) -> Array:
     components = max(found, 1) if components is None else components
     if found < components:
         raise ValueError(
-            f"whitening to {components} components needs samples that vary in as many directions, but those of all agents vary in "
-            f"only {found} of {d} (an eigenvalue of their covariance counts above {_SINGULAR:g} of the largest): ask for at most "
-            f"{found}, or leave out constant and repeated columns"
+            f"whitening to {components} components needs samples that vary in as many directions, "
+            f"but those of all agents vary in only {found} of {d}: ask for at most {found}, or "
+            "leave out constant and repeated columns"
         )
     return np.ascontiguousarray(vectors[:, :components] / np.sqrt(values[:components]))

@@ -58,8 +58,7 @@ class RowNorms(L1):
         identity = np.eye(y.shape[1])
         turned = (1.0 - share) * identity + share * along[:, :, None] * along[:, None, :]
         turned[share[:, 0, 0] >= 1.0] = 0.0
-        slopes: Array = turned
-        return slopes
+        return turned
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,7 @@ class NegativeParts(L1):
         return self.mu * sums(np.maximum(-x, 0.0))
 
     def subgradient(self, x: Array) -> Array:
-        subgradient: Array = np.where(x < 0.0, -self.mu, 0.0)
-        return subgradient
+        return np.where(x < 0.0, -self.mu, 0.0)
 
     def proximal(self, y: Array, step: float) -> Array:
         return np.maximum(y, np.minimum(y + step * self.mu, 0.0))

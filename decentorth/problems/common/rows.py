@@ -15,7 +15,7 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index
 from ...sets import Stiefel
-from ..base import AgentProblem, C, Selection, SeparateColumns, as_selection, numbers_of
+from ..base import AgentProblem, C, Selection, SeparateColumns, as_selection, held
 
 RUN_BYTES = 1 << 21
 """The bytes of the arrays of a run, unless they belong to a single agent."""
@@ -48,12 +48,11 @@ class Runs:
         """The runs of the agents in ``local``; the arrays of a slice are viewed, not copied."""
         part = object.__new__(Runs)
         part._runs = []
-        wanted = numbers_of(local)
+        wanted = np.arange(self._runs[-1][0].stop)[local]
         for own, arrays in self._runs:
             first, last = np.searchsorted(wanted, [own.start, own.stop]).tolist()
             if first < last:
-                rows = wanted[first:last] - own.start
-                chosen = as_selection(rows, local)
+                chosen = as_selection(wanted[first:last] - own.start)
                 part._runs.append((slice(first, last), tuple([array[chosen] for array in arrays])))
         return part
 
@@ -76,15 +75,9 @@ class RowLosses(AgentProblem[C]):
     """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i ``(m_i, d)``, already checked."""
 
     def __init__(
-        self,
-        rows: Sequence[Array],
-        weights: Sequence[float] | Array,
-        constraint: C,
-        n_agents: int | None,
-        first_agent: int,
+        self, rows: Sequence[Array], weights: Sequence[float] | Array, constraint: C, n_agents: int | None, first_agent: int
     ) -> None:
-        agents = slice(first_agent, first_agent + len(rows))
-        super().__init__(n_agents or len(rows), agents, constraint)
+        super().__init__(*held(rows, n_agents, first_agent), constraint)
         self.n_samples: Index = np.array([len(a) for a in rows], dtype=np.int64)
         self._weights = np.array(weights, dtype=np.float64)
         self._rows = Runs([(a,) for a in rows])

@@ -18,13 +18,14 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Index
-from ..base import AgentProblem, C, Selection, as_selection, numbers_of, selected
+from ..base import AgentProblem, C, Selection, as_selection, held, selected
 
+Targets = Sequence[Array] | None
 Table = tuple[Array, Array | None, float]
 """An agent's rows, its targets or None, and twice its weight."""
 
 
-def _of(function: Callable[[Any], Any], targets: Any) -> Any:
+def _of(function: Callable[[Any], object], targets: object) -> Any:
     """The function of the targets; None where there are none."""
     if targets is None:
         return None
@@ -88,7 +89,10 @@ class _Rows(NamedTuple):
         return [self.a.shape[1]] * len(self.a)
 
     def tables(self) -> list[Table]:
-        return _tables(self.a, self.b, self.twice)
+        return _tables([*self.a], _of(list, self.b), self.twice)
+
+    def row_form(self) -> tuple[Array, Array, Array] | None:
+        return None if self.b is None else (self.a, self.b, self.twice)
 
 
 class _Gram(NamedTuple):
@@ -148,23 +152,28 @@ class _Gram(NamedTuple):
     def tables(self) -> list[Table]:
         return _tables(self.rows, self.targets, self.twice)
 
+    def row_form(self) -> None:
+        return None
+
 
 _Form = _Rows | _Gram
+_Part = tuple[Index | None, _Form]
+"""The numbers of agents, None for all, and their data."""
 
 
-def _tables(rows: Sequence[Array] | Array, targets: Sequence[Array] | Array | None, twice: Array) -> list[Table]:
+def _tables(rows: Sequence[Array], targets: Targets, twice: Array) -> list[Table]:
     """The table of each agent."""
     known = [None] * len(rows) if targets is None else targets
     return list(zip(rows, known, twice.reshape(-1).tolist(), strict=True))
 
 
-def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> list[tuple[Index | None, _Form]]:
+def _forms(rows: Sequence[Array], targets: Targets, weights: Array) -> list[_Part]:
     """The numbers of agents (None for all) and their data in the cheaper form, for each form and number of rows."""
     d = rows[0].shape[1]
     kinds: dict[int, list[int]] = {}
     for agent, a in enumerate(rows):
         kinds.setdefault(0 if 2 * len(a) > d else len(a), []).append(agent)
-    parts: list[tuple[Index | None, _Form]] = []
+    parts: list[_Part] = []
     for kind, members in sorted(kinds.items()):
         w, own = weights[members], [rows[i] for i in members]
         wanted = None if targets is None else [targets[i] for i in members]
@@ -178,7 +187,8 @@ def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Arra
             form: _Form = _Gram(h, k, c, own, wanted, 2.0 * w[:, None, None])
         else:
             form = _Rows(_stacked(own), _of(_stacked, wanted), 2.0 * w[:, None, None])
-        parts.append((None if len(members) == len(rows) else np.array(members, dtype=np.int64), form))
+        whole = len(members) == len(rows)
+        parts.append((None if whole else np.array(members, dtype=np.int64), form))
     return parts
 
 
@@ -187,34 +197,37 @@ def gram_numbers(counts: Sequence[int], d: int, targets: int = 0) -> int:
     return (d * (d + targets) + 1) * sum(2 * count > d for count in counts)
 
 
-class SumsOfSquares:
-    """f_i(x) = w_i ||A_i x - B_i||_F^2 for each agent.
+def _taken(parts: Sequence[_Part], wanted: Index, local: Selection) -> list[_Part]:
+    """The parts of the agents ``wanted``, which ``local`` selects; the data of a slice is viewed, not copied."""
+    found: list[_Part] = []
+    for members, form in parts:
+        if members is None:
+            found.append((None, form.take(local)))
+            continue
+        kept = np.flatnonzero(np.isin(members, wanted))
+        if kept.size:
+            among = np.searchsorted(wanted, members[kept])
+            own = form.take(as_selection(kept))
+            found.append((None if kept.size == len(wanted) else among, own))
+    return found
+
+
+class SquaresProblem(AgentProblem[C]):
+    """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
 
     The rows A_i are ``(m_i, d)``, referenced by agents that keep Gram matrices; the targets B_i are ``(m_i, r)``, or None for zero;
     the weights w_i ``(n,)`` are all of one sign.
     """
 
-    def __init__(self, rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> None:
-        self.n_local = len(rows)
+    def __init__(
+        self, rows: Sequence[Array], targets: Targets, weights: Array, constraint: C, n_agents: int | None, first_agent: int
+    ) -> None:
+        super().__init__(*held(rows, n_agents, first_agent), constraint)
         with one_thread():  # the bits of A_i^T A_i depend on the number of BLAS threads
             self._parts = _forms(rows, targets, weights)
 
-    def take(self, local: Selection) -> SumsOfSquares:
-        """The sums of the agents in ``local``; the data of a slice is viewed, not copied."""
-        part = object.__new__(SumsOfSquares)
-        part.n_local = len(numbers_of(local))
-        part._parts = []
-        wanted = numbers_of(local)
-        for members, form in self._parts:
-            if members is None:
-                part._parts.append((None, form.take(local)))
-                continue
-            kept = np.flatnonzero(np.isin(members, wanted))
-            if kept.size:
-                among = np.searchsorted(wanted, members[kept])
-                own = as_selection(kept, local)
-                part._parts.append((None if kept.size == part.n_local else among, form.take(own)))
-        return part
+    def _take(self, local: Selection) -> None:
+        self._parts = _taken(self._parts, np.arange(self.n_local)[local], local)
 
     def _each(self, evaluate: Callable[..., Any], *given: Any) -> Any:
         """The results of the agents' forms, in agent order, for their part of the arrays; fresh unless all have one form."""
@@ -226,61 +239,64 @@ class SumsOfSquares:
             out[members] = stack
         return out
 
-    def on(self, put: Callable[[Any], Any]) -> SumsOfSquares:
-        """The same sums with the arrays that evaluate them on a device; agents with Gram matrices gather batches on the host."""
-        part = object.__new__(SumsOfSquares)
-        part.n_local = self.n_local
-        part._parts = [(members, form.on(put)) for members, form in self._parts]
-        return part
-
-    @property
-    def n_samples(self) -> Index:
-        """``(n,)``: the numbers of rows m_i."""
-        return self._each(lambda form: np.array(form.counts(), dtype=np.int64))
-
-    @cached_property
-    def row_form(self) -> tuple[Array, Array, Array] | None:
-        """The rows, the targets and twice the weights, where all agents have targets and keep equally many rows."""
-        form = self._parts[0][1]
-        if len(self._parts) > 1 or not isinstance(form, _Rows) or form.b is None:
-            return None
-        return form.a, form.b, form.twice
+    def on(self, put: Callable[[Any], Any]) -> Self:
+        """The same problem on a device; agents with Gram matrices gather batches on the host."""
+        placed = self._in_one_block()
+        placed._parts = [(members, form.on(put)) for members, form in self._parts]
+        return placed
 
     def value(self, x: Array) -> Array:
+        """``(n_local,)``: w_i ||A_i x_i - B_i||_F^2."""
         return self._each(lambda form, x: form.value(x), x)
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``, fresh: the gradients at x_i."""
+        """``(n_local, d, r)``: 2 w_i A_i^T (A_i x_i - B_i)."""
         members, form = self._parts[0]
         if members is None:  # in every iteration: without the calls of `_each`
             return form.gradient(x)
         return self._each(lambda form, x: form.gradient(x), x)
 
-    def product(self, v: Array) -> Array:
-        """``(n_local, d, r)``, fresh: 2 w_i A_i^T A_i v_i, the gradient without its constant part."""
-        return self._each(lambda form, v: form.product(v), v)
+    def row_form(self) -> tuple[Array, Array, Array] | None:
+        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, where all agents keep m rows and B_i."""
+        return self._parts[0][1].row_form() if len(self._parts) == 1 else None
+
+    @property
+    def n_samples(self) -> Index:
+        """``(n_local,)``: the numbers of rows m_i."""
+        return self._each(lambda form: np.array(form.counts(), dtype=np.int64))
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``, fresh: m_i / b times the gradients of the rows ``batch``, ``(n_local, b)``.
+        """``(n_local, d, r)``: (m_i / b) 2 w_i A_b^T (A_b x_i - B_b), an unbiased gradient.
 
-        The mean over random rows is the gradient.
+        ``batch`` ``(n_local, b)`` holds the rows b of each agent, from 0 to m_i - 1, repeats allowed; an IndexError for any other.
         """
         return self._each(lambda form, x, batch: form.gradient_on(x, batch), x, batch)
 
+    @cached_property
+    def lipschitz(self) -> Array:
+        """``(n_local,)``: L_i = 2 |w_i| lambda_max(A_i^T A_i)."""
+        return self._each(lambda form: form.curvature())
+
     def hessian(self) -> Array:
-        """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian of f_i in each column of x."""
+        """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian in each column of x."""
         return self._each(lambda form: form.hessian())
 
-    def curvature(self) -> Array:
-        """``(n_local,)``: the largest absolute eigenvalue of each Hessian."""
-        return self._each(lambda form: form.curvature())
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, for every x."""
+        return self._each(lambda form, v: form.product(v), v)
 
     def weighted_rows(self) -> list[Array]:
         """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""
         return [math.sqrt(abs(own)) * rows for rows, _, own in self._tables()]
 
-    def mean(self) -> SumsOfSquares:
-        """The mean of the objectives as that of a single agent of weight 1 or -1, with a copy of all rows, scaled."""
+    def _tables(self) -> list[Table]:
+        """The rows, targets and twice the weight of each agent, in agent order."""
+        each = [self.restrict(slice(i, i + 1)) for i in range(self.agents.start, self.agents.stop)]
+        return [table for one in each for _, form in one._parts for table in form.tables()]
+
+    def pooled(self) -> Self:
+        """The mean of the agents' objectives as that of a single agent, with a copy of all rows; all agents must be here."""
+        pooled = self._alone()
         rows, targets, twice = zip(*self._tables(), strict=True)
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
 
@@ -289,68 +305,6 @@ class SumsOfSquares:
             return [np.concatenate([scale * table for scale, table in scaled])]
 
         known = None if targets[0] is None else joined(targets)
-        return SumsOfSquares(joined(rows), known, np.array([math.copysign(1.0, twice[0])]))
-
-    def _tables(self) -> list[Table]:
-        """The rows, targets and twice the weight of each agent, in agent order."""
-        each = [self.take(slice(i, i + 1)) for i in range(self.n_local)]
-        return [table for one in each for _, form in one._parts for table in form.tables()]
-
-
-class SquaresProblem(AgentProblem[C]):
-    """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean; ``sums`` evaluates it."""
-
-    def __init__(self, n_agents: int, agents: slice, constraint: C, sums: SumsOfSquares) -> None:
-        super().__init__(n_agents, agents, constraint)
-        self._sums = sums
-
-    def _take(self, local: Selection) -> None:
-        self._sums = self._sums.take(local)
-
-    def on(self, put: Callable[[Array], Array]) -> Self:
-        placed = self._in_one_block()
-        placed._sums = self._sums.on(put)
-        return placed
-
-    def value(self, x: Array) -> Array:
-        """``(n_local,)``: w_i ||A_i x_i - B_i||_F^2."""
-        return self._sums.value(x)
-
-    def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``: 2 w_i A_i^T (A_i x_i - B_i)."""
-        return self._sums.gradient(x)
-
-    def row_form(self) -> tuple[Array, Array, Array] | None:
-        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, where all agents keep m rows and B_i."""
-        return self._sums.row_form
-
-    @property
-    def n_samples(self) -> Index:
-        """``(n_local,)``: the numbers of rows m_i."""
-        return self._sums.n_samples
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``: (m_i / b) 2 w_i A_b^T (A_b x_i - B_b), an unbiased gradient.
-
-        ``batch`` ``(n_local, b)`` holds the rows b of each agent, from 0 to m_i - 1, repeats allowed; an IndexError for any other.
-        """
-        return self._sums.gradient_on(x, batch)
-
-    @cached_property
-    def lipschitz(self) -> Array:
-        """``(n_local,)``: L_i = 2 |w_i| lambda_max(A_i^T A_i)."""
-        return self._sums.curvature()
-
-    def hessian(self) -> Array:
-        """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian in each column of x."""
-        return self._sums.hessian()
-
-    def hessian_product(self, x: Array, v: Array) -> Array:
-        """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, for every x."""
-        return self._sums.product(v)
-
-    def pooled(self) -> Self:
-        """The mean of the agents' objectives as that of a single agent, with a copy of all rows; all agents must be here."""
-        pooled = self._alone()
-        pooled._sums = self._sums.mean()
+        with one_thread():
+            pooled._parts = _forms(joined(rows), known, np.array([math.copysign(1.0, twice[0])]))
         return pooled

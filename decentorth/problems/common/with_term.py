@@ -6,6 +6,8 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import Literal, cast
 
+import numpy as np
+
 from ...protocols import Array, Index, Sampled
 from ...sets import Stiefel
 from ...settings import NotNegative, check
@@ -61,6 +63,7 @@ class WithTerm(AgentProblem[Stiefel]):
     def _take(self, local: Selection) -> None:
         self._smooth = self._smooth._copied()
         self._smooth._take(local)
+        self._smooth.agents = slice(0, len(np.arange(self.n_local)[local]))
 
     @property
     def n_samples(self) -> Index:

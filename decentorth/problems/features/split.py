@@ -22,18 +22,20 @@ Agents with fewer features than others have rows of zeros at the end of their ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse import issparse
 
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
-from ...protocols import Array, Collective, Index
+from ...protocols import Array, Collective, Index, Observed
 from ...sets import Euclidean
 from ...settings import check
-from ..base import AgentProblem, Deferred, Outline, stream
-from ..common.checks import matrices
+from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, stream
+from ..common.checks import is_matrix, matrices
+from ..common.division import even_counts
 
 _LARGEST_OPTIMUM = 3000
 """The number of features above which the answer is not computed and no error is reported."""
@@ -50,6 +52,12 @@ class Among(NamedTuple):
     first_agent: int
     features: Sequence[tuple[int, ...]]
     """The numbers of features of each of all agents, one for each view."""
+
+    @staticmethod
+    def evenly(agents: slice, n_agents: int, *widths: int) -> Among:
+        """The agents that share the features of views of these widths, as evenly as can be."""
+        each = [even_counts(width, n_agents) for width in widths]
+        return Among(agents.start, list(zip(*each, strict=True)))
 
 
 class SplitPencil(AgentProblem[Euclidean]):
@@ -87,9 +95,6 @@ class SplitPencil(AgentProblem[Euclidean]):
     True
     """
 
-    error_name = ""
-    """``principal_angle`` once `prepare` has computed the answer: the sine of the largest principal angle to it."""
-
     def __init__(
         self,
         columns: Sequence[Array],
@@ -117,14 +122,10 @@ class SplitPencil(AgentProblem[Euclidean]):
             self.ridge[i, : one.shape[1], 0] = ridge[i]
             self._views[i, : one.shape[1]] = 0 if views is None else views[i]
         self._partner, self._scale, self._counted = partner, scale[:, None], counted[:, None]
-        self._plain = not counted.any()
+        self.plain = not counted.any()
+        """True if B is diagonal, as for PCA."""
         self._inverses = self._blocks_inverted()
         self.optimum: Array | None = None
-
-    @property
-    def plain(self) -> bool:
-        """True if B is diagonal, as for PCA."""
-        return self._plain
 
     @property
     def present(self) -> Array:
@@ -150,7 +151,7 @@ class SplitPencil(AgentProblem[Euclidean]):
 
     def precondition(self, x: Array) -> Array:
         """The solution of B_ii y_i = x_i, with the agent's own block of B, which needs no message."""
-        if self._plain:
+        if self.plain:
             return x / self.ridge
         if len(self._inverses[0]) == self.shape[0]:
             return self._inverses @ x
@@ -161,13 +162,12 @@ class SplitPencil(AgentProblem[Euclidean]):
     def _blocks_inverted(self) -> Array:
         """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's identity, R the ridge."""
         d, k = self._columns, self._columns.shape[1]
-        if self._plain:
+        if self.plain:
             return np.empty((len(d), 0, 0))
-        least = self.ridge.reshape(-1).tolist()
-        if min(least) < 0.0 or (min(least) == 0.0 and self.shape[0] > k):
-            raise ValueError("ridge must be positive where an agent holds more features than samples, and nowhere negative")
+        least = min(self.ridge.reshape(-1).tolist())
+        if least < 0.0 or (least == 0.0 and self.shape[0] > k):
+            raise ValueError("ridge must be positive for more features than samples, never negative")
         weighed = self._counted * d
-        blocks: Array
         if self.shape[0] <= k:
             blocks = weighed.transpose(0, 2, 1) @ weighed
             blocks += self.ridge * np.eye(self.shape[0])
@@ -175,14 +175,13 @@ class SplitPencil(AgentProblem[Euclidean]):
             scaled = weighed / self.ridge.transpose(0, 2, 1)
             blocks = scaled @ weighed.transpose(0, 2, 1) + np.eye(k)
         try:
-            inverses: Array = np.linalg.inv(blocks).astype(np.float64, copy=False)
+            return np.linalg.inv(blocks).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
             raise ValueError("an agent's own features depend on each other: give a ridge, or drop some") from None
-        return inverses
 
-    def _take(self, local: Any) -> None:
-        self.features, self.ridge, self._columns = self.features[local], self.ridge[local], self._columns[local]
-        self._views, self._inverses = self._views[local], self._inverses[local]
+    def _take(self, local: Selection) -> None:
+        for name in ("features", "ridge", "_columns", "_views", "_inverses"):
+            vars(self)[name] = vars(self)[name][local]
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``: -1/2 tr(x_i^T D_i^T J D_i x_i), the part of an agent's own features alone."""
@@ -229,30 +228,27 @@ class SplitPencil(AgentProblem[Euclidean]):
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 
-        def add(total: Array) -> None:
-            whole = total.reshape(k, d)
-            for i, agent in enumerate(range(self.agents.start, self.agents.stop)):
-                whole[:, starts[agent] : starts[agent + 1]] += self._columns[i, :, : self.features[i]]
-
-        columns = collective.fold(k * d, add).reshape(k, d)
+        columns = np.ascontiguousarray(self.joined(self._columns.transpose(0, 2, 1), collective).T)
         ridge = self.joined(self.ridge, collective)[:, 0]
         with one_thread():
-            forms = columns.T @ (self._scale * columns[self._partner]), columns.T @ (self._counted * columns) + np.diag(ridge)
+            objective = columns.T @ (self._scale * columns[self._partner])
+            constraint = columns.T @ (self._counted * columns) + np.diag(ridge)
             try:
-                _, vectors = scipy.linalg.eigh(*forms, subset_by_index=[d - r, d - 1])
+                found = scipy.linalg.eigh(objective, constraint, subset_by_index=[d - r, d - 1])
             except np.linalg.LinAlgError:
-                raise ValueError("B of the constraint is singular: give a larger ridge, or drop dependent features") from None
-        self.optimum, self.error_name = np.ascontiguousarray(vectors), "principal_angle"
+                cure = "give a larger ridge, or drop dependent features"
+                raise ValueError(f"B of the constraint is singular: {cure}") from None
+        self.optimum, self.error_name = np.ascontiguousarray(found[1]), "principal_angle"
 
     def error(self, whole: Array) -> float:
         """The sine of the largest principal angle of any view between the rows of all agents, ``(d, r)``, and the answer."""
         if self.optimum is None:
-            raise ValueError(
-                f"the optimum is not known: prepare() computes it for at most {_LARGEST_OPTIMUM} features (solve() calls it)"
-            )
+            known = f"prepare() computes it for at most {_LARGEST_OPTIMUM} features"
+            raise ValueError(f"the optimum is not known: {known} (solve() calls it)")
         angles = []
         for view in np.unique(self._whole_views):
-            basis, other = (np.linalg.qr(one[self._whole_views == view])[0] for one in (self.optimum, whole))
+            own = self._whole_views == view
+            basis, other = (np.linalg.qr(one[own])[0] for one in (self.optimum, whole))
             angles.append(float(np.linalg.norm(other - basis @ (basis.T @ other), 2)))
         return max(angles)
 
@@ -276,19 +272,21 @@ class SplitMetrics:
 
     def __init__(self, problem: SplitPencil) -> None:
         self.problem = problem
-        self.columns = "objective", "gradient_norm", "feasibility", "consensus_rms", *(("error",) if problem.error_name else ())
+        known = ("error",) * bool(problem.error_name)
+        self.columns = "objective", "gradient_norm", "feasibility", "consensus_rms", *known
 
-    def __call__(self, problem: SplitPencil, state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: SplitPencil, state: Observed, collective: Collective) -> tuple[float, ...]:
         x, n = state.x, problem.n_local
         own = problem.products(x)
         image, gram = collective.sum(own, x.transpose(0, 2, 1) @ (problem.ridge * x))
         images = np.repeat(image[None], n, axis=0)
-        values = (images.transpose(0, 2, 1) @ problem.objective_rows(images))[0]
-        constraint = (images.transpose(0, 2, 1) @ problem.constraint_rows(images))[0] + gram
-        rest = (
-            problem.adjoint(problem.objective_rows(images) - problem.constraint_rows(images) @ values) - problem.ridge * x @ values
-        )
-        apart = sums((state.tracker[:, : len(image)] - images) ** 2) if "tracker" in state._fields else np.zeros(n)
+        objective, counted = problem.objective_rows(images), problem.constraint_rows(images)
+        values = (images.transpose(0, 2, 1) @ objective)[0]
+        constraint = (images.transpose(0, 2, 1) @ counted)[0] + gram
+        rest = problem.adjoint(objective - counted @ values) - problem.ridge * x @ values
+        apart = np.zeros(n)
+        if "tracker" in state._fields:
+            apart = sums((state.tracker[:, : len(image)] - images) ** 2)
         (squares,) = collective.sum(np.stack((sums(rest * rest), apart), axis=1))
         measures = (
             -0.5 * float(np.trace(values)),
@@ -373,7 +371,8 @@ class SplitGEVP(SplitPencil):
         left, right = same_samples("Y", Y), same_samples("Z", Z)
         for i, (y, z) in enumerate(zip(left, right, strict=True)):
             if y.shape[1] != z.shape[1]:
-                raise ValueError(f"Y and Z of agent {i} must have its features, got {y.shape[1]} and {z.shape[1]} columns")
+                got = f"{y.shape[1]} and {z.shape[1]} columns"
+                raise ValueError(f"Y and Z of agent {i} must have its features, got {got}")
         k, here = len(left[0]), np.arange(len(left[0]) + len(right[0]))
         both = [np.concatenate(pair) for pair in zip(left, right, strict=True)]
         objective = (here < k).astype(np.float64)
@@ -423,15 +422,16 @@ class SplitCCA(SplitPencil):
     ) -> None:
         if len(A) != len(B):
             raise ValueError(f"A and B need an array for each agent, got {len(A)} and {len(B)}")
-        where = among or Among(0, [(np.shape(a)[1], np.shape(b)[1]) for a, b in zip(A, B, strict=True)])
+        pairs = list(zip(A, B, strict=True))
+        where = among or Among(0, [(np.shape(a)[1], np.shape(b)[1]) for a, b in pairs])
         fewest = min(map(sum, zip(*where.features, strict=True)))
         if rank > fewest:
-            raise ValueError(f"the smaller view has {fewest} features, so there are at most {fewest} pairs, got {rank}")
-        for i, (a, b) in enumerate(zip(A, B, strict=True)):
+            raise ValueError(f"the smaller view has {fewest} features, fewer than {rank} pairs")
+        for i, (a, b) in enumerate(pairs):
             if len(a) != len(b):
-                raise ValueError(f"both views must have the same samples, got {len(a)} and {len(b)} rows of agent {i}")
-        joined = [np.concatenate(pair, axis=1) for pair in zip(A, B, strict=True)]
-        both = same_samples("views", joined)
+                got = f"{len(a)} and {len(b)} rows of agent {i}"
+                raise ValueError(f"both views must have the same samples, got {got}")
+        both = same_samples("views", [np.concatenate(pair, axis=1) for pair in pairs])
         m, columns, ridge, views = len(both[0]), [], [], []
         for pair, left in zip(both, [np.shape(one)[1] for one in A], strict=True):
             view = (np.arange(pair.shape[1]) >= left).astype(np.int64)
@@ -445,24 +445,23 @@ class SplitCCA(SplitPencil):
 
 def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, missing: bool = False) -> list[Array]:
     """The agents' matrices, checked as by `matrices`, with equally many rows; the ValueError names the first that differs."""
-    if getattr(parts, "ndim", None) == 2:
+    if is_matrix(parts):
         raise ValueError(
             f"{name} must be a list with the features of each agent, got one matrix: "
             f"np.array_split(np.asarray({name}), n, axis=1) gives each of n agents its columns"
         )
     for i, part in enumerate(parts, first_agent):
-        if hasattr(part, "toarray"):
-            raise TypeError(
-                f"{name} of agent {i} is sparse, and agents that hold features take dense matrices: give {name}_i.toarray()"
-            )
+        if issparse(part):
+            raise TypeError(f"{name} of agent {i} is sparse, not dense: give {name}_i.toarray()")
     checked = matrices(name, parts, first_agent, missing=missing)
     for i, part in enumerate(checked, first_agent):
         if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
-            raise ValueError(f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by one number")
+            limit = f"below {_LARGEST_ENTRY:g} in size: divide all by one number"
+            raise ValueError(f"{name} of agent {i} must be {limit}")
         if len(part) != len(checked[0]):
             raise ValueError(
-                f"agents that hold features must have the same samples, row for row: {name} "
-                f"of agent {first_agent} has {len(checked[0])} rows, that of agent {i} has {len(part)}"
+                f"agents that hold features must have the same samples, row for row: {name} of "
+                f"agent {first_agent} has {len(checked[0])} rows, that of agent {i} has {len(part)}"
             )
     return checked
 
@@ -470,27 +469,28 @@ def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, mis
 def check_rank(rank: int, features: int) -> None:
     """Raise ValueError for more columns of x than features of all agents, TypeError for a rank that is not a whole number."""
     if not 1 <= check("rank", int, rank) <= features:
-        raise ValueError(f"all agents together hold {features} features, so there are at most {features} components, got {rank}")
+        raise ValueError(f"all agents hold {features} features, fewer than {rank} components")
 
 
 def by_features(whole: Array, n_agents: int) -> list[Array]:
     """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one."""
-    if whole.shape[1] < n_agents:
-        raise ValueError(f"{n_agents} agents cannot share {whole.shape[1]} features: n_agents must be at most {whole.shape[1]}")
+    d = whole.shape[1]
+    if d < n_agents:
+        raise ValueError(f"{n_agents} agents cannot share {d} features: ask for fewer agents")
     return np.array_split(whole, n_agents, axis=1)
 
 
-def random_features(m: int, widths: Sequence[int], agents: slice) -> list[Array]:
-    """``(m, d_i)`` random features for each agent in ``agents``, with the number of features of each of all agents."""
-    drawn = enumerate(widths[agents], agents.start)
-    return [stream(0, agent, 1).standard_normal((m, width)) for agent, width in drawn]
+def random_features(m: int, among: Among, agents: slice, view: int = 0) -> list[Array]:
+    """``(m, d_i)`` random features of a view for each agent in ``agents``."""
+    drawn = enumerate(among.features[agents], agents.start)
+    return [stream(0, agent, 1).standard_normal((m, widths[view])) for agent, widths in drawn]
 
 
 def split_features(
     n_agents: int,
-    build: Callable[[], Any],
+    build: Callable[[], SplitPencil],
     numbers: Callable[[], int],
-    made: Callable[[slice], Any],
+    made: Callable[[slice], SplitPencil],
     partition: str = "even",
 ) -> Deferred:
     """The problem that each rank builds whole, and of which it keeps its own agents' features.
@@ -501,11 +501,8 @@ def split_features(
     if partition != "even":
         raise ValueError("partition divides samples, but all agents have all samples: leave it out")
 
-    def on_rank(agents: slice, collective: Collective) -> Any:
-        with collective.together():
-            return build().restrict(agents)
-
     def outline() -> Outline:
-        return Outline([0] * n_agents, 0, 1.0, lambda own: 2 * numbers(), lambda rows, agents, collective: made(agents))
+        more, own = 2 * numbers(), [0] * n_agents
+        return Outline(own, more=lambda _: more, made=lambda rows, agents, _: made(agents))
 
-    return Deferred(n_agents, on_rank, outline)
+    return on_each_rank(n_agents, lambda agents: build().restrict(agents), outline)

@@ -30,14 +30,17 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import GeneralizedStiefel, Product, SampleCovariance
 from ...sets.retractions import plus
-from ..base import AgentProblem, Loadable, Selection, selected
-from ..common.checks import samples
+from ...settings import NotNegative, check
+from ..base import AgentProblem, Loadable, Selection, held, selected
+from ..common.checks import AgentArrays, samples
 from ..common.pooled import HERE, Fold, here, root_inverse
 from ..common.rows import Runs
 from ..stiefel.pca import subspace_distance
 from .covariances import Canonical, Form, Samples, SecondMoments, canonical_correlations, column_basis, second_moments, suspect
 from .whitened import Whitened, from_both_sides
 
+Pairs = list[tuple[Array, Array]]
+"""The two views of each agent."""
 _LARGEST_FORMED = 2000
 """The number of columns in a view above which a single agent's covariance is not formed and the answer not computed."""
 
@@ -95,8 +98,8 @@ class CCA(AgentProblem[Any], Loadable):
 
     def __init__(
         self,
-        A: Sequence[Array] | Array,
-        B: Sequence[Array] | Array,
+        A: AgentArrays,
+        B: AgentArrays,
         rank: int,
         *,
         ridge: float = 0.0,
@@ -107,12 +110,18 @@ class CCA(AgentProblem[Any], Loadable):
     ) -> None:
         pool = collective or HERE
         with pool.together():
-            rows = _views(A, B, ridge, n_agents, first_agent, collective)
+            rows = _views(A, B, first_agent)
+            ridge = check("ridge", NotNegative, ridge)
+            if collective is None and (n_agents or len(rows)) != len(rows):
+                raise ValueError(
+                    f"{len(rows)} of {n_agents} agents are given, and the covariances of all are "
+                    "needed: give all, or use CCA.from_loader, or pass the collective"
+                )
         self.bases: list[Array] = []
         self._names = names or {"A": range(rows[0][0].shape[1]), "B": range(rows[0][1].shape[1])}
         self._build(rows, rank, ridge, n_agents or len(rows), first_agent, pool.fold)
 
-    def _build(self, rows: list[tuple[Array, Array]], rank: int, ridge: float, n: int, first_agent: int, fold: Fold) -> None:
+    def _build(self, rows: Pairs, rank: int, ridge: float, n: int, first_agent: int, fold: Fold) -> None:
         self._rows, self.ridge = rows, ridge
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
@@ -123,14 +132,16 @@ class CCA(AgentProblem[Any], Loadable):
         self._pooled: tuple[Array, Array, Array] | None = None
         with one_thread():  # the bits of A_i^T B_i depend on the number of BLAS threads
             self._forms = Runs([self._form(a, b) for a, b in self._rows])
-            for local, form in self._runs():
-                if isinstance(form, Samples):  # one copy of the samples is enough
-                    self._rows[local] = zip(form.a, form.b, strict=True)
+            for local, form in self._forms:
+                if len(form) == 2:  # one copy of the samples is enough
+                    self._rows[local] = zip(*form, strict=True)
             covariances: list[Any]
             if n == 1 and max(n1, n2) > _LARGEST_FORMED:
-                covariances = [SampleCovariance(view, r) for view, r in zip(self._rows[0], self.ridges, strict=True)]
+                views = zip(self._rows[0], self.ridges, strict=True)
+                covariances = [SampleCovariance(view, r) for view, r in views]
             else:
-                c11, c12, c22 = np.split(fold(n1 * n1 + n1 * n2 + n2 * n2, self._add_moments) / n, (n1 * n1, n1 * (n1 + n2)))
+                moments = fold(n1 * n1 + n1 * n2 + n2 * n2, self._add_moments) / n
+                c11, c12, c22 = np.split(moments, (n1 * n1, n1 * (n1 + n2)))
                 covariances = [c11.reshape(n1, n1), c22.reshape(n2, n2)]
                 for c, r in zip(covariances, self.ridges, strict=True):
                     plus(c[None], r)
@@ -141,20 +152,21 @@ class CCA(AgentProblem[Any], Loadable):
                         return self._build(rows, rank, ridge, n, first_agent, fold)
             constraint = Product(*[GeneralizedStiefel(c, rank) for c in covariances])
         self.error_name = "" if self._pooled is None else "correlation_gap"
-        super().__init__(n, slice(first_agent, first_agent + len(rows)), constraint)
+        super().__init__(*held(rows, n, first_agent), constraint)
 
-    def _in_bases(self, rank: int, count: int, fold: Fold) -> list[tuple[Array, Array]]:
+    def _in_bases(self, rank: int, count: int, fold: Fold) -> Pairs:
         """The views of each agent in bases of the column spaces; sets ``bases``."""
         views = zip(zip(*self._rows, strict=True), self._names.items(), strict=True)
         self.bases = [column_basis(view, count, fold, *name) for view, name in views]
         most = min(basis.shape[1] for basis in self.bases)
         if rank > most:
-            raise ValueError(f"the smaller view has rank {most}, so there are no {rank} canonical correlations: ask for {most}")
+            none = f"there are no {rank} canonical correlations"
+            raise ValueError(f"the smaller view has rank {most}, so {none}: ask for {most}")
         first, second = self.bases
         return [(a @ first, b @ second) for a, b in self._rows]
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         return {"collective": collective}
 
     def _form(self, a: Array, b: Array) -> tuple[Array, ...]:
@@ -171,7 +183,8 @@ class CCA(AgentProblem[Any], Loadable):
     def _add_sizes(self, total: Array) -> None:
         """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order; without a ridge only N_i are needed."""
         for a, b in self._rows:
-            total += (len(a), *[sums((view * view)[None])[0] if self.ridge else 0.0 for view in (a, b)])
+            squares = [sums((view * view)[None])[0] for view in (a, b)] if self.ridge else [0, 0]
+            total += (len(a), *squares)
 
     def _add_moments(self, total: Array) -> None:
         """Add C11_i, C12_i and C22_i of each agent, flattened, to ``total``, in agent order."""
@@ -188,7 +201,11 @@ class CCA(AgentProblem[Any], Loadable):
             first, second = [part.operator.factors[0] for part in self.constraint.parts]
             cross = from_both_sides(first, -self._pooled[1], second)
         n1 = len(first)
-        return Whitened(lambda y: np.concatenate((cross @ y[:, n1:], cross.T @ y[:, :n1]), axis=1), [first, second], self.shape[1])
+
+        def form(y: Array) -> Array:
+            return np.concatenate((cross @ y[:, n1:], cross.T @ y[:, :n1]), axis=1)
+
+        return Whitened(form, [first, second], self.shape[1])
 
     def _take(self, local: Selection) -> None:
         self._rows = selected(self._rows, local)
@@ -238,7 +255,8 @@ class CCA(AgentProblem[Any], Loadable):
         out = np.zeros((self.n_local, sum(self._widths), max(self._widths)))
         for local, form in self._drawn(batch):
             for rows, r, view in zip(self.constraint.rows, self.ridges, form[:2], strict=True):
-                out[local, rows, : view.shape[-1]] = plus(form.weight * (view.swapaxes(-1, -2) @ view), r)
+                own = form.weight * (view.swapaxes(-1, -2) @ view)
+                out[local, rows, : view.shape[-1]] = plus(own, r)
         return out
 
     def local_product(self, x: Array) -> Array:
@@ -286,9 +304,11 @@ class CCA(AgentProblem[Any], Loadable):
             return canonical_correlations(*self._moments())
 
     @property
-    def optimal_value(self) -> float | None:
+    def optimal_value(self) -> float | None:  # type: ignore[override]
         """Minus the sum of the p largest canonical correlations; None for more than 2000 columns in a view."""
-        return None if self._pooled is None else -float(self.optimum.correlations[: self.shape[1]].sum(-1))
+        if self._pooled is None:
+            return None
+        return -float(self.optimum.correlations[: self.shape[1]].sum(-1))
 
     def correlations(self, xhat: Array) -> Array:
         """``(p,)``: the canonical correlations, largest first, within the column spaces of a feasible point's X and Y.
@@ -317,17 +337,18 @@ class CCA(AgentProblem[Any], Loadable):
         """
         p = self.shape[1]
         distances = []
-        for part, basis, point in zip(self.constraint.parts, self.optimum[1:], self.constraint.split(xhat), strict=True):
+        points, bases = self.constraint.split(xhat), self.optimum[1:]
+        for part, basis, point in zip(self.constraint.parts, bases, points, strict=True):
             half = np.linalg.inv(root_inverse(part.operator.stack[0], len(basis)))
             distances.append(subspace_distance(half @ point, half @ basis[:, :p]))
         return math.hypot(*distances)
 
     def _moments(self) -> tuple[Array, Array, Array]:
         if self._pooled is None:
+            n1, n2 = self._widths
             raise ValueError(
-                f"the covariances of views with {self._widths[0]} and {self._widths[1]} "
-                "columns are not formed, and the canonical correlations are not known: "
-                f"that is done up to {_LARGEST_FORMED} columns"
+                f"the covariances of views with {n1} and {n2} columns are not formed, and the "
+                f"canonical correlations not known: that is done up to {_LARGEST_FORMED} columns"
             )
         return self._pooled
 
@@ -337,25 +358,16 @@ def forms_moments(m: int, n1: int, n2: int) -> bool:
     return max(n1, n2) <= _LARGEST_FORMED and m * (n1 + n2) >= n1 * n2
 
 
-def _views(
-    A: Any, B: Any, ridge: Any, n_agents: int | None, first_agent: int, collective: Collective | None
-) -> list[tuple[Array, Array]]:
+def _views(A: AgentArrays, B: AgentArrays, first_agent: int) -> Pairs:
     """The two views of each agent, checked."""
     (first, _), (second, _) = samples("A", A, first_agent), samples("B", B, first_agent)
     if len(first) != len(second):
         raise ValueError(f"A and B must hold a matrix for each agent, got {len(first)} and {len(second)}")
-    for agent, (a, b) in enumerate(zip(first, second, strict=True), first_agent):
+    pairs = list(zip(first, second, strict=True))
+    for agent, (a, b) in enumerate(pairs, first_agent):
         if len(a) != len(b):
             raise ValueError(
                 f"A and B must have a row for each sample, but those of agent {agent} "
                 f"have {len(a)} and {len(b)} rows: row k of both is the same sample"
             )
-    if not (isinstance(ridge, float | int | np.number) and math.isfinite(ridge) and ridge >= 0.0):
-        raise ValueError(f"ridge must be finite and not negative, got {ridge!r}")
-    if collective is None and (n_agents or len(first)) != len(first):
-        raise ValueError(
-            f"{len(first)} of {n_agents} agents are given, and the "
-            "covariances of all are needed: give all, or use CCA.from_loader, "
-            "or pass the collective with which the processes add up theirs"
-        )
-    return list(zip(first, second, strict=True))
+    return pairs

@@ -7,15 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...settings import Condition, Count, NotNegative, Range, Share
-from ..base import Deferred, Outline, stream
-from ..common.division import DIVIDED, AgentSamples, Centred, Division, Generated, Named, SampleSource, even_counts, idle_data
+from ..base import AgentProblem, Deferred, Outline, stream
+from ..base import View as Given
+from ..common import division
+from ..common.division import Centred, Division, PooledPlace, SampleSource, placed
 from ..common.pooled import HERE, Units, Wanted, refuse_constant, units
 from ..features.split import Among, SplitCCA, by_features, random_features, split_features
 from .cca import CCA, forms_moments
@@ -25,7 +27,7 @@ class View(NamedTuple):
     """A view of the samples of some agents, the names or numbers of its columns, and its units."""
 
     rows: list[Array]
-    columns: list[object]
+    columns: Sequence[object]
     units: Units
 
 
@@ -69,7 +71,7 @@ class TwoViews(Centred, ABC):
     width: Annotated[int, Range(least=2)] | None = None
     drop_constant: NotNegative = 1e-3
     scale: bool | Literal["columns", "view", "none"] = "columns"  # type: ignore[assignment]  # true means the same
-    samples: AgentSamples = 1000
+    samples: division.AgentSamples = 1000
     dimension: Count = 10
     dimension_y: Count = 10
     correlation: Share = 0.9
@@ -79,56 +81,46 @@ class TwoViews(Centred, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        halves = self.data_y is None and self.width is None
         if self.data_y is not None and (self.data == "synthetic" or self.width is not None):
-            raise ValueError(
-                "data_y goes with a file in data, whose rows are then the first view: not with synthetic data, nor width"
-            )
-        if self.columns_y and (not self.columns or self.data_y is not None or self.width is not None):
-            raise ValueError(
-                "columns_y are the second view in the table of the first: give columns too, and neither data_y nor width"
-            )
-        if self.data == "synthetic" and self.rank > min(self.dimension, self.dimension_y):
-            raise ValueError(
-                f"rank must be at most dimension and dimension_y, {self.dimension} and {self.dimension_y}, got {self.rank}"
-            )
+            raise ValueError("data_y goes with a file in data, not with synthetic data, nor width")
+        if self.columns_y and not (self.columns and halves):
+            raise ValueError("columns_y go with columns of the same table, not data_y or width")
+        least = min(self.dimension, self.dimension_y)
+        if self.data == "synthetic" and self.rank > least:
+            raise ValueError(f"rank must be at most {least}, the smaller dimension, got {self.rank}")
 
     def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
-        columns, label, drop_missing, exclude, keep_missing = super().selected()
-        return (*columns, *self.columns_y), label, drop_missing, exclude, keep_missing
+        columns, label, drop_missing, exclude, fill = super().selected()
+        return (*columns, *self.columns_y), label, drop_missing, exclude, fill
 
-    def idle(self) -> dict[str, str]:
-        return super().idle() | idle_data(
-            self.data != "synthetic",
-            ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
-            (*[name for name in DIVIDED if name != "scale"], "columns_y"),
-            "data synthetic",
-        )
+    _generators = ("synthetic",)
+    _for_generated = "samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"
+    _for_files = (*[name for name in division.DIVIDED if name != "scale"], "columns_y")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         source = self._source(n_agents, seed)
 
-        def build(agents: slice, collective: Collective) -> object:
+        def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
-            return self._made(first, second, n_agents, agents.start, collective)
+            return self._made(first, second, placed(n_agents, agents, collective))
 
         def outline() -> Outline:
             widths = n1, n2 = self._widths(source)
 
-            def made(rows: list[Array], agents: slice, collective: Collective) -> object:
-                parts = ([np.ascontiguousarray(a[:, part]) for a in rows] for part in (slice(n1), slice(n1, None)))
-                first, second = (View(part, [*range(d)], Units.none(d)) for part, d in zip(parts, widths, strict=True))
-                return self._stand_in()._made(first, second, n_agents, agents.start, collective)
+            def made(rows: list[Array], agents: slice, pool: Collective) -> AgentProblem[Any]:
+                parts = zip(_cut(rows, n1), widths, strict=True)
+                first, second = [View(part, [*range(d)], Units.none(d)) for part, d in parts]
+                return self._stand_in()._made(first, second, placed(n_agents, agents, pool))
 
-            def beside(own: Sequence[int]) -> int:
-                return self._beside(own, n1, n2)
+            sizes = Outline(copies=2.0, made=made, point=(n1 + n2) * self.rank, views=widths)
+            return sizes._replace(more=lambda own: self._beside(own, n1, n2))
 
-            return Outline(source.counts, n1 + n2, 2.0, beside, made, (n1 + n2) * self.rank, views=widths)
-
-        return source.deferred(n_agents, build, outline)
+        return source.deferred(build, outline)
 
     @abstractmethod
-    def _made(self, first: View, second: View, n_agents: int, first_agent: int, collective: Collective) -> object:
+    def _made(self, first: View, second: View, place: PooledPlace) -> AgentProblem[Any]:
         """The problem of the two views."""
 
     def _stand_in(self) -> Self:
@@ -140,11 +132,13 @@ class TwoViews(Centred, ABC):
         return 0
 
     def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or files, or generated ones."""
-        if self.data == "synthetic":
-            return Generated([self.samples] * n_agents, self.dimension + self.dimension_y, self._drawing(seed), self.wanted)
-        files = [name for name in (self.data, self.data_y) if name is not None]
-        return Division(files, self, n_agents, seed)
+        if self.data_y is None:
+            return super()._source(n_agents, seed)
+        return Division([self.data, self.data_y], self, n_agents, seed)
+
+    def _drawn(self, n_agents: int, seed: int) -> division.Generated:
+        counts, width = [self.samples] * n_agents, self.dimension + self.dimension_y
+        return division.Generated(counts, width, self._drawing(seed), self.wanted)
 
     @property
     def wanted(self) -> Wanted:
@@ -158,17 +152,16 @@ class TwoViews(Centred, ABC):
             return self.dimension, self.dimension_y
         if self.data_y is None:
             left, right = _halves([np.empty((1, source.width))], self.width)
-            return left[0].shape[1], right[0].shape[1]
+            return left[0].size, right[0].size
         first = Division([self.data], self, 1, 0).width
         return first, source.width - first
 
-    def _views(self, source: SampleSource, agents: slice, collective: Collective) -> list[Named]:
+    def _views(self, source: SampleSource, agents: slice, collective: Collective) -> list[Given]:
         """The two views of the agents' samples as they are, and the names of their columns."""
         views = source.found(agents, collective)
         with collective.together():
             if self.columns_y:
-                own, names = len(self.columns), (self.columns, self.columns_y)
-                parts = [[np.ascontiguousarray(a[:, part]) for a in views[0][0]] for part in (slice(own), slice(own, None))]
+                names, parts = (self.columns, self.columns_y), _cut(views[0][0], len(self.columns))
                 return list(zip(parts, names, strict=True))
             if len(views) == 1:
                 return [(half, ()) for half in _halves(views[0][0], self.width)]
@@ -179,12 +172,12 @@ class TwoViews(Centred, ABC):
         views = zip(("first", "second"), self._views(source, agents, collective), strict=True)
         return [self._in_units(name, *view, collective) for name, view in views]
 
-    def _in_units(self, name: str, view: list[Array], names: tuple[str, ...], collective: Collective) -> View:
+    def _in_units(self, name: str, view: Sequence[Array], names: Sequence[str], collective: Collective) -> View:
         found = units(view, collective, names=names)
         variances = found.scale**2
         mean = float(sums(variances[None])[0]) / len(variances)
         if not mean > 0.0:
-            raise ValueError(f"the {name} view is constant: all its {len(variances)} columns are the same in all samples")
+            raise ValueError(f"the {name} view is constant: all samples have the same entries")
         kept = variances > self.drop_constant * mean
         if self.scale is True:
             refuse_constant(found.constant, names)
@@ -194,7 +187,8 @@ class TwoViews(Centred, ABC):
         found = found._replace(mean=found.mean[kept], rest=found.rest[kept], scale=divisor[kept])
         change = found.standard if self.center else lambda a: found.completed(a) / found.scale
         used = np.flatnonzero(kept).tolist()
-        return View([np.ascontiguousarray(change(a[:, kept])) for a in view], [names[k] if names else k for k in used], found)
+        columns = [names[k] if names else k for k in used]
+        return View([np.ascontiguousarray(change(a[:, kept])) for a in view], columns, found)
 
     def _drawing(self, seed: int) -> Callable[[int], list[Array]]:
         """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed."""
@@ -244,17 +238,10 @@ class CCASettings(TwoViews):
 
     ridge: NotNegative = 0.01
 
-    def _made(self, first: View, second: View, n_agents: int, first_agent: int, collective: Collective) -> CCA:
-        return CCA(
-            first[0],
-            second[0],
-            self.rank,
-            ridge=self.ridge,
-            names={"the first view": first[1], "the second view": second[1]},
-            n_agents=n_agents,
-            first_agent=first_agent,
-            collective=collective,
-        )
+    def _made(self, first: View, second: View, place: PooledPlace) -> CCA:
+        names = {"the first view": first.columns, "the second view": second.columns}
+        views = first.rows, second.rows
+        return CCA(*views, self.rank, ridge=self.ridge, names=names, **place)
 
     def _stand_in(self) -> Self:
         return replace(self, ridge=1.0)
@@ -273,10 +260,11 @@ class CCASettings(TwoViews):
             return SplitCCA(left, right, self.rank, (first, second)).with_units((x, y))
 
         def made(agents: slice) -> SplitCCA:
-            widths = [even_counts(d, n_agents) for d in self._widths(source)]
-            first, second = (random_features(source.counts[0], own, agents) for own in widths)
-            problem = SplitCCA(first, second, self.rank, (1.0, 1.0), among=Among(agents.start, list(zip(*widths, strict=True))))
-            return problem.with_units(tuple(map(Units.none, self._widths(source))))
+            widths, m = self._widths(source), source.counts[0]
+            among = Among.evenly(agents, n_agents, *widths)
+            first, second = (random_features(m, among, agents, view) for view in (0, 1))
+            problem = SplitCCA(first, second, self.rank, (1.0, 1.0), among=among)
+            return problem.with_units(self.no_units(*widths))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
 
@@ -287,15 +275,21 @@ def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
     return (first * np.geomspace(1.0, condition**-0.5, n)) @ second
 
 
-def _halves(images: list[Array], width: int | None) -> list[list[Array]]:
+def _cut(rows: Sequence[Array], end: int) -> list[list[Array]]:
+    """The columns of each agent before ``end``, and the others."""
+    parts = slice(end), slice(end, None)
+    return [[np.ascontiguousarray(a[:, part]) for a in rows] for part in parts]
+
+
+def _halves(images: Sequence[Array], width: int | None) -> list[list[Array]]:
     """The left and the right halves of images, flattened; for an odd width the middle column goes to the right."""
     pixels = images[0].shape[1]
     across = width or math.isqrt(pixels)
     if pixels % across or (width is None and across * across != pixels) or across < 2:
         shape = f"made of rows of {width} pixels" if width else "square"
-        raise ValueError(
-            f"images of {pixels} pixels are not {shape}: give their width, or data_y with the second view in a file of its own"
-        )
+        cure = "give their width, or data_y with the second view"
+        raise ValueError(f"images of {pixels} pixels are not {shape}: {cure}")
     grids = [image.reshape(len(image), -1, across) for image in images]
     halves = slice(across // 2), slice(across // 2, None)
-    return [[np.ascontiguousarray(grid[:, :, half].reshape(len(grid), -1)) for grid in grids] for half in halves]
+    parts = [[grid[:, :, half].reshape(len(grid), -1) for grid in grids] for half in halves]
+    return [list(map(np.ascontiguousarray, part)) for part in parts]

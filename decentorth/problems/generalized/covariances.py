@@ -66,14 +66,14 @@ def column_basis(view: Sequence[Array], count: int, fold: Fold, name: str, label
     if r == 0:
         raise ValueError(f"all columns of {name} are 0: give samples that differ")
     if len(R) > r >= count - 1:
-        raise ValueError(f"{count} samples of {name} with {len(R)} columns determine no correlations: give more, or ridge=1e-2")
+        few = f"{count} samples of {name} with {len(R)} columns"
+        raise ValueError(f"{few} determine no correlations: give more, or ridge=1e-2")
     if values[r - 1] <= DEPENDENT * values[0]:
         turn = np.abs(turns[r - 1])
         named = [str(label) for label, part in zip(labels, turn, strict=True) if part > 0.3 * turn.max(-1)]
         shown = ", ".join(named[:5]) + ", ..." * (len(named) > 5)
-        raise ValueError(
-            f"{len(named)} columns of {name} nearly depend on each other ({shown}): give ridge=1e-2, or drop one of them"
-        )
+        depend = f"{len(named)} columns of {name} nearly depend on each other"
+        raise ValueError(f"{depend} ({shown}): give ridge=1e-2, or drop one of them")
     return np.ascontiguousarray(turns[:r].T / lengths[:, None] / values[:r] * np.sqrt(count))
 
 
@@ -107,15 +107,16 @@ class Samples(NamedTuple):
     def norms(self) -> Array:
         """``(k,)``: ||C12_i||_2."""
         if self.a.shape[1] > _SHORT:
-            return np.array([_norm(Samples(a[None], b[None], self.weight)) for a, b in zip(self.a, self.b, strict=True)])
+            each = zip(self.a[:, None], self.b[:, None], strict=True)
+            return np.array([_norm(Samples(a, b, self.weight)) for a, b in each])
         r = np.linalg.qr(self.a.swapaxes(-1, -2)).R  # A_i^T = Q R
         s = np.linalg.qr(self.b.swapaxes(-1, -2)).R
-        norm: Array = np.linalg.norm(r @ s.swapaxes(-1, -2), 2, axis=(-2, -1))
-        return self.weight * norm
+        return self.weight * np.linalg.norm(r @ s.swapaxes(-1, -2), 2, axis=(-2, -1))
 
     def moments(self) -> Iterator[tuple[Array, ...]]:
         """C11_i, C12_i and C22_i of each agent."""
-        return (second_moments(a, b, self.weight) for a, b in zip(self.a, self.b, strict=True))
+        pairs = zip(self.a, self.b, strict=True)
+        return (second_moments(a, b, self.weight) for a, b in pairs)
 
 
 class _Square(NamedTuple):

@@ -23,9 +23,9 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
 from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
-from ...settings import Condition, Count, Settings
-from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, selected, stream
-from ..common.division import idle_data
+from ...settings import Condition, Count
+from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, held, on_each_rank, selected, stream
+from ..common.division import Sourced
 from ..common.pooled import HERE, total
 from ..stiefel.pca import subspace_distance
 from .whitened import Whitened, from_both_sides
@@ -36,19 +36,19 @@ _LARGEST_OPTIMUM = 3000
 
 def _several(given: object) -> bool:
     """True for a list of matrices or a stack."""
-    return isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim == 3)
+    return np.ndim(given) == 3 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
 
 
 class GEVP(AgentProblem[GeneralizedStiefel]):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents, or the mean of a matrix for each.
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents.
 
     Parameters
     ----------
     A
         ``(n, n)``, symmetric: an array, a SciPy sparse matrix or a ``LinearOperator``; or a list of such, one for each agent.
     B
-        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. A list or stack of matrices B_i, one for each
-        agent, makes a `PooledGEVP`, of whose B = (1/n) sum_i B_i each agent knows its own B_i only.
+        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. `PooledGEVP` takes a matrix B_i for each
+        agent.
     rank
         The number p of eigenvectors.
 
@@ -70,17 +70,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     True
     """
 
-    error_name = ""
-    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
-    optimal_value: float | None = None
-    """The least value, minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
-
-    def __new__(cls, A: object = None, B: object = None, *rest: object, **more: object) -> GEVP:
-        if cls is GEVP and _several(B):
-            cls = PooledGEVP
-        return super().__new__(cls)
-
-    def __init__(self, A: Any, B: Any, rank: int):
+    def __init__(self, A: object, B: object, rank: int):
         self._operators = _operators("A", A)
         self._build(len(self._operators), 0, GeneralizedStiefel(B, rank))
 
@@ -88,8 +78,9 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         for i, one in enumerate(self._operators):
             if one.n != manifold.shape[0]:
                 name = "A" if n_agents == 1 else f"A of agent {first_agent + i}"
-                raise ValueError(f"A and B must have the same order, got {one.n} for {name} and {manifold.shape[0]} for B")
-        super().__init__(n_agents, slice(first_agent, first_agent + len(self._operators)), manifold)
+                got = f"{one.n} for {name} and {manifold.shape[0]} for B"
+                raise ValueError(f"A and B must have the same order, got {got}")
+        super().__init__(*held(self._operators, n_agents, first_agent), manifold)
         self._answer: tuple[Array, Array] | None = None
 
     def _take(self, local: Selection) -> None:
@@ -161,10 +152,10 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         n, p = self.constraint.shape
         if n > _LARGEST_OPTIMUM:
             return
-        mean = total(self._operators, n * n, lambda A: formed(A).reshape(-1), collective.fold).reshape(n, n) / self.n_agents
-        B = formed(self.constraint.operator)
+        whole = total(self._operators, n * n, lambda A: formed(A).reshape(-1), collective.fold)
+        mean, B = whole.reshape(n, n) / self.n_agents, formed(self.constraint.operator)
         values, vectors = eigenspace(mean, B, p)
-        root: Array = np.ascontiguousarray(np.linalg.cholesky(B).T)
+        root = np.ascontiguousarray(np.linalg.cholesky(B).T)
         self._answer = (root, root @ vectors)
         self.error_name = "subspace_distance"
         self.optimal_value = -0.5 * float(sums(values[None])[0])
@@ -172,7 +163,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     def error(self, xhat: Array) -> float:
         """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer (`pca.subspace_distance`); NaN if x is not finite."""
         if self._answer is None:
-            raise ValueError("the optimum is not known: prepare() computes it from all agents up to order 3000 (solve() calls it)")
+            raise ValueError("the optimum is not known: prepare() computes it up to order 3000")
         root, basis = self._answer
         if not np.isfinite(sums(xhat[None])[0]):
             return np.nan
@@ -208,32 +199,27 @@ class PooledGEVP(GEVP, Loadable):
     _arrays = 2
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         return {"collective": collective}
 
     def __init__(
-        self,
-        A: Any,
-        B: Any,
-        rank: int,
-        *,
-        n_agents: int | None = None,
-        first_agent: int = 0,
-        collective: Collective | None = None,
+        self, A: Any, B: Any, rank: int, *, n_agents: int | None = None, first_agent: int = 0, collective: Collective | None = None
     ) -> None:
         pool = collective or HERE
         with pool.together():
-            self._operators, self._parts = _operators("A", A, first_agent), _operators("B", B, first_agent)
+            self._operators = _operators("A", A, first_agent)
+            self._parts = _operators("B", B, first_agent)
             if len(self._operators) != len(self._parts):
                 given = f"{len(self._operators)} and {len(self._parts)}"
-                raise ValueError(f"A and B must hold a matrix for each agent, got {given}: give lists of the same length")
+                raise ValueError(f"A and B must hold a matrix for each agent, got {given}")
             order = self._parts[0].n
             for i, one in enumerate(self._parts, first_agent):
                 if one.n != order:
                     raise ValueError(f"B of agent {i} has order {one.n}, that of agent {first_agent} has {order}")
         agents = n_agents or len(self._parts)
         with one_thread():  # the bits of products depend on the number of BLAS threads
-            B = total(self._parts, order * order, lambda one: formed(one).reshape(-1), pool.fold).reshape(order, order) / agents
+            whole = total(self._parts, order**2, lambda one: formed(one).reshape(-1), pool.fold)
+        B = whole.reshape(order, order) / agents
         self._build(agents, first_agent, GeneralizedStiefel(B, rank))
 
     def _take(self, local: Selection) -> None:
@@ -250,7 +236,8 @@ class PooledGEVP(GEVP, Loadable):
 
     def pooled(self) -> GEVP:  # type: ignore[override]  # its B is one matrix
         """The problem of a single agent that has the mean of the A_i and B; all agents must be here."""
-        return GEVP(formed(super().pooled()._operators[0]), formed(self.constraint.operator), self.shape[1])
+        A, B = super().pooled()._operators[0], self.constraint.operator
+        return GEVP(formed(A), formed(B), self.shape[1])
 
 
 def _operators(name: str, given: Any, first_agent: int = 0) -> list[Operator]:
@@ -279,10 +266,8 @@ def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = 
 def _with_eigenvalues(values: Array, rng: np.random.Generator) -> Array:
     """A symmetric matrix with eigenvalues ``values`` and uniformly random orthonormal eigenvectors."""
     vectors, _ = np.linalg.qr(rng.standard_normal((len(values), len(values))))
-    matrix: Array = (vectors * values) @ vectors.T
-    matrix += matrix.T.copy()
-    matrix *= 0.5
-    return matrix
+    matrix = (vectors * values) @ vectors.T
+    return 0.5 * (matrix + matrix.T)
 
 
 def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
@@ -293,7 +278,7 @@ def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
     """
     n = len(A)
     if n_agents > n:
-        raise ValueError(f"{n_agents} agents cannot share the {n} columns of A: ask for fewer agents, or a larger dimension")
+        raise ValueError(f"{n_agents} agents cannot share {n} columns of A: ask for fewer agents")
     if n_agents == 1:
         return [A]
     values, vectors = np.linalg.eigh(A)
@@ -303,7 +288,7 @@ def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GEVPSettings(Settings):
+class GEVPSettings(Sourced):
     """The leading eigenvectors of A v = w B v: matrices generated as in paper 003, Appendix B, or from files.
 
     Parameters
@@ -340,12 +325,11 @@ class GEVPSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.matrix_a is None) != (self.matrix_b is None):
-            raise ValueError("matrix_a and matrix_b go together: give both files, or neither to generate the matrices")
+            raise ValueError("matrix_a and matrix_b go together: give both files, or neither")
         if self.matrix_a is None and self.rank > self.dimension:
             raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
 
-    def idle(self) -> dict[str, str]:
-        return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"), source="no matrix_a")
+    _source_field, _for_generated = "matrix_a", ("dimension", "condition", "frobenius_normalised")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, which each rank builds for its own agents.
@@ -360,12 +344,13 @@ class GEVPSettings(Settings):
         matrices = 2 + n_agents * (n_agents > 1)
         # A file's size is checked when it is read.
         size = matrices * self.dimension**2 if self.matrix_a is None else 0
-        outline = Outline([0] * n_agents, 0, more=lambda own: size)
-        return on_each_rank(n_agents, lambda agents: self._made(n_agents, seed).restrict(agents), lambda: outline)
+        sizes = Outline([0] * n_agents, more=lambda own: size)
+        return on_each_rank(n_agents, lambda own: self._made(n_agents, seed).restrict(own), lambda: sizes)
 
     def _made(self, n_agents: int, seed: int) -> GEVP:
         if self.matrix_a is None or self.matrix_b is None:
-            A, B = pencil(self.dimension, self.condition, seed, frobenius_normalised=self.frobenius_normalised)
+            normalised = self.frobenius_normalised
+            A, B = pencil(self.dimension, self.condition, seed, frobenius_normalised=normalised)
             return GEVP(shares(A, n_agents, seed), B, self.rank)
         from ...data import MatrixFile
 

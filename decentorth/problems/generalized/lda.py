@@ -25,7 +25,7 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline, on_each_rank
-from ..common.division import Divided, Division, SampleFile, even_counts
+from ..common.division import Divided, Division, SampleFile, placed
 from ..common.pooled import HERE, Units, in_units, total
 from ..features.split import Among, SplitGEVP, by_features, random_features, split_features
 from .gevp import GEVP, PooledGEVP
@@ -60,12 +60,7 @@ def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     return np.stack(away), around / np.sqrt(len(samples))
 
 
-def class_means(
-    samples: Sequence[Array],
-    numbers: Sequence[Index],
-    k: int,
-    collective: Collective,
-) -> tuple[Array, Array]:
+def class_means(samples: Sequence[Array], numbers: Sequence[Index], k: int, collective: Collective) -> tuple[Array, Array]:
     """The number of samples ``(k,)`` and the mean ``(k, d)`` of each class, over all agents.
 
     ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows, ``(m_i,)`` integers below k.
@@ -152,42 +147,38 @@ class LDASettings(Divided):
                     numbers = [np.searchsorted(known, own) for own in classes]
                 moments = class_means(samples, numbers, len(known), collective)
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
-                return PooledGEVP(*pair, rank, n_agents=n_agents, first_agent=agents.start, collective=collective)
+                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+
+            def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
+                with collective.together():
+                    classes = [] if self.rank else self._classes(source, agents)
+                rank = self.rank or len(_known(classes, collective)) - 1
+                pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
+                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
 
             def outline() -> Outline:
                 d = source.width
+                return Outline(copies=2.0, more=lambda own: 2 * d * d * len(own), made=stand_in)
 
-                def made(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
-                    with collective.together():
-                        classes = [] if self.rank else self._classes(source, agents)
-                    rank = self.rank or len(_known(classes, collective)) - 1
-                    where = {"n_agents": n_agents, "first_agent": agents.start, "collective": collective}
-                    return PooledGEVP([a.T @ a for a in rows], [np.eye(d) for _ in rows], rank, **where)
+            return source.deferred(build, outline)
 
-                return Outline(source.counts, d, 2.0, lambda own: 2 * d * d * len(own), made)
-
-            return source.deferred(n_agents, build, outline)
+        def one(rows: list[Array], agents: slice, collective: Collective) -> GEVP:
+            return GEVP(rows[0].T @ rows[0], np.eye(rows[0].shape[1]), self._loaded_rank())
 
         def whole() -> Outline:
-            m, n, beside = self._source().extent()
-            return Outline([m], n, more=lambda own: 2 * n * n, made=lambda rows, *_: self._stand_in(rows[0]), beside=beside)
+            m, n, beside = self._file().extent()
+            return Outline([m], n, more=lambda own: 2 * n * n, made=one, beside=beside)
 
         return on_each_rank(1, lambda agents: self._made(), whole)
-
-    def _stand_in(self, rows: Array) -> GEVP:
-        """The problem of one agent with random rows."""
-        return GEVP(rows.T @ rows, np.eye(rows.shape[1]), self._loaded_rank())
 
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``."""
         if not source.sites:
-            every = self._labels(self._source())
+            every = self._labels(self._file())
             return [every[part] for part in source.parts[agents]]
         if self.labels is not None:
-            raise ValueError(
-                "labels are of one file, and here each site has its own: leave it out, name their column, label_column='NAME'"
-            )
-        return [self._labels(self._source(file)) for file in source.files[0][agents]]
+            raise ValueError("labels are of one file, not of sites: give label_column='NAME'")
+        return [self._labels(self._file(file)) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
@@ -200,32 +191,33 @@ class LDASettings(Divided):
             return SplitGEVP(*parts, rank, ridge).with_units(units)
 
         def numbers() -> int:
-            m, n, _ = self._source().extent()
+            m, n, _ = self._file().extent()
             return int(m * n)
 
         def made(agents: slice) -> SplitGEVP:
-            m, n, _ = self._source().extent()
-            widths, rank = even_counts(n, n_agents), self._loaded_rank()
-            between, within = (random_features(k, widths, agents) for k in (rank + 1, m))
-            problem = SplitGEVP(between, within, rank, 1.0, among=Among(agents.start, [(own,) for own in widths]))
-            return problem.with_units((Units.none(n),) * self.wanted.any)
+            m, n, _ = self._file().extent()
+            among, rank = Among.evenly(agents, n_agents, n), self._loaded_rank()
+            between, within = (random_features(k, among, agents) for k in (rank + 1, m))
+            problem = SplitGEVP(between, within, rank, 1.0, among=among)
+            return problem.with_units(self.no_units(n))
 
         return split_features(n_agents, build, numbers, made)
 
-    def _source(self, file: str | None = None) -> Any:
+    def _file(self, file: str | None = None) -> Any:
         return Division([file or self.data], self, 1, 0).views[0]
 
     def _loaded_rank(self) -> int:
         """The number of directions; the labels of the file are read for it, not the samples."""
-        return self._directions(len(np.unique(self._labels(self._source()))))
+        return self._directions(len(np.unique(self._labels(self._file()))))
 
     def _loaded(self) -> tuple[Array, Classes, int, tuple[Units, ...]]:
         """The samples, their classes, the number of directions, and the common units."""
-        source = self._source()
+        source = self._file()
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
         every = [source.rows(np.arange(source.shape[0]))]
-        (samples,), units = in_units(every, HERE, self.wanted, Division([self.data], self, 1, 0).names[0])
+        (names,) = Division([self.data], self, 1, 0).names
+        (samples,), units = in_units(every, HERE, self.wanted, names)
         return samples, classes, rank, units
 
     def _labels(self, source: Any) -> Classes:
@@ -234,7 +226,7 @@ class LDASettings(Divided):
 
         classes = source.labels if self.labels is None else load_labels(self.labels)
         if classes is None:
-            raise ValueError(f"{source.name} brings no labels: give a file with one for each sample as labels, or label_column")
+            raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
         if len(classes) != source.shape[0]:
             raise ValueError(f"{source.name} has {source.shape[0]} samples, but there are {len(classes)} labels")
         return np.asarray(classes)
@@ -244,7 +236,7 @@ class LDASettings(Divided):
         most = classes - 1
         rank = self.rank or most
         if not 1 <= rank <= most:
-            raise ValueError(f"{classes} classes have at most {most} discriminant directions, got rank {rank}")
+            raise ValueError(f"{classes} classes have at most {most} directions, got rank {rank}")
         return rank
 
     def _made(self) -> GEVP:

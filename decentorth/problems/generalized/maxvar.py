@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import scipy.linalg
@@ -24,8 +24,8 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from ...settings import Count, NotNegative
 from ..base import Deferred, Outline
-from ..common.checks import samples
-from ..common.division import Centred, Division, SampleFile
+from ..common.checks import AgentArrays, samples
+from ..common.division import Centred, Division, SampleFile, placed
 from ..common.pooled import HERE, gram, mean_squares
 from ..common.pooled import rows as number_of_rows
 from .covariances import column_basis, suspect
@@ -77,7 +77,7 @@ class MAXVAR(PooledGEVP):
 
     def __init__(
         self,
-        X: Sequence[Array] | Array,
+        X: AgentArrays,
         views: Sequence[int],
         rank: int,
         *,
@@ -99,7 +99,8 @@ class MAXVAR(PooledGEVP):
         weight = (n_agents or len(rows)) / number_of_rows(rows, pool)
         with one_thread():  # the bits of products depend on the number of BLAS threads
             variances = np.split(mean_squares(rows, pool), self._ends)
-            ridges = np.concatenate([np.full(len(own), ridge * sums(own[None])[0] / len(own)) for own in variances])
+            each = [ridge * sums(own[None])[0] / len(own) for own in variances]
+            ridges = np.repeat(each, [len(own) for own in variances])
             view = np.searchsorted(ends, np.arange(d), side="right")
             whole = [weight * (a.T @ a) for a in rows]
             blocks = [np.where(view == view[:, None], one, 0.0) + np.diag(ridges) for one in whole]
@@ -109,7 +110,7 @@ class MAXVAR(PooledGEVP):
         self, rows: list[Array], ends: list[int], names: Sequence[object], pool: Collective
     ) -> tuple[list[Array], list[int]]:
         """The rows in bases of the views' column spaces and the ends of the views there, where columns may depend on others."""
-        parts = [slice(end - size, end) for end, size in zip(ends, np.diff(ends, prepend=0).tolist(), strict=True)]
+        parts = [slice(*part) for part in pairwise([0, *ends])]
         with one_thread():  # the bits of products depend on the number of BLAS threads
             covariance, count = gram(rows, pool), number_of_rows(rows, pool)
             if not any(suspect(covariance[part, part]) for part in parts):
@@ -118,7 +119,7 @@ class MAXVAR(PooledGEVP):
                 view = [a[:, part] for a in rows]
                 self.bases.append(column_basis(view, count, pool.fold, f"view {k}", names[part]))
             whole = scipy.linalg.block_diag(*self.bases)
-            return [a @ whole for a in rows], [*accumulate([one.shape[1] for one in self.bases])]
+            return [a @ whole for a in rows], [*accumulate(one.shape[1] for one in self.bases)]
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
         """The directions of the columns of each view."""
@@ -132,7 +133,7 @@ def view_ends(views: Sequence[int], d: int) -> list[int]:
     """The number of columns up to the end of each view; a ValueError if ``views`` is not one of d columns."""
     if not views or min(views) < 1 or sum(views) != d:
         given = ", ".join(map(str, views)) or "none"
-        raise ValueError(f"views must be the number of columns of each view, {d} in all, got {given}")
+        raise ValueError(f"views must be the columns of each view, {d} in all, got {given}")
     return [*accumulate(map(int, views))]
 
 
@@ -168,19 +169,20 @@ class MAXVARSettings(Centred):
         """The problem; the seed divides the samples."""
         source = Division([self.data], self, n_agents, seed)
 
+        def made(rows: list[Array], ridge: float, agents: slice, pool: Collective) -> MAXVAR:
+            place = placed(n_agents, agents, pool)
+            return MAXVAR(rows, self.views, self.rank, ridge=ridge, **place)
+
         def build(agents: slice, collective: Collective) -> MAXVAR:
             (rows,) = source.read(agents, collective)
-            return MAXVAR(
-                rows, self.views, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
-            )
+            return made(rows, self.ridge, agents, collective)
+
+        def stand_in(rows: list[Array], agents: slice, collective: Collective) -> MAXVAR:
+            return made(rows, 1.0, agents, collective)
 
         def outline() -> Outline:
             d = source.width
+            sizes = Outline(made=stand_in, point=d * self.rank)
+            return sizes._replace(more=lambda own: 2 * d * d * len(own))
 
-            def made(rows: list[Array], agents: slice, collective: Collective) -> MAXVAR:
-                own = {"n_agents": n_agents, "first_agent": agents.start, "collective": collective}
-                return MAXVAR(rows, self.views, self.rank, ridge=1.0, **own)
-
-            return Outline(source.counts, d, 1.0, lambda own: 2 * d * d * len(own), made, d * self.rank)
-
-        return source.deferred(n_agents, build, outline)
+        return source.deferred(build, outline)

@@ -30,13 +30,13 @@ class Whitened(AgentProblem[Any]):
         super().__init__(1, slice(0, 1), sets[0] if len(sets) == 1 else Product(*sets))
         self._form, self._factors = form, factors
 
-    def _take(self, local: Any) -> None:
+    def _take(self, local: object) -> None:
         """There is one agent."""
 
     def on(self, put: Callable[[Array], Array]) -> Whitened:
-        H, inverses, placed = put(self.hessian()), [put(one) for one in self._inverses], self._copied()
-        placed._form, placed._inverses = lambda y: H @ y, inverses
-        placed._factors = [put(one) for one in self._factors]
+        H, placed = put(self.hessian()), self._copied()
+        placed._form, placed._inverses = lambda y: H @ y, [*map(put, self._inverses)]
+        placed._factors = [*map(put, self._factors)]
         return placed
 
     def value(self, x: Array) -> Array:
@@ -56,7 +56,8 @@ class Whitened(AgentProblem[Any]):
 
     def changed(self, x: Array) -> Array:
         """The point y = U x."""
-        return np.concatenate([factor @ rows for factor, rows in self._parts(self._factors, x)])[None]
+        parts = self._parts(self._factors, x)
+        return np.concatenate([factor @ rows for factor, rows in parts])[None]
 
     def back(self, y: Array) -> Array:
         """The point x = U^{-1} y, from products with the inverse by blocks of rows, which are faster than a triangular solve."""

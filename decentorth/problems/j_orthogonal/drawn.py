@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
 from ...data import resolve
 from ...protocols import Array, Index
-from ...settings import Count, Positive, Settings
+from ...settings import Count, Positive
 from ..base import stream
-from ..common.division import idle_data
+from ..common.division import Sourced
 
 _DRAW = 2
 """The purpose of the stream of the draws."""
@@ -35,7 +34,8 @@ class DrawnSamples:
         self._file, self._divisor = resolve(source), chosen.divide_by
         m, n = self._file.shape
         rng = stream(seed, 0, _DRAW)
-        columns = _draw(rng, np.arange(n), chosen.draw_columns, f"draw_columns must be at most {n}, the columns of {source}")
+        limit = f"draw_columns must be at most {n}, the columns of {source}"
+        columns = _draw(rng, np.arange(n), chosen.draw_columns, limit)
         self._columns, candidates, words = columns, np.arange(m), f"the rows of {source}"
         asked = (chosen.draw_rows, chosen.draw_columns) != (None, None)
         if asked and with_entries:
@@ -43,8 +43,10 @@ class DrawnSamples:
             words += f" that are not zero in {len(columns)} of its {n} columns"
         left = m - len(candidates)
         if left and chosen.draw_rows is None:
-            raise ValueError(f"{left} rows of {source} are zero in the drawn columns: leave them out by draw_rows {m - left}")
-        self._drawn = _draw(rng, candidates, chosen.draw_rows, f"draw_rows must be at most {len(candidates)}, {words}")
+            zero = f"{left} rows of {source} are zero in the drawn columns"
+            raise ValueError(f"{zero}: leave them out by draw_rows {m - left}")
+        limit = f"draw_rows must be at most {len(candidates)}, {words}"
+        self._drawn = _draw(rng, candidates, chosen.draw_rows, limit)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -69,13 +71,21 @@ def _draw(rng: np.random.Generator, numbers: Index, count: int | None, limit: st
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawnSettings(Settings):
-    """Settings of samples from a file."""
+class DrawnSettings(Sourced):
+    """Settings of samples from a file.
 
-    draw_rows: Annotated[Count | None, "Draw this many of the file's rows by the seed; by default all are read."] = None
-    draw_columns: Annotated[Count | None, "Draw this many of the file's columns by the seed; by default all are read."] = None
-    divide_by: Annotated[Positive, "Divide all samples of the file by this: 255 brings images of bytes to [0, 1]."] = 1.0
+    Parameters
+    ----------
+    draw_rows
+        Draw this many of the file's rows by the seed; by default all are read.
+    draw_columns
+        Draw this many of the file's columns by the seed; by default all are read.
+    divide_by
+        Divide all samples of the file by this: 255 brings images of bytes to [0, 1].
+    """
 
-    def _idle(self, from_file: bool) -> dict[str, str]:
-        """The settings of files, where none is read."""
-        return idle_data(from_file, (), ("draw_rows", "draw_columns", "divide_by"))
+    draw_rows: Count | None = None
+    draw_columns: Count | None = None
+    divide_by: Positive = 1.0
+
+    _for_files = "draw_rows", "draw_columns", "divide_by"

@@ -12,7 +12,7 @@ numbers are those of half this objective, from a start like the identity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Collective, Index
+from ...protocols import Array, Collective
 from ...sets import JOrthogonal
-from ...settings import Condition, Count, NotNegative
+from ...settings import Condition, Count, NotNegative, check
 from ..base import Deferred, Outline, stream
-from ..common.checks import samples
-from ..common.division import even_counts, idle_data
-from ..common.pooled import HERE, Fold, total, triangle
-from ..common.squares import SquaresProblem, SumsOfSquares
+from ..common.checks import AgentArrays, is_matrix, samples
+from ..common.division import even_counts, placed
+from ..common.pooled import HERE, Fold, triangle
+from ..common.squares import SquaresProblem
 from .drawn import DrawnSamples, DrawnSettings
 from .signed import SignedSettings
 
@@ -69,12 +69,9 @@ class HEVP(SquaresProblem[JOrthogonal]):
     True
     """
 
-    error_name = ""
-    """The name of the error: ``relative_gap`` in the well-posed form."""
-
     def __init__(
         self,
-        D: Array | Sequence[Array],
+        D: AgentArrays,
         signs: ArrayLike,
         form: Form = "well-posed",
         *,
@@ -84,18 +81,17 @@ class HEVP(SquaresProblem[JOrthogonal]):
     ) -> None:
         pool = collective or HERE
         with pool.together():
-            rows, n = samples("D", D if isinstance(D, Sequence) or np.ndim(D) == 3 else [D], first_agent)
+            rows, n = samples("D", [D] if is_matrix(D) else D, first_agent)
             blocks = n_agents or len(rows)
             constraint = JOrthogonal.with_signs(signs)
             if constraint.shape[0] != n:
-                raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
-            if form not in ("well-posed", "as-printed"):
-                raise ValueError(f"form must be well-posed or as-printed, got {form!r}")
+                raise ValueError(f"D has {n} columns, so J needs {n} signs, not {constraint.shape[0]}")
+            check("form", Form, form)
             if collective is None and len(rows) != blocks:
-                raise ValueError(f"{len(rows)} of {blocks} blocks are given: give all, or the collective that pools them")
+                given = f"{len(rows)} of {blocks} blocks are given"
+                raise ValueError(f"{given}: give all, or the collective that pools them")
         weights = np.full(len(rows), float(blocks if form == "well-posed" else -blocks))
-        agents = slice(first_agent, first_agent + len(rows))
-        super().__init__(blocks, agents, constraint, SumsOfSquares(rows, None, weights))
+        super().__init__(rows, None, weights, constraint, blocks, first_agent)
         self.optimum: float | None = None
         """The least value sum |eig(J C)|, in the well-posed form."""
         if form == "well-posed":
@@ -119,7 +115,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
     def error(self, xhat: Array) -> float:
         """f(xhat) / sum |eig(J C)| - 1; the form as printed is unbounded below."""
         if self.optimum is None:
-            raise ValueError("the problem as printed is unbounded below: choose the form well-posed")
+            raise ValueError("the form as printed is unbounded below: choose the form well-posed")
         image = self._root @ xhat
         return float(sums((image * image)[None])[0]) / self.optimum - 1.0
 
@@ -130,9 +126,8 @@ def _root(rows: Sequence[Array], fold: Fold) -> Array:
     diagonal, n = np.abs(np.diagonal(root)), len(root)
     if not diagonal.min(axis=-1) > n * np.finfo(np.float64).eps * diagonal.max(axis=-1):
         raise ValueError(
-            "the well-posed form needs a positive definite D^T D, but D, "
-            f"{int(total(rows, 1, len, fold)[0])} x {n}, has dependent "
-            "columns: add a ridge, give more rows, or choose form as-printed"
+            f"the well-posed form needs a positive definite D^T D, but the {n} columns of D are "
+            "dependent: add a ridge, give more rows, or choose form as-printed"
         )
     return root
 
@@ -178,10 +173,11 @@ class HEVPSettings(SignedSettings, DrawnSettings):
         if self.samples is not None and self.samples < self.dimension:
             raise ValueError(f"samples must be at least the dimension {self.dimension}, got {self.samples}")
 
+    _generators, _for_generated = ("generated",), ("dimension", "samples", "condition")
+
     def idle(self) -> dict[str, str]:
-        generated = self.data == "generated"
-        found = idle_data(not generated, ("dimension", "samples", "condition"), source="data generated")
-        return found | self._idle(not generated and not self._square())
+        for_files = self._for_files if self._square() else ()
+        return super().idle() | dict.fromkeys(for_files, "it is for data of a file")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""
@@ -191,7 +187,7 @@ class HEVPSettings(SignedSettings, DrawnSettings):
                 D = self._rows(n_blocks, blocks, seed)
                 n = D[0].shape[1]
                 signs = self._constraint(n, n).signs
-            return HEVP(D, signs, self.form, n_agents=n_blocks, first_agent=blocks.start, collective=collective)
+            return HEVP(D, signs, self.form, **placed(n_blocks, blocks, collective))
 
         def outline() -> Outline:
             file = self._file(seed)
@@ -219,19 +215,16 @@ class HEVPSettings(SignedSettings, DrawnSettings):
     def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
         """The rows of each block; the rows of the ridge come after all others."""
         file = self._file(seed)
-        rows: Callable[[Index], Array]
-        if file is None:
-            D = self._generated(seed)
-            (samples, n), rows = D.shape, D.__getitem__
-        else:
-            (samples, n), rows = file.shape, file.rows
+        D = self._generated(seed) if file is None else np.empty((0, 0))
+        (samples, n) = D.shape if file is None else file.shape
         whole = samples + n * (self.ridge > 0.0)
         if n_blocks > whole:
-            raise ValueError(f"D has {whole} rows, so there can be at most {whole} blocks of them, got {n_blocks}")
+            raise ValueError(f"D has {whole} rows: at most {whole} blocks of them, got {n_blocks}")
         cuts = [block * whole // n_blocks for block in range(blocks.start, blocks.stop + 1)]
         found = []
         for start, end in pairwise(cuts):
-            own = [rows(np.arange(min(start, samples), min(end, samples)))]
+            numbers = np.arange(min(start, samples), min(end, samples))
+            own = [D[numbers] if file is None else file.rows(numbers)]
             if end > samples:
                 own.append(np.sqrt(self.ridge) * np.eye(n)[max(start - samples, 0) : end - samples])
             found.append(np.concatenate(own))

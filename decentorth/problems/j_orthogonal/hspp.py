@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -31,7 +32,6 @@ from ...sets import JOrthogonal
 from ...settings import Count, NotNegative, Range
 from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, selected, stream
 from ..common.checks import matrices
-from ..common.division import idle_data
 from .drawn import DrawnSamples, DrawnSettings
 from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
@@ -101,11 +101,12 @@ class HSPP(AgentProblem[JOrthogonal]):
         if constraint.shape[0] != n:
             raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
         _check_distances(wanted, m)
-        if not (n_blocks == 1 or 1 <= n_blocks <= m // 2):
-            raise ValueError(f"the pairs of {m} points make from 1 to {max(1, m // 2)} blocks, got {n_blocks}")
+        most = max(1, m // 2)
+        if not 1 <= n_blocks <= most:
+            raise ValueError(f"pairs of {m} points make from 1 to {most} blocks, got {n_blocks}")
         zero = np.flatnonzero(np.abs(self.rows).max(-1) == 0.0)
         if len(zero):
-            raise ValueError(f"rows of D must not be zero, since zero is not on the manifold, but row {zero[0]} is")
+            raise ValueError(f"rows of D must not be zero, off the manifold, but row {zero[0]} is")
         super().__init__(n_blocks, slice(0, n_blocks), constraint)
         self.manifold = Ultrahyperbolic(constraint.signs, alpha, smoothing)
         self.optimal_value = optimal_value
@@ -118,7 +119,8 @@ class HSPP(AgentProblem[JOrthogonal]):
         self.n_samples: Index = np.diff([*ahead[first], ahead[-1]])
 
     def _take(self, local: Selection) -> None:
-        self._runs, self.wanted, self.n_samples = selected(self._runs, local), selected(self.wanted, local), self.n_samples[local]
+        self._runs, self.wanted = selected(self._runs, local), selected(self.wanted, local)
+        self.n_samples = self.n_samples[local]
 
     def points(self, x: Array) -> Array:
         """``(m, n)``: q_i = phi(x^T d_i), from one point ``(n, n)``."""
@@ -145,7 +147,8 @@ class HSPP(AgentProblem[JOrthogonal]):
         q = self.points(x)
         found = np.empty((len(q), len(q)))
         for start, end, products, sizes in self._pieces(q, (0, len(q))):
-            found[start:end, start:] = self.manifold.distances(self.manifold.cosines(products, sizes)[0])
+            u, _ = self.manifold.cosines(products, sizes)
+            found[start:end, start:] = self.manifold.distances(u)
             found[end:, start:end] = found[start:end, end:].T
         return found
 
@@ -179,7 +182,8 @@ class HSPP(AgentProblem[JOrthogonal]):
             run, signed = self._runs[block], q * self.constraint.signs
             first, g = run[0], np.zeros((len(q) - run[0], q.shape[1]))
             for start, end, products, sizes in self._pieces(q, run):
-                pull = self._pull(products, sizes, self.wanted[block][start - first : end - first, start - first :])
+                wanted = self.wanted[block][start - first : end - first, start - first :]
+                pull = self._pull(products, sizes, wanted)
                 g[start - first : end - first] += pull @ signed[start:]
                 g[end - first :] += pull[:, end - start :].T @ signed[start:end]
             g *= 2.0 * self.n_agents / len(q) ** 2
@@ -198,7 +202,8 @@ class HSPP(AgentProblem[JOrthogonal]):
         An IndexError says that there is no such pair.
         """
         found, m = np.empty_like(x), len(self.rows)
-        for block, (point, numbers, number) in enumerate(zip(x, batch, self.n_samples.tolist(), strict=True)):
+        blocks = zip(x, batch, self.n_samples.tolist(), strict=True)
+        for block, (point, numbers, number) in enumerate(blocks):
             wrong = numbers[(numbers < 0) | (numbers >= number)]
             if len(wrong):
                 raise IndexError(f"pairs are numbered from 0 to {number - 1}, got {wrong[0]}")
@@ -207,9 +212,10 @@ class HSPP(AgentProblem[JOrthogonal]):
             first, second = places[: len(i)], places[len(i) :]
             y = self.rows[used] @ point
             q = self.manifold.points(y)
-            signed, sizes, start = q * self.constraint.signs, self.manifold.sizes(q), self._runs[block][0]
-            products = (signed[first] * q[second]).sum(-1)
-            pull = self._pull(products, sizes[first] * sizes[second], self.wanted[block][i - start, j - start])
+            signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
+            products, start = (signed[first] * q[second]).sum(-1), self._runs[block][0]
+            wanted = self.wanted[block][i - start, j - start]
+            pull = self._pull(products, sizes[first] * sizes[second], wanted)
             pull *= 2.0 * self.n_agents * number / (m * m * len(numbers))
             weights: Any = csr_array((pull, (first, second)), shape=(len(q), len(q)))
             g: Array = weights @ signed
@@ -223,19 +229,19 @@ def _check_distances(T: Array, m: int) -> None:
         raise ValueError("the structural probe needs at least two points, got a single row of D")
     if T.shape != (m, m):
         raise ValueError(f"D has {m} rows, so T must be {m} x {m}, got {T.shape[0]} x {T.shape[1]}")
-    for wrong, what in ((np.diagonal(T) != 0.0, "zero on its diagonal"), ((T != T.T) | (T < 0.0), "symmetric, not negative")):
-        at = np.argwhere(wrong)
-        if len(at):
-            i, j = int(at[0][0]), int(at[0][-1])
-            raise ValueError(f"T must be {what}, but entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})")
+    wrong = np.argwhere((T != T.T) | (T < 0.0) | (np.eye(m) * T != 0.0))
+    if len(wrong):
+        i, j = wrong[0]
+        must = "symmetric, not negative, and zero on its diagonal"
+        raise ValueError(f"T must be {must}, but entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})")
 
 
 def squared_distances(D: Array) -> Array:
     """``(m, m)``: ||d_i - d_j||^2, symmetric to the bit, zero on the diagonal, and exact for small integers."""
     squares = (D * D).sum(-1)
-    gaps: Array = squares[:, None] + squares - 2.0 * (D @ D.T)
+    gaps = squares[:, None] + squares - 2.0 * (D @ D.T)
     gaps = np.maximum(np.maximum(gaps, gaps.T), 0.0)
-    gaps[np.arange(len(D)), np.arange(len(D))] = 0.0
+    np.fill_diagonal(gaps, 0.0)
     return gaps
 
 
@@ -295,26 +301,20 @@ class HSPPSettings(SignedSettings, DrawnSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.distances == "tree" and self.data != "tree":
-            raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
+            raise ValueError(f"distances of a tree need data tree, got {self.data!r}")
 
-    def idle(self) -> dict[str, str]:
-        found = idle_data(self._from_file, ("points", "dimension"), source="data tree or gaussian")
-        return found | self._idle(self._from_file)
-
-    @property
-    def _from_file(self) -> bool:
-        return self.data not in ("tree", "gaussian")
+    _generators, _for_generated = ("tree", "gaussian"), ("points", "dimension")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
 
         def outline() -> Outline:
             m, n = self.points, self.dimension
-            if self._from_file:
+            if self.from_file:
                 m, n = DrawnSamples(self.data, self, seed, with_entries=True).shape
-            return Outline([0] * n_blocks, 0, more=lambda own: m * (n + 2 * m))
+            return Outline([0] * n_blocks, more=lambda own: m * (n + 2 * m))
 
-        return on_each_rank(n_blocks, lambda blocks: self._made(n_blocks, seed).restrict(blocks), outline)
+        return on_each_rank(n_blocks, lambda own: self._made(n_blocks, seed).restrict(own), outline)
 
     def _made(self, n_blocks: int, seed: int) -> HSPP:
         rng, kind = stream(seed), self.distances
@@ -334,8 +334,9 @@ class HSPPSettings(SignedSettings, DrawnSettings):
             D = samples.rows(np.arange(samples.shape[0]))
         n = D.shape[1]
         constraint, value = self._constraint(n, n - 1), None
+        made = partial(HSPP, D, signs=constraint.signs, alpha=self.alpha, smoothing=self.smoothing)
         if kind == "planted":
-            plain = HSPP(D, np.zeros((len(D), len(D))), constraint.signs, self.alpha, smoothing=self.smoothing)
+            plain = made(np.zeros((len(D), len(D))))
             upper, value = np.triu(plain.distances(constraint.random(rng)), 1), 0.0
             T = upper + upper.T  # products of matrices need not be symmetric to the bit
         elif kind == "tree":
@@ -344,4 +345,4 @@ class HSPPSettings(SignedSettings, DrawnSettings):
             T = np.sqrt(squared_distances(D))
         else:
             T = load_matrix(kind)
-        return HSPP(D, T, constraint.signs, self.alpha, smoothing=self.smoothing, optimal_value=value, n_blocks=n_blocks)
+        return made(T, optimal_value=value, n_blocks=n_blocks)

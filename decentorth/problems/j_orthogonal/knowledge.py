@@ -7,6 +7,7 @@ a counter of (seed, triple, side, position): the same on every rank.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -49,14 +50,14 @@ def check(graph: KnowledgeGraph) -> None:
         if triples.dtype.kind not in "iu":
             raise TypeError(f"{name} triples must be whole numbers, got dtype {triples.dtype}")
         if triples.ndim != 2 or triples.shape[1] != 3:
-            raise ValueError(f"{name} triples must have three columns (head, relation, tail), got shape {triples.shape}")
+            must = f"{name} triples must have three columns (head, relation, tail)"
+            raise ValueError(f"{must}, got shape {triples.shape}")
         wrong = np.argwhere((triples < 0) | (triples >= bounds))
         if len(wrong):
             row, column = (int(i) for i in wrong[0])
             what = ("head", "relation", "tail")[column]
-            raise ValueError(
-                f"{name} triple {row} has {what} {triples[row, column]}, but there are {bounds[column]}, numbered from 0"
-            )
+            there = f"there are {bounds[column]}, numbered from 0"
+            raise ValueError(f"{name} triple {row} has {what} {triples[row, column]}, but {there}")
     if not len(graph.train):
         raise ValueError("a knowledge graph needs training triples, got none")
 
@@ -116,8 +117,8 @@ def corrupted(graph: KnowledgeGraph, side: Side, count: int, first: int, last: i
     number = get_args(Side).index(side)
 
     def drawn(start: int, end: int) -> Index:
-        streams = CounterStreams(seed, slice(start, end))
-        return completions.others(graph.train[start:end], lambda high: streams.integers("batch", number, count, high))
+        draw = partial(CounterStreams(seed, slice(start, end)).integers, "batch", number, count)
+        return completions.others(graph.train[start:end], draw)
 
     pieces = [drawn(start, min(start + PIECE, last)) for start in range(first, last, PIECE)]
     return np.concatenate((np.empty((0, count), dtype=np.int64), *pieces))
@@ -144,12 +145,13 @@ def held_out(triples: Index, share: float, n_entities: int, n_relations: int, rn
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> KnowledgeGraph:
     """The triples between the ``count`` entities that occur most often in training triples, renumbered with their relations."""
-    often = np.argsort(-np.bincount(graph.train[:, [0, 2]].reshape(-1), minlength=graph.n_entities), kind="stable")[:count]
+    numbers = np.bincount(graph.train[:, [0, 2]].reshape(-1), minlength=graph.n_entities)
     kept = np.zeros(graph.n_entities, dtype=np.bool_)
-    kept[often] = True
-    train, valid, test = (part[kept[part[:, 0]] & kept[part[:, 2]]] for part in (graph.train, graph.valid, graph.test))
+    kept[np.argsort(-numbers, kind="stable")[:count]] = True
+    train, valid, test = (part[kept[part[:, 0]] & kept[part[:, 2]]] for part in graph[:3])
     if not len(train):
-        raise ValueError(f"no training triple is between the {count} most frequent of {graph.n_entities} entities: keep more")
+        few = f"the {count} most frequent of {graph.n_entities} entities"
+        raise ValueError(f"no training triple is between {few}: keep more")
     every = np.concatenate((train, valid, test))
     entities, relations = np.unique(every[:, [0, 2]]), np.unique(every[:, 1])
     for part in (train, valid, test):

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ...sets import JOrthogonal
-from ...settings import Settings
 from ..base import Deferred
+from ..common.division import Sourced
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignedSettings(Settings, ABC):
+class SignedSettings(Sourced, ABC):
     """Settings of a problem for a single agent over {x : x^T J x = J}.
 
     Parameters
@@ -26,7 +26,7 @@ class SignedSettings(Settings, ABC):
         """The problem, which is built on the rank of its single agent; a ValueError for several agents."""
         if n_agents != 1:
             name = type(self).__name__.removesuffix("Settings")
-            raise ValueError(f"{name} is a problem for one agent: n_agents must be 1, got {n_agents}")
+            raise ValueError(f"{name} is for one agent: n_agents must be 1, got {n_agents}")
         return self.in_blocks(1, seed)
 
     @abstractmethod

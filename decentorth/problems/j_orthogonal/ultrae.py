@@ -155,19 +155,13 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     """
 
     def __init__(
-        self,
-        graph: KnowledgeGraph,
-        signs: Array,
-        *,
-        n_agents: int = 1,
-        agents: slice | None = None,
-        seed: int = 0,
-        **options: Any,
+        self, graph: KnowledgeGraph, signs: Array, *, n_agents: int = 1, agents: slice | None = None, seed: int = 0, **options: Any
     ) -> None:
         self.options = UltraEOptions(**options)
         check(graph)
         if not 1 <= n_agents <= len(graph.train):
-            raise ValueError(f"each agent needs a training triple: got {len(graph.train)} triples for {n_agents} agents")
+            got = f"got {len(graph.train)} triples for {n_agents} agents"
+            raise ValueError(f"each agent needs a training triple: {got}")
         each = JOrthogonal.with_signs(signs)
         rows = graph.n_entities + -(-graph.n_entities // each.shape[0])
         constraint = JOrthogonalStack(each, graph.n_relations, rows)
@@ -189,7 +183,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
 
     def _share(self, agent: int, seed: int) -> _Samples:
         """An agent's training triples, sorted by relation, with their corruptions."""
-        first, last = (number * len(self.graph.train) // self.n_agents for number in (agent, agent + 1))
+        total = len(self.graph.train)
+        first, last = (number * total // self.n_agents for number in (agent, agent + 1))
         triples, count = self.graph.train[first:last], self.options.negatives
         if self.options.loss == "softmax":
             count = 0
@@ -225,7 +220,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         start = np.zeros(self.shape)
         parts = self.unpack(start[None])
         parts["relations"][:] = np.eye(self.shape[1])
-        parts["entities"][0] = around_pole(stream(seed), self.constraint.each.signs, self.graph.n_entities, self.options.spread)
+        signs, spread = self.constraint.each.signs, self.options.spread
+        parts["entities"][0] = around_pole(stream(seed), signs, self.graph.n_entities, spread)
         return start
 
     def embedding(self, x: Array) -> _Embedding:
@@ -251,8 +247,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         The mean over random triples is the gradient.
         """
         scales = self.n_samples * (self.n_agents / (len(self.graph.train) * batch.shape[1]))
-        each = zip(x, self._shares, batch, scales.tolist(), strict=True)
-        return np.stack([self._slope(point, share.take(np.sort(numbers)), scale) for point, share, numbers, scale in each])
+        shares = [share.take(np.sort(own)) for share, own in zip(self._shares, batch, strict=True)]
+        return np.stack([*map(self._slope, x, shares, scales.tolist())])
 
     def _slope(self, x: Array, samples: _Samples, scale: float) -> Array:
         """``shape``: the gradient of ``scale`` times the samples' losses."""
@@ -277,7 +273,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             h, r, t = np.ascontiguousarray(triples.T)
             runs = _runs(r)
             heads_at, tails_at = at.points[h], at.points[t] * J
-            for_tails, for_heads = _turned(at, runs, heads_at) * J, _turned(at, runs, tails_at, transposed=True)
+            for_tails = _turned(at, runs, heads_at) * J
+            for_heads = _turned(at, runs, tails_at, transposed=True)
             if self.options.loss == "softmax":
                 first, pull_tails = self._against_all(at, for_tails, triples, "tail", sums)
                 second, pull_heads = self._against_all(at, for_heads, triples, "head", sums)
@@ -369,13 +366,15 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         """``(2, m)``: the filtered ranks of the tails and of the heads of triples ``(m, 3)``, at one point ``shape``."""
         at, J = self.embedding(x), self.constraint.each.signs
         found = np.empty((2, len(triples)))
-        size, order = max(1, SCORE_BYTES // (8 * self.graph.n_entities)), np.argsort(triples[:, 1], kind="stable")
+        size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
+        order = np.argsort(triples[:, 1], kind="stable")
         for start in range(0, len(triples), size):
             rows = order[start : start + size]
             h, r, t = np.ascontiguousarray(triples[rows].T)
             runs = _runs(r)
-            queries = _turned(at, runs, at.points[h]) * J, _turned(at, runs, at.points[t] * J, transposed=True)
-            for side, (query, truth, known) in enumerate(zip(queries, (t, h), self._known.values(), strict=True)):
+            tails = _turned(at, runs, at.points[h]) * J, t, self._known["tail"]
+            heads = _turned(at, runs, at.points[t] * J, transposed=True), h, self._known["head"]
+            for side, (query, truth, known) in enumerate((tails, heads)):
                 sizes = self.manifold.sizes(query)[:, None] * at.sizes
                 scores, _ = self._scores(query @ at.points.T, sizes)
                 scores += at.biases

@@ -8,7 +8,6 @@ from typing import Annotated
 from ...sets import JOrthogonal
 from ...settings import Count, Probability, Range
 from ..base import Deferred, Outline, on_each_rank, stream
-from ..common.division import idle_data
 from .knowledge import KnowledgeGraph, held_out, most_frequent
 from .planted import planted
 from .signed import SignedSettings
@@ -54,8 +53,10 @@ class UltraESettings(SignedSettings, UltraEOptions):
     held_out: Probability = 0.2
     dimension: Count = 36
 
+    _generators, _for_generated = ("planted",), ("relations", "triples")
+
     def idle(self) -> dict[str, str]:
-        found = idle_data(self.data != "planted", ("relations", "triples"), source="data planted")
+        found = super().idle()
         if self.loss == "softmax":
             found |= dict.fromkeys(("negatives", "delta"), "it is for loss cross-entropy")
         return found
@@ -69,9 +70,9 @@ class UltraESettings(SignedSettings, UltraEOptions):
             return UltraE(self._graph(seed), signs, **options, n_agents=n_blocks, agents=agents, seed=seed)
 
         planted_size = 0
-        if self.data == "planted":
+        if not self.from_file:
             planted_size = (self.entities or 60) * self.dimension + 3 * self.triples
-        outline = Outline([0] * n_blocks, 0, more=lambda own: planted_size)
+        outline = Outline([0] * n_blocks, more=lambda own: planted_size)
         return on_each_rank(n_blocks, make, lambda: outline)
 
     def _graph(self, seed: int) -> KnowledgeGraph:
@@ -88,6 +89,7 @@ class UltraESettings(SignedSettings, UltraEOptions):
         if self.entities is not None:
             graph = most_frequent(graph, self.entities)
         if not len(graph.test):
-            train, test = held_out(graph.train, self.held_out, graph.n_entities, graph.n_relations, rng)
+            known = graph.n_entities, graph.n_relations
+            train, test = held_out(graph.train, self.held_out, *known, rng)
             graph = graph._replace(train=train, test=test)
         return graph

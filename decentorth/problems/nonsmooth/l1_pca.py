@@ -11,15 +11,14 @@ at a minimiser no score is 0 in general, and f_i is smooth around it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count
-from ..base import AgentProblem, Deferred, Outline
-from ..common.checks import samples
-from ..common.division import Centred, Division, SampleFile
+from ..base import AgentProblem, Outline
+from ..common.checks import AgentArrays, samples
+from ..common.division import Centred, OneView, Part, SampleFile
 from ..common.pooled import normalized
 from ..common.rows import AbsoluteLosses
 
@@ -46,13 +45,14 @@ class L1PCA(AbsoluteLosses):
     True
     """
 
-    def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
+    def __init__(self, A: AgentArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
         rows, d = samples("A", A, first_agent)
-        super().__init__(rows, [-1.0 / len(a) for a in rows], Stiefel(d, rank), n_agents, first_agent)
+        weights = [-1.0 / len(a) for a in rows]
+        super().__init__(rows, weights, Stiefel(d, rank), n_agents, first_agent)
 
 
 @dataclass(frozen=True, kw_only=True)
-class L1PCASettings(Centred):
+class L1PCASettings(OneView, Centred):
     """Principal components by the l1 norm of the scores, of bundled data or a user's.
 
     Parameters
@@ -76,28 +76,11 @@ class L1PCASettings(Centred):
     rank: Count = 5
     normalize: bool = True
 
-    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
-        return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
+    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
+        return normalized(rows, collective) if self.normalize else rows
 
-    def _beside(self, counts: Sequence[int], d: int) -> int:
-        """The numbers that agents with these counts of samples hold beside them."""
-        return 0
+    def _made(self, part: Part) -> AgentProblem[Stiefel]:
+        return L1PCA(part.rows, self.rank, **part.place)
 
-    def problem(self, n_agents: int, seed: int) -> Deferred:
-        source = Division((self.data,), self, n_agents, seed)
-
-        def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
-            mine = source.read(agents, collective)[0]
-            if self.normalize:
-                mine = normalized(mine, collective)
-            with collective.together():
-                return self._made(mine, n_agents, agents.start)
-
-        def outline() -> Outline:
-            def made(rows: list[Array], agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
-                return self._made(rows, n_agents, agents.start)
-
-            d, copies = source.width, 1.0 + self.normalize
-            return Outline(source.counts, d, copies, lambda own: self._beside(own, d), made, d * self.rank)
-
-        return source.deferred(n_agents, build, outline)
+    def _sizes(self, d: int) -> Outline:
+        return Outline(copies=1.0 + self.normalize, point=d * self.rank)

@@ -11,10 +11,8 @@ has the columns of D, in any order and with any signs, as minimisers where there
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +20,8 @@ from ...protocols import Array, Collective, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Share
 from ..base import Deferred, Loadable, Outline, stream
-from ..common.checks import samples
-from ..common.division import DIVIDED, Divided, Division, Generated, SampleFile, SampleSource, even_counts, idle_data
+from ..common.checks import AgentArrays, samples
+from ..common.division import DIVIDED, Generated, OneView, Part, SampleFile, even_counts
 from ..common.pooled import normalized
 from ..common.rows import AbsoluteLosses
 
@@ -58,17 +56,10 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     True
     """
 
-    def __init__(
-        self,
-        A: Sequence[Array] | Array,
-        *,
-        dictionary: Array | None = None,
-        n_agents: int | None = None,
-        first_agent: int = 0,
-    ):
+    def __init__(self, A: AgentArrays, *, dictionary: Array | None = None, n_agents: int | None = None, first_agent: int = 0):
         rows, n = samples("A", A, first_agent)
         if dictionary is not None and dictionary.shape != (n, n):
-            raise ValueError(f"dictionary must have shape ({n}, {n}), as A has {n} columns, got {dictionary.shape}")
+            raise ValueError(f"dictionary must have shape ({n}, {n}), got {dictionary.shape}")
         super().__init__(rows, [1.0] * len(rows), Stiefel(n, n), n_agents, first_agent)
         self._samples_each = sum(len(a) for a in rows) / len(rows)
         self.dictionary = dictionary
@@ -96,20 +87,21 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
             return SubgradientSettings(f"square-summable:initial={initial}")
         if blocks <= 5:
             pairs = blocks * (blocks - 1) // 2
-            return SubgradientSettings(
-                f"annealed:initial={initial},pairs={pairs},power=4.0,ratio=0.995", "fixed" if blocks <= 3 else "redraw"
-            )
-        return SubgradientSettings(f"geometric:initial={4.0 * initial},ratio={1.0 - 0.5 / blocks**2:.6g}", "redraw")
+            steps = f"annealed:initial={initial},pairs={pairs},power=4.0,ratio=0.995"
+            return SubgradientSettings(steps, "fixed" if blocks <= 3 else "redraw")
+        ratio = 1.0 - 0.5 / blocks**2
+        steps = f"geometric:initial={4.0 * initial},ratio={ratio:.6g}"
+        return SubgradientSettings(steps, "redraw")
 
     def error(self, xhat: Array) -> float:
         """The distance of the columns of the orthogonal ``(n, n)`` matrix from those of the dictionary, where that is known."""
         if self.dictionary is None:
-            raise ValueError("the dictionary is known for generated data only, or given as dictionary")
+            raise ValueError("the dictionary is known for generated data, or given as dictionary")
         return dictionary_error(xhat, self.dictionary)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ODLSettings(Divided):
+class ODLSettings(OneView):
     """Orthogonal dictionary learning: generated as in paper 002, Section 5.2, or from a user's samples.
 
     Parameters
@@ -140,47 +132,37 @@ class ODLSettings(Divided):
     data: SampleFile | None = None
     normalize: bool = True
 
-    def idle(self) -> dict[str, str]:
-        return super().idle() | idle_data(self.data is not None, ("dimension", "samples", "density"), (*DIVIDED, "normalize"))
+    _for_generated = "dimension", "samples", "density"
+    _for_files = (*DIVIDED, "normalize")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None and self.samples < n_agents:
-            raise ValueError(f"{n_agents} agents need at least as many samples, got {self.samples}: use fewer agents")
+            least = f"{n_agents} agents need at least as many samples"
+            raise ValueError(f"{least}, got {self.samples}: use fewer agents")
+        return super().problem(n_agents, seed)
 
-        source = self._source(n_agents, seed)
+    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
+        return normalized(rows, collective) if self.data and self.normalize else rows
 
-        def build(agents: slice, collective: Collective) -> OrthogonalDictionaryLearning:
-            mine = source.read(agents, collective)[0]
-            if self.data and self.normalize:
-                mine = normalized(mine, collective)
-            return OrthogonalDictionaryLearning(
-                mine, dictionary=self._dictionary(seed), n_agents=n_agents, first_agent=agents.start
-            )
+    def _made(self, part: Part) -> OrthogonalDictionaryLearning:
+        known = None if self.data else self._dictionary(part.seed)
+        return OrthogonalDictionaryLearning(part.rows, dictionary=known, **part.place)
 
-        def outline() -> Outline:
-            n = source.width
+    def _stand_in(self, part: Part) -> OrthogonalDictionaryLearning:
+        known = None if self.data else np.eye(self.dimension)
+        return OrthogonalDictionaryLearning(part.rows, dictionary=known, **part.place)
 
-            def made(rows: list[Array], agents: slice, collective: Collective) -> OrthogonalDictionaryLearning:
-                known = None if self.data else np.eye(n)
-                return OrthogonalDictionaryLearning(rows, dictionary=known, n_agents=n_agents, first_agent=agents.start)
+    def _sizes(self, d: int) -> Outline:
+        return Outline(copies=1.0 + bool(self.data and self.normalize), point=d * d)
 
-            return Outline(source.counts, n, 1.0 + bool(self.data and self.normalize), made=made, point=n * n)
-
-        return source.deferred(n_agents, build, outline)
-
-    def _dictionary(self, seed: int) -> Array | None:
+    def _dictionary(self, seed: int) -> Array:
         """``(n, n)``: the dictionary of generated samples, the same on every rank."""
-        return None if self.data else Stiefel(self.dimension, self.dimension).random(stream(seed))
+        return Stiefel(self.dimension, self.dimension).random(stream(seed))
 
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or generated ones with each agent's coefficients from its own stream."""
-        if self.data is not None:
-            return Division((self.data,), self, n_agents, seed)
+    def _drawn(self, n_agents: int, seed: int) -> Generated:
+        """Samples with each agent's coefficients from its own stream."""
         counts = even_counts(self.samples, n_agents)
-
-        @cache
-        def dictionary() -> Any:
-            return self._dictionary(seed)
+        dictionary = cache(lambda: self._dictionary(seed))
 
         def draw(agent: int) -> tuple[Array]:
             rng, size = stream(seed, agent), (counts[agent], self.dimension)

@@ -12,7 +12,6 @@ its distance. e_j^2 = ||a_j||^2 - ||x^T a_j||^2 is used at all x. Without a boun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,9 @@ import numpy as np
 from ...protocols import Array
 from ...sets import Stiefel
 from ...settings import Positive, check
-from ..common.checks import samples
+from ..base import Outline
+from ..common.checks import AgentArrays, samples
+from ..common.division import Part
 from ..common.with_term import LiftedLosses, Term, WithTerm
 from .sparse_pca import SparsePCASettings
 
@@ -43,8 +44,7 @@ class _Residuals(LiftedLosses):
         """phi of every sample's residual."""
         e = self._lengths(products)
         near = np.minimum(e, self.delta)
-        losses: Array = near * (e - 0.5 * near)
-        return losses
+        return near * (e - 0.5 * near)
 
     def differentiate(self, products: Array) -> None:  # type: ignore[override]
         """Replace the scores by their gradients, and the lengths by 0."""
@@ -56,8 +56,7 @@ class _Residuals(LiftedLosses):
     def _lengths(products: Array) -> Array:
         """The residual of every sample."""
         squares = products * products
-        lengths: Array = np.sqrt(np.maximum(squares[..., -1] - squares[..., :-1].sum(-1), 0.0))
-        return lengths
+        return np.sqrt(np.maximum(squares[..., -1] - squares[..., :-1].sum(-1), 0.0))
 
 
 class RobustPCA(WithTerm):
@@ -91,7 +90,7 @@ class RobustPCA(WithTerm):
 
     def __init__(
         self,
-        A: Sequence[Array] | Array,
+        A: AgentArrays,
         rank: int,
         delta: float,
         mu: float = 0.0,
@@ -131,8 +130,8 @@ class RobustPCASettings(SparsePCASettings):
 
     delta: Positive = 3.0
 
-    def _beside(self, counts: Sequence[int], d: int) -> int:
-        return sum(counts) * (d + 1)
+    def _made(self, part: Part) -> WithTerm:
+        return RobustPCA(part.rows, self.rank, self.delta, self.mu, term=self.term, **part.place)
 
-    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> WithTerm:
-        return RobustPCA(rows, self.rank, self.delta, self.mu, term=self.term, n_agents=n_agents, first_agent=first_agent)
+    def _sizes(self, d: int) -> Outline:
+        return super()._sizes(d)._replace(more=lambda own: sum(own) * (d + 1))

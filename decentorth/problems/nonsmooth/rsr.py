@@ -16,7 +16,6 @@ With unit-norm samples it is not, and the published figures come out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Literal
@@ -28,8 +27,8 @@ from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import Count, Range, check
 from ..base import Deferred, Loadable, Outline, stream
-from ..common.checks import agent_weights, samples
-from ..common.division import Divided, Division, SampleFile, even_counts, idle_data
+from ..common.checks import AgentArrays, agent_weights, samples
+from ..common.division import OneView, Part, SampleFile, even_counts
 from ..common.pooled import with_spectrum
 from ..common.rows import RowLosses
 
@@ -84,7 +83,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
 
     def __init__(
         self,
-        A: Sequence[Array] | Array,
+        A: AgentArrays,
         rank: int,
         *,
         subspace: Array | None = None,
@@ -94,11 +93,10 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     ):
         rows, n = samples("A", A, first_agent)
         if not 1 <= check("rank", int, rank) < n:
-            raise ValueError(
-                f"rank, the dimension of the subspace, must be from 1 to {n - 1} for samples of length {n}, got {rank}"
-            )
+            must = f"from 1 to {n - 1} for samples of length {n}"
+            raise ValueError(f"rank, the dimension of the subspace, must be {must}, got {rank}")
         if subspace is not None and subspace.shape[0] != n:
-            raise ValueError(f"subspace must have {n} rows, as A has {n} columns, got shape {subspace.shape}")
+            raise ValueError(f"subspace must have {n} rows, got shape {subspace.shape}")
         own = agent_weights(weights, len(rows)) / np.array([len(a) for a in rows])
         super().__init__(rows, own, Stiefel(n, n - rank), n_agents, first_agent)
         self.subspace = subspace
@@ -200,13 +198,13 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     def start(self, seed: int) -> Array:
         """``(n, n - rank)``: the eigenvectors with the smallest eigenvalues of the second moments of all agents."""
         if self.moments is None:
-            raise ValueError("the second moments of all agents are not known yet: prepare() adds them up (solve() calls it)")
+            raise ValueError("the second moments are not known yet: prepare() adds them up")
         return np.ascontiguousarray(np.linalg.eigh(self.moments)[1][:, : self.shape[1]])
 
     def error(self, xhat: Array) -> float:
         """The distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the complement of a known subspace."""
         if self.subspace is None:
-            raise ValueError("the subspace is known for generated data only, or given as subspace")
+            raise ValueError("the subspace is known for generated data, or given as subspace")
         return complement_distance(xhat, self.subspace)
 
 
@@ -217,7 +215,7 @@ def _inverse_root(squares: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSRSettings(Divided):
+class RSRSettings(OneView):
     """Robust subspace recovery: generated as in paper 002, Section 5.1, or from a user's samples.
 
     Parameters
@@ -261,37 +259,29 @@ class RSRSettings(Divided):
         if self.data is not None:
             return
         if self.rank >= self.dimension:
-            raise ValueError(f"rank must be below dimension, got {self.rank} and {self.dimension}: every sample would be an inlier")
+            raise ValueError(f"rank must be below dimension, got {self.rank} and {self.dimension}")
         if self.inliers < self.rank:
             raise ValueError(f"inliers must be at least {self.rank}, got {self.inliers}")
         if self.points == "orthonormal" and 0 < self.outliers < self.dimension:
-            raise ValueError(f"orthonormal outliers must be at least dimension = {self.dimension}, got {self.outliers}")
+            least = f"at least dimension = {self.dimension}"
+            raise ValueError(f"orthonormal outliers must be {least}, got {self.outliers}")
 
-    def idle(self) -> dict[str, str]:
-        return super().idle() | idle_data(
-            self.data is not None, ("dimension", "inliers", "outliers", "points"), ("labels", "normalize", "scale", "missing")
-        )
+    _for_generated = "dimension", "inliers", "outliers", "points"
+    _for_files = "labels", "normalize", "scale", "missing"
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None:
             return self._generated(n_agents, seed)
-        source = Division((self.data,), self, n_agents, seed)
+        return super().problem(n_agents, seed)
 
-        def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
-            mine = source.read(agents, collective)[0]
-            if self.normalize:
-                mine = [on_sphere(a) for a in mine]
-            return RobustSubspaceRecovery(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
+    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
+        return [on_sphere(a) for a in rows] if self.normalize else rows
 
-        copies = 1.0 + self.normalize
-        return source.deferred(n_agents, build, lambda: self._outline(source.counts, source.width, copies))
+    def _made(self, part: Part) -> RobustSubspaceRecovery:
+        return RobustSubspaceRecovery(part.rows, self.rank, **part.place)
 
-    def _outline(self, counts: Sequence[int], d: int, copies: float, known: bool = False) -> Outline:
-        def made(rows: list[Array], agents: slice, collective: Collective) -> RobustSubspaceRecovery:
-            subspace = np.eye(d, self.rank) if known else None
-            return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=len(counts), first_agent=agents.start)
-
-        return Outline(counts, d, copies, made=made, point=d * self.rank)
+    def _sizes(self, d: int) -> Outline:
+        return Outline(copies=1.0 + self.normalize, point=d * self.rank)
 
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         total = self.inliers + self.outliers
@@ -299,7 +289,11 @@ class RSRSettings(Divided):
         @cache
         def divided() -> tuple[Index, list[Index]]:
             labels = (np.arange(total) >= self.inliers).astype(np.int64)
-            return labels, partition(self.partition, total, n_agents, labels, seed, self.dirichlet_alpha, self.shuffle)
+            own = labels, seed, self.dirichlet_alpha, self.shuffle
+            return labels, partition(self.partition, total, n_agents, *own)
+
+        def problem(rows: list[Array], agents: slice, subspace: Array) -> RobustSubspaceRecovery:
+            return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=n_agents, first_agent=agents.start)
 
         def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
             labels, parts = divided()
@@ -315,18 +309,20 @@ class RSRSettings(Divided):
             else:
                 inside = with_spectrum(inside, 1.0, 1.0, collective)
                 outside = with_spectrum(outside, 1.0, 1.0, collective) if self.outliers else outside
-            both = [np.concatenate([a @ subspace.T, b]) for a, b in zip(inside, outside, strict=True)]
-            return RobustSubspaceRecovery(
-                [rng.permutation(a) for rng, a in zip(generators, both, strict=True)],
-                self.rank,
-                subspace=subspace,
-                n_agents=n_agents,
-                first_agent=agents.start,
-            )
+            pairs = zip(inside, outside, strict=True)
+            both = [np.concatenate([a @ subspace.T, b]) for a, b in pairs]
+            rows = [rng.permutation(a) for rng, a in zip(generators, both, strict=True)]
+            return problem(rows, agents, subspace)
+
+        def stand_in(rows: list[Array], agents: slice, _: Collective) -> RobustSubspaceRecovery:
+            return problem(rows, agents, np.eye(self.dimension, self.rank))
 
         def outline() -> Outline:
-            counts = even_counts(total, n_agents) if self.partition == "even" else [len(part) for part in divided()[1]]
-            return self._outline(counts, self.dimension, 2.0, known=True)
+            counts = even_counts(total, n_agents)
+            if self.partition != "even":
+                counts = [len(part) for part in divided()[1]]
+            point = self.dimension * self.rank
+            return Outline(counts, self.dimension, 2.0, made=stand_in, point=point)
 
         return Deferred(n_agents, build, outline)
 

@@ -13,15 +13,15 @@ the manifold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...protocols import Array, Collective
+from ...protocols import Array
 from ...sets import Stiefel
 from ...settings import NotNegative
-from ..common.checks import samples
+from ..common.checks import AgentArrays, samples
+from ..common.division import DataPlace, PooledPlace
 from ..common.with_term import LiftedLosses, Term, WithTerm
 from ..generalized.cca_settings import TwoViews, View
 
@@ -33,9 +33,9 @@ class _Covariances(LiftedLosses):
     """p, the columns of the first view."""
 
     def lift(self, x: Array) -> Array:
-        n, d, r = x.shape
+        (n, d, r), p = x.shape, self.first
         lifted = np.zeros((n, d, 2 * r))
-        lifted[:, : self.first, :r], lifted[:, self.first :, r:] = x[:, : self.first], x[:, self.first :]
+        lifted[:, :p, :r], lifted[:, p:, r:] = x[:, :p], x[:, p:]
         return lifted
 
     def lower(self, gradient: Array) -> Array:
@@ -46,8 +46,7 @@ class _Covariances(LiftedLosses):
     def losses(products: Array) -> Array:
         """Minus the products of the scores."""
         r = products.shape[-1] // 2
-        losses: Array = -products[..., :r] * products[..., r:]
-        return losses
+        return -products[..., :r] * products[..., r:]
 
     @staticmethod
     def differentiate(products: Array) -> None:
@@ -86,8 +85,8 @@ class SparseCCA(WithTerm):
 
     def __init__(
         self,
-        A: Sequence[Array] | Array,
-        B: Sequence[Array] | Array,
+        A: AgentArrays,
+        B: AgentArrays,
         rank: int,
         mu: float,
         *,
@@ -99,7 +98,8 @@ class SparseCCA(WithTerm):
         if [len(a) for a in left] != [len(b) for b in right]:
             raise ValueError("A and B must have equally many samples of each agent, row for row")
         both = [np.concatenate(pair, axis=1) for pair in zip(left, right, strict=True)]
-        smooth = _Covariances(both, [1.0 / len(a) for a in both], Stiefel(p + q, rank), n_agents, first_agent)
+        weights = [1.0 / len(a) for a in both]
+        smooth = _Covariances(both, weights, Stiefel(p + q, rank), n_agents, first_agent)
         smooth.first = p
         super().__init__(smooth, mu, term=term)
 
@@ -130,6 +130,8 @@ class SparseCCASettings(TwoViews):
     mu: NotNegative = 0.1
     term: Term = "l1"
 
-    def _made(self, first: View, second: View, n_agents: int, first_agent: int, collective: Collective) -> SparseCCA:
-        with collective.together():
-            return SparseCCA(first[0], second[0], self.rank, self.mu, term=self.term, n_agents=n_agents, first_agent=first_agent)
+    def _made(self, first: View, second: View, place: PooledPlace) -> SparseCCA:
+        views = first.rows, second.rows
+        where = DataPlace(n_agents=place["n_agents"], first_agent=place["first_agent"])
+        with place["collective"].together():
+            return SparseCCA(*views, self.rank, self.mu, term=self.term, **where)

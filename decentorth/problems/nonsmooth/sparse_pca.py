@@ -12,7 +12,6 @@ with constant lambda_max(C_i).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -22,9 +21,10 @@ import numpy as np
 from ...protocols import Array, Collective, Smooth, SubgradientSettings
 from ...sets import Stiefel
 from ...settings import NotNegative
-from ..base import AgentProblem, SeparateColumns
-from ..common.checks import samples
-from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
+from ..base import AgentProblem, Outline, SeparateColumns
+from ..common.checks import AgentArrays, samples
+from ..common.division import Part
+from ..common.squares import SquaresProblem, gram_numbers
 from ..common.with_term import Term, WithTerm
 from .l1_pca import L1PCASettings
 
@@ -58,19 +58,12 @@ class SparsePCA(WithTerm, SeparateColumns):
     """
 
     def __init__(
-        self,
-        A: Sequence[Array] | Array,
-        rank: int,
-        mu: float,
-        *,
-        term: Term = "l1",
-        n_agents: int | None = None,
-        first_agent: int = 0,
+        self, A: AgentArrays, rank: int, mu: float, *, term: Term = "l1", n_agents: int | None = None, first_agent: int = 0
     ) -> None:
         rows, d = samples("A", A, first_agent)
-        agents = slice(first_agent, first_agent + len(rows))
-        sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
-        super().__init__(SquaresProblem(n_agents or len(rows), agents, Stiefel(d, rank), sums), mu, term=term)
+        weights = np.array([-0.5 / len(a) for a in rows])
+        smooth = SquaresProblem(rows, None, weights, Stiefel(d, rank), n_agents, first_agent)
+        super().__init__(smooth, mu, term=term)
         self._steepest = 0.0
 
     @cached_property
@@ -129,8 +122,8 @@ class SparsePCASettings(L1PCASettings):
     mu: NotNegative = 0.5
     term: Term = "l1"
 
-    def _beside(self, counts: Sequence[int], d: int) -> int:
-        return gram_numbers(counts, d)
+    def _made(self, part: Part) -> AgentProblem[Stiefel]:
+        return SparsePCA(part.rows, self.rank, self.mu, term=self.term, **part.place)
 
-    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
-        return SparsePCA(rows, self.rank, self.mu, term=self.term, n_agents=n_agents, first_agent=first_agent)
+    def _sizes(self, d: int) -> Outline:
+        return super()._sizes(d)._replace(more=lambda own: gram_numbers(own, d))

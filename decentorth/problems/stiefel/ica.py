@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,8 +34,8 @@ from ...protocols import Array, Collective, Index
 from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ...settings import Count, Range
 from ..base import C, Deferred, Loadable, Outline, stream
-from ..common.checks import agent_weights, matrices, samples
-from ..common.division import DIVIDED, AgentSamples, Divided, Division, Generated, SampleSource, idle_data
+from ..common.checks import AgentArrays, agent_weights, matrices, samples
+from ..common.division import AgentSamples, Divided, Generated
 from ..common.pooled import Wanted, total, whitening
 from ..common.rows import SeparableLosses
 
@@ -58,8 +58,8 @@ def amari_distance(product: Array) -> float:
     if n == 1:
         return 0.0
     size = np.abs(product)
-    excess = [excess for lines in (size, size.T) for excess in (lines.sum(-1) / lines.max(-1) - 1.0).tolist()]
-    return float(sum(excess) / (2 * n * (n - 1)))
+    excess = [lines.sum(-1) / lines.max(-1) - 1.0 for lines in (size, size.T)]
+    return float(sum(np.concatenate(excess).tolist()) / (2 * n * (n - 1)))
 
 
 def moments(y: Array) -> Array:
@@ -83,17 +83,11 @@ class LogCosh(SeparableLosses[C]):
     """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set, with ``mixing`` as in `ICA`."""
 
     def __init__(
-        self,
-        Z: Sequence[Array],
-        weights: Array,
-        constraint: C,
-        n_agents: int | None,
-        first_agent: int,
-        mixing: Array | None,
+        self, Z: Sequence[Array], weights: Array, constraint: C, n_agents: int | None, first_agent: int, mixing: Array | None
     ) -> None:
         n = constraint.shape[0]
         if mixing is not None and mixing.shape != (n, n):
-            raise ValueError(f"mixing must have shape ({n}, {n}), as the samples have {n} columns, got {mixing.shape}")
+            raise ValueError(f"mixing must have shape ({n}, {n}), got {mixing.shape}")
         counts = np.array([len(z) for z in Z])
         super().__init__(Z, weights / counts, constraint, n_agents, first_agent)
         self.mixing = mixing
@@ -161,7 +155,7 @@ class ICA(LogCosh[Stiefel], Loadable):
 
     def __init__(
         self,
-        Z: Sequence[Array] | Array,
+        Z: AgentArrays,
         *,
         mixing: Array | None = None,
         weights: Array | None = None,
@@ -172,14 +166,16 @@ class ICA(LogCosh[Stiefel], Loadable):
         rows, n = samples("Z", Z, first_agent)
         shares = agent_weights(weights, len(rows))
         super().__init__(rows, shares, Stiefel(n, n), n_agents, first_agent, mixing)
-        self._choose, self._plain = False, False
-        if isinstance(signs, str) and signs in get_args(Signs):
-            self._choose, self._plain = signs == "data", signs == "super"
-            self.signs = np.ones(n) if self._plain else None
-            return
         given = np.asarray(signs)
+        named = given.tolist() if given.ndim == 0 else ""
+        self._choose, self._plain = named == "data", named == "super"
+        if self._choose:
+            self.signs = None
+            return
+        if self._plain:
+            given = np.ones(n)
         if given.shape != (n,) or not {*given.tolist()} <= {-1, 1}:
-            raise ValueError(f"signs must be 'super', 'data' or {n} numbers, each 1 or -1, got {signs!r}")
+            raise ValueError(f"signs must be 'super', 'data' or {n} numbers, 1 or -1, got {signs!r}")
         self.signs = given.astype(np.float64)
 
     def prepare(self, collective: Collective) -> None:
@@ -215,30 +211,28 @@ class ICA(LogCosh[Stiefel], Loadable):
     def _chosen(self) -> Array:
         """The signs; a ValueError before `prepare`."""
         if self.signs is None:
-            raise ValueError("the signs are not known yet: prepare() chooses them from all agents (solve() calls it)")
+            raise ValueError("the signs are not known yet: prepare() chooses them")
         return self.signs
 
-    def losses(self, products: Array) -> Array:  # type: ignore[override]  # these depend on the signs
+    # These depend on the signs.
+    def losses(self, products: Array) -> Array:  # type: ignore[override]
         """The signed log cosh of every entry."""
-        found = log_cosh(products)
-        if not self._plain:
-            found *= self._chosen()
-        return found
+        return self._signed(log_cosh(products))
 
     def gradient(self, x: Array) -> Array:
-        return self._signed(super().gradient(x), slice(None))
+        return self._signed(super().gradient(x))
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        return self._signed(super().gradient_on(x, batch), slice(None))
+        return self._signed(super().gradient_on(x, batch))
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
         return self._signed(super().gradient(x.take(columns, -1)), columns)
 
-    def _signed(self, gradient: Array, columns: Index | slice) -> Array:
-        """The gradient of the signed contrast, from the columns of the plain one."""
+    def _signed(self, plain: Array, columns: Index | slice = slice(None)) -> Array:
+        """The losses or the gradient of the signed contrast, from the columns of the plain one."""
         if not self._plain:
-            gradient *= self._chosen()[columns]
-        return gradient
+            plain *= self._chosen()[columns]
+        return plain
 
 
 class GeneralizedICA(LogCosh[GeneralizedStiefel]):
@@ -337,9 +331,11 @@ class ICASettings(Divided):
     def wanted(self) -> Wanted:
         return super().wanted._replace(center=True)
 
+    _for_generated = "samples", "imbalance", "mixing"
+
     def idle(self) -> dict[str, str]:
         found = {} if self.whiten else {"signs": "it is for whitened samples (whiten)"}
-        return super().idle() | found | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
+        return super().idle() | found
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if not self.whiten and n_agents > 1:
@@ -347,59 +343,53 @@ class ICASettings(Divided):
                 "without whitening the covariance of all samples makes the constraint, which none "
                 f"of {n_agents} agents knows: whiten the samples (whiten), or take n_agents 1"
             )
-
         source = self._source(n_agents, seed)
 
+        def made(rows: list[Array], agents: slice, mixing: Array | None) -> ICA:
+            return ICA(rows, mixing=mixing, signs=self.signs, n_agents=n_agents, first_agent=agents.start)
+
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
-            mixing = self._mixing(seed)
-            mine = source.read(agents, collective)[0]
+            (mine,) = source.read(agents, collective)
+            mixing = None if self.data else self._mixing(seed)
             if not self.whiten:
                 with collective.together():
                     return self._generalized(mine[0], mixing)
             whiten = whitening(mine, self.sources or mine[0].shape[1], collective)
             if mixing is not None:
                 mixing = whiten.T @ mixing
-            white = [a @ whiten for a in mine]
-            return ICA(white, mixing=mixing, n_agents=n_agents, first_agent=agents.start, signs=self.signs)
+            return made([a @ whiten for a in mine], agents, mixing)
+
+        def stand_in(rows: list[Array], agents: slice, _: Collective) -> ICA:
+            return made(rows, agents, None if self.data else np.eye(rows[0].shape[1]))
 
         def outline() -> Outline:
-            n, d = self.sources or source.width, source.width
+            n = self.sources or source.width
+            sizes = Outline(width=n, copies=2.0, point=n * n)
+            return sizes._replace(made=stand_in) if self.whiten and n <= source.width else sizes
 
-            def made(rows: list[Array], agents: slice, collective: Collective) -> ICA:
-                known = None if self.data else np.eye(n)
-                return ICA(rows, mixing=known, n_agents=n_agents, first_agent=agents.start, signs=self.signs)
+        return source.deferred(build, outline)
 
-            if not self.whiten or n > d:
-                return Outline(source.counts, n, 2.0, point=n * n)
-            return Outline(source.counts, n, 2.0, made=made, point=n * n)
-
-        return source.deferred(n_agents, build, outline)
-
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or mixed Laplace sources of unit variance, each agent's drawn from its own stream."""
-        if self.data is not None:
-            return Division((self.data,), self, n_agents, seed)
+    def _drawn(self, n_agents: int, seed: int) -> Generated:
+        """Mixed Laplace sources of unit variance, each agent's drawn from its own stream."""
         n, counts = self.sources or 10, [self._count(agent, n_agents) for agent in range(n_agents)]
 
         def draw(agent: int) -> tuple[Array]:
-            mixing: Any = self._mixing(seed)
-            return (stream(seed, agent).laplace(0.0, math.sqrt(0.5), (counts[agent], n)) @ mixing.T,)
+            size = counts[agent], n
+            sources = stream(seed, agent).laplace(0.0, math.sqrt(0.5), size)
+            return (sources @ self._mixing(seed).T,)
 
         return Generated(counts, n, draw, self.wanted)
 
     def _generalized(self, A: Array, mixing: Array | None) -> GeneralizedICA:
         if self.sources not in (None, A.shape[1]):
             raise ValueError(
-                "without whitening there are as many sources as columns, "
-                f"{A.shape[1]}, but sources is {self.sources}: leave it out, or "
-                "whiten the samples (whiten), which takes their principal components"
+                f"without whitening there are as many sources as columns, {A.shape[1]}, "
+                f"but sources is {self.sources}: leave it out, or whiten the samples (whiten)"
             )
         return GeneralizedICA(A, mixing=mixing)
 
-    def _mixing(self, seed: int) -> Array | None:
+    def _mixing(self, seed: int) -> Array:
         """``(n, n)``: the mixing matrix M of the generated sources, the same on every rank."""
-        if self.data is not None:
-            return None
         n = self.sources or 10
         mixing: Array = stream(seed).standard_normal((n, n))
         return mixing if self.mixing == "general" else np.linalg.qr(mixing)[0]

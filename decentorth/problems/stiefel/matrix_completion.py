@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -27,10 +26,10 @@ from ...data import Columns, MatrixFile, partition
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
-from ...settings import Count, NotNegative, Positive, Probability, Settings, check
+from ...settings import Count, NotNegative, Positive, Probability, check
 from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
 from ..common.checks import matrices
-from ..common.division import Shuffling, even_counts, idle_data
+from ..common.division import DataPlace, Shuffling, Sourced, even_counts
 from ..common.rows import Runs
 from .pca import subspace_distance
 
@@ -136,16 +135,14 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     @staticmethod
     def _check(a: Array, d: int, least: int, first_agent: int, agent: int) -> None:
         if len(a) != d:
-            raise ValueError(
-                f"all agents must share the dimension d: A of agent {first_agent} has {d} rows, that of agent {agent} has {len(a)}"
-            )
+            rows = f"A of agent {first_agent} has {d} rows, that of agent {agent} has {len(a)}"
+            raise ValueError(f"all agents must share the dimension d: {rows}")
         observed = (~np.isnan(a.T)).sum(-1)
         short = np.flatnonzero(observed < least)
         if short.size:
             raise ValueError(
-                f"each column must have at least rank = {least} observed entries, or "
-                f"its least squares are singular: column {short[0]} of agent {agent} "
-                f"has {observed[short[0]]} ({short.size} such columns of that agent); "
+                f"each column must have at least rank = {least} observed entries: column {short[0]} of "
+                f"agent {agent} has {observed[short[0]]} ({short.size} such columns of that agent); "
                 "leave such columns out, or take a smaller rank or a positive ridge"
             )
 
@@ -186,11 +183,10 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
 
     def completed(self, x: Array) -> list[Array]:
         """The completed columns x_i V_i(x_i), ``(d, T_i)``, of each local agent."""
-        return [
-            point @ v
-            for local, (mask, a) in self._columns
-            for point, v in zip(x[local], least_squares(mask, a, x[local], self._ridge), strict=True)
-        ]
+        found: list[Array] = []
+        for local, (mask, a) in self._columns:
+            found += [*(x[local] @ least_squares(mask, a, x[local], self._ridge))]
+        return found
 
     def held_out_errors(self, x: Array) -> Array:
         """``(n_local, 2)``: the sum of the squared errors of the completion at the held-out entries, and their number."""
@@ -234,7 +230,7 @@ def _residual(mask: Array, a: Array, x: Array, v: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixCompletionSettings(Settings):
+class MatrixCompletionSettings(Sourced):
     """Low-rank matrix completion: Gaussian factors with uniformly drawn observations, or a partly observed matrix from a file.
 
     Parameters
@@ -292,10 +288,12 @@ class MatrixCompletionSettings(Settings):
         if self.data is None:
             Stiefel(self.dimension, self.rank)
 
+    _for_generated = "dimension", "columns", "oversampling", "noise"
+    _for_files = "shuffle", "triplets", "triplet_columns"
+
     def idle(self) -> dict[str, str]:
         found = {} if self.triplets else {"triplet_columns": "it is for triplets"}
-        read = ("shuffle", "triplets", "triplet_columns")
-        return found | idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), read)
+        return found | super().idle()
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None:
@@ -340,34 +338,25 @@ class MatrixCompletionSettings(Settings):
             columns, held = [kept for kept, _ in parts], [out for _, out in parts]
             for agent, out in enumerate(held, agents.start):
                 if np.isnan(out).all():
-                    raise ValueError(
-                        f"held_out {self.held_out:g} leaves agent {agent} without "
-                        f"a held-out entry, as each column keeps at least {least}: "
-                        "ask for a larger share, a smaller rank or a positive ridge"
-                    )
-        return MatrixCompletion(
-            columns, self.rank, ridge=self.ridge, held_out=held, truth=truth, n_agents=n_agents, first_agent=agents.start
-        )
+                    without = f"held_out {self.held_out:g} leaves agent {agent} without a held-out entry"
+                    raise ValueError(f"{without}, as each column keeps at least {least}: ask for more")
+        place = DataPlace(n_agents=n_agents, first_agent=agents.start)
+        return MatrixCompletion(columns, self.rank, ridge=self.ridge, held_out=held, truth=truth, **place)
 
     def observed(self, n_agents: int) -> int:
         """The number of observed entries of the generated matrix: at most all, and without ridge at least rank in each column."""
         d, r, total = self.dimension, self.rank, n_agents * self.columns
         count = round(self.oversampling * r * (d + total - r))
+        asked = f"oversampling {self.oversampling:g} asks for {count} observed entries"
         if count > d * total:
-            raise ValueError(
-                f"oversampling {self.oversampling:g} asks for {count} observed "
-                f"entries, but the {d} x {total} matrix has only {d * total}: "
-                f"it can be at most {d * total / (r * (d + total - r)):.3g} here"
-            )
+            most = f"it can be at most {d * total / (r * (d + total - r)):.3g} here"
+            raise ValueError(f"{asked}, but the {d} x {total} matrix has only {d * total}: {most}")
         if self.ridge == 0.0 and count < r * total:
-            raise ValueError(
-                f"oversampling {self.oversampling:g} means {count} observed entries in "
-                f"{total} columns, fewer than rank = {r} in each, so that their least "
-                "squares are singular: ask for a larger oversampling or a positive ridge"
-            )
+            few = f"fewer than rank = {r} in each of {total} columns"
+            raise ValueError(f"{asked}, {few}: ask for a larger oversampling or a positive ridge")
         return count
 
-    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], object]:
         each, more = divmod(self.observed(n_agents), n_agents * self.columns)
 
         def columns(agent: int, left: Array) -> Array:

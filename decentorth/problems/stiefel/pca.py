@@ -9,9 +9,9 @@ With ``weights="agents"`` every agent counts the same, however many samples it h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, stream
-from ..common.checks import samples
-from ..common.division import DIVIDED, AgentSamples, Centering, Centred, Division, Generated, SampleSource, even_counts, idle_data
-from ..common.pooled import HERE, Units, triangle, with_spectrum
+from ..common import division
+from ..common.checks import AgentArrays, samples
+from ..common.division import Centred, OneView, Part
+from ..common.pooled import HERE, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
-from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
+from ..common.squares import SquaresProblem, gram_numbers
 from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
 log = logging.getLogger(__name__)
@@ -79,12 +80,9 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     True
     """
 
-    error_name = ""
-    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
-
     def __init__(
         self,
-        A: Sequence[Array] | Array,
+        A: AgentArrays,
         rank: int,
         *,
         weights: Weights = "samples",
@@ -98,17 +96,16 @@ class PCA(SquaresProblem[Stiefel], Loadable):
             raise ValueError(f"weights must be 'agents' or 'samples', got {weights!r}")
         if weights == "samples" and n_samples is None and n > len(rows):
             raise ValueError(
-                f"weights='samples' needs n_samples, the number of samples of all {n} agents, of which {len(rows)} are given here; "
-                "or take weights='agents'"
+                f"weights='samples' needs n_samples, the number of samples of all {n} agents, "
+                f"of which {len(rows)} are given here; or take weights='agents'"
             )
         pooled = (n_samples or sum(map(len, rows))) / n
         each = np.array([-0.5 / (len(a) if weights == "agents" else pooled) for a in rows])
-        sums = SumsOfSquares(rows, None, each)
-        super().__init__(n, slice(first_agent, first_agent + len(rows)), Stiefel(d, rank), sums)
+        super().__init__(rows, None, each, Stiefel(d, rank), n, first_agent)
         self.optimum: Array | None = None
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, Any]:
+    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
         return {"n_samples": number_of_rows(data, collective)}
 
     def on(self, put: Callable[[Array], Array]) -> Self:
@@ -139,11 +136,12 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
         values, vectors = values[::-1], vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
-            _, values, rows = np.linalg.svd(triangle(self._sums.weighted_rows(), collective.fold))
+            _, values, rows = np.linalg.svd(triangle(self.weighted_rows(), collective.fold))
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:
-                    log.warning("components %d and %d are too small to distinguish: no error is reported", r, r + 1)
+                    small = "components %d and %d are too small: no error is reported"
+                    log.warning(small, r, r + 1)
                 return
             vectors = rows.T
         self.optimum = np.ascontiguousarray(vectors[:, :r])
@@ -152,7 +150,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     def error(self, xhat: Array) -> float:
         """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer, which `prepare` computes."""
         if self.optimum is None:
-            raise ValueError("the optimum is not known yet: prepare() computes it from all agents (solve() calls it)")
+            raise ValueError("the optimum is not known yet: prepare() computes it")
         return subspace_distance(xhat, self.optimum)
 
 
@@ -165,7 +163,7 @@ class StandIn(PCA):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCASettings(Centred):
+class PCASettings(OneView, Centred):
     """Principal components of real data, its samples divided over the agents, or of generated data.
 
     Parameters
@@ -200,11 +198,11 @@ class PCASettings(Centred):
 
     data: str = "digits"
     rank: Count = 5
-    center: Centering = False
+    center: division.Centering = False
     weighting: Weights = "samples"
     divide_by: Positive = 1.0
     dimension: Count = 10
-    samples: AgentSamples = 1000
+    samples: division.AgentSamples = 1000
     gap: Share = 0.8
     heterogeneity: NotNegative = 0.0
 
@@ -213,36 +211,28 @@ class PCASettings(Centred):
         if self.data == "synthetic":
             Stiefel(self.dimension, self.rank)
 
-    def idle(self) -> dict[str, str]:
-        generated = ("dimension", "samples", "gap", "heterogeneity")
-        return super().idle() | idle_data(self.data != "synthetic", generated, DIVIDED, "data synthetic")
+    _generators, _for_generated = ("synthetic",), ("dimension", "samples", "gap", "heterogeneity")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        if self.data == "synthetic" and n_agents * self.samples < self.dimension:
+        total = n_agents * self.samples
+        if self.data == "synthetic" and total < self.dimension:
             raise ValueError(
-                f"{n_agents} agents with {self.samples} samples each have {n_agents * self.samples} in all, fewer than dimension "
-                f"{self.dimension}: the pooled covariance would be singular; ask for more agents or samples, or a smaller dimension"
+                f"{n_agents} agents with {self.samples} samples each have {total} in all, fewer "
+                f"than dimension {self.dimension}: give more agents or samples"
             )
+        return super().problem(n_agents, seed)
 
-        source = self._source(n_agents, seed)
+    def _made(self, part: Part) -> PCA:
+        m = sum(part.source.counts)
+        return PCA(part.rows, self.rank, weights=self.weighting, n_samples=m, **part.place)
 
-        def build(agents: slice, collective: Collective) -> PCA:
-            mine = source.read(agents, collective)[0]
-            mine, m = self._prepared(mine, collective), None
-            if self.weighting == "samples":
-                m = number_of_rows(mine, collective)
-            with collective.together():
-                return PCA(mine, self.rank, weights=self.weighting, n_agents=n_agents, first_agent=agents.start, n_samples=m)
+    def _stand_in(self, part: Part) -> PCA:
+        return StandIn(part.rows, self.rank, weights="agents", **part.place)
 
-        def made(rows: list[Array], agents: slice, collective: Collective) -> PCA:
-            return StandIn(rows, self.rank, weights="agents", n_agents=n_agents, first_agent=agents.start)
-
-        def outline() -> Outline:
-            changed = self.data == "synthetic" or self.divide_by != 1.0
-            d = source.width
-            return Outline(source.counts, d, 1.0 + changed, lambda own: gram_numbers(own, d), made, d * self.rank)
-
-        return source.deferred(n_agents, build, outline)
+    def _sizes(self, d: int) -> Outline:
+        changed = self.data == "synthetic" or self.divide_by != 1.0
+        copies, point = 1.0 + changed, d * self.rank
+        return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
@@ -253,32 +243,30 @@ class PCASettings(Centred):
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
 
         def made(agents: slice) -> SplitPCA:
-            widths = even_counts(source.width, n_agents)
-            among = Among(agents.start, [(own,) for own in widths])
-            problem = SplitPCA(random_features(source.counts[0], widths, agents), self.rank, among=among)
-            return problem.with_units((Units.none(source.width),) * self.wanted.any)
+            among = Among.evenly(agents, n_agents, source.width)
+            features = random_features(source.counts[0], among, agents)
+            problem = SplitPCA(features, self.rank, among=among)
+            return problem.with_units(self.no_units(source.width))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
 
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of the file, or Gaussian ones of each agent from its own stream, stretched along its own axes."""
-        if self.data != "synthetic":
-            return Division((self.data,), self, n_agents, seed)
+    def _drawn(self, n_agents: int, seed: int) -> division.Generated:
+        """Gaussian samples of each agent from its own stream, stretched along its own axes."""
+        d = self.dimension
 
         def draw(agent: int) -> tuple[Array]:
             rng = stream(seed, agent)
-            a = rng.standard_normal((self.samples, self.dimension))
+            a = rng.standard_normal((self.samples, d))
             if self.heterogeneity > 0.0:
-                axes = np.linalg.qr(rng.standard_normal((self.dimension, self.dimension)))[0]
-                a = a @ ((axes * np.logspace(0.0, -self.heterogeneity, self.dimension)) @ axes.T)
+                axes = np.linalg.qr(rng.standard_normal((d, d)))[0]
+                a = a @ ((axes * np.logspace(0.0, -self.heterogeneity, d)) @ axes.T)
             return (a,)
 
-        return Generated([self.samples] * n_agents, self.dimension, draw, self.wanted)
+        return division.Generated([self.samples] * n_agents, d, draw, self.wanted)
 
-    def _prepared(self, mine: list[Array], collective: Collective) -> list[Array]:
-        """The samples with the generated spectrum, and divided by ``divide_by``."""
+    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
         if self.data == "synthetic":
-            mine = with_spectrum(mine, self.gap, None, collective)
+            rows = with_spectrum(rows, self.gap, None, collective)
         if self.divide_by != 1.0:
-            mine = [a / self.divide_by for a in mine]
-        return mine
+            rows = [a / self.divide_by for a in rows]
+        return rows

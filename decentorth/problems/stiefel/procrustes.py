@@ -6,7 +6,6 @@ Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,12 +14,12 @@ import numpy as np
 
 from ...protocols import Array, Collective
 from ...sets import Stiefel
-from ...settings import Count, Positive, Settings, Share
+from ...settings import Count, Positive, Share
 from ..base import Deferred, Loadable, Outline, on_each_rank, stream
-from ..common.checks import matrices, samples
-from ..common.division import Shuffling, even_counts, idle_data
+from ..common.checks import AgentArrays, matrices, samples
+from ..common.division import Shuffling, Sourced, even_counts
 from ..common.pooled import with_spectrum
-from ..common.squares import SquaresProblem, SumsOfSquares, gram_numbers
+from ..common.squares import SquaresProblem, gram_numbers
 
 
 class Procrustes(SquaresProblem[Stiefel], Loadable):
@@ -48,23 +47,18 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
 
     _arrays = 2
 
-    def __init__(
-        self, A: Sequence[Array] | Array, B: Sequence[Array] | Array, *, n_agents: int | None = None, first_agent: int = 0
-    ):
+    def __init__(self, A: AgentArrays, B: AgentArrays, *, n_agents: int | None = None, first_agent: int = 0):
         rows, d = samples("A", A, first_agent)
         targets = matrices("B", B, first_agent)
         if len(rows) != len(targets):
             raise ValueError(f"A and B must have one matrix per agent each, got {len(rows)} and {len(targets)}")
         r = targets[0].shape[0]
-        for i, (a, b) in enumerate(zip(rows, targets, strict=True)):
+        for agent, (a, b) in enumerate(zip(rows, targets, strict=True), first_agent):
             if b.shape != (r, len(a)):
-                raise ValueError(
-                    f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, "
-                    f"{len(a)}) to go with A of shape {a.shape}, got {b.shape}"
-                )
-        sums = SumsOfSquares(rows, [b.T for b in targets], np.ones(len(rows)))
-        agents = slice(first_agent, first_agent + len(rows))
-        super().__init__(n_agents or len(rows), agents, Stiefel(d, r), sums)
+                must = f"have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}"
+                raise ValueError(f"B of agent {agent} must {must}, got {b.shape}")
+        given, ones = [b.T for b in targets], np.ones(len(rows))
+        super().__init__(rows, given, ones, Stiefel(d, r), n_agents, first_agent)
 
 
 def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
@@ -78,7 +72,7 @@ def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcrustesSettings(Settings):
+class ProcrustesSettings(Sourced):
     """Orthogonal Procrustes: generated as in paper 004, Section V, or from files.
 
     Parameters
@@ -121,22 +115,22 @@ class ProcrustesSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.data is None) != (self.targets is None):
-            raise ValueError("data and targets go together: give both files, or neither to generate the data")
+            raise ValueError("data and targets go together: give both files, or neither")
         if self.data is None:
             Stiefel(self.dimension, self.rank)
 
-    def idle(self) -> dict[str, str]:
-        generated = ("dimension", "rank", "rows", "decay", "largest_eigenvalue")
-        return idle_data(self.data is not None, generated, ("shuffle",))
+    _for_generated = "dimension", "rank", "rows", "decay", "largest_eigenvalue"
+    _for_files = ("shuffle",)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        if self.rows is not None and self.data is None and n_agents * self.rows < self.dimension:
+        if self.data is not None:
+            return self._from_files(n_agents, seed)
+        if self.rows is not None and n_agents * self.rows < self.dimension:
             raise ValueError(
-                f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} "
-                f"rows in all, fewer than dimension {self.dimension}: the pooled matrix "
-                "would be singular; ask for more agents or rows, or a smaller dimension"
+                f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} in all, "
+                f"fewer than dimension {self.dimension}: give more agents or rows"
             )
-        return self._generated(n_agents, seed) if self.data is None else self._from_files(n_agents, seed)
+        return self._generated(n_agents, seed)
 
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         rows = self.rows or max(10, -(-self.dimension // n_agents))
@@ -147,7 +141,8 @@ class ProcrustesSettings(Settings):
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
         d, r = self.dimension, self.rank
-        return Deferred(n_agents, build, lambda: _outline([rows] * n_agents, d, r, (2.0 * d + r) / (d + r)))
+        copies = (2.0 * d + r) / (d + r)
+        return Deferred(n_agents, build, lambda: _outline([rows] * n_agents, d, r, copies))
 
     def _from_files(self, n_agents: int, seed: int) -> Deferred:
         from ...data import partition, resolve
@@ -156,10 +151,8 @@ class ProcrustesSettings(Settings):
         def files() -> tuple[Any, Any]:
             data, targets = resolve(str(self.data)), resolve(str(self.targets))
             if data.extent().rows != targets.extent().rows and data.shape[0] != targets.shape[0]:
-                raise ValueError(
-                    f"data and targets must have equally many rows, got {data.shape[0]} "
-                    f"in {self.data} and {targets.shape[0]} in {self.targets}"
-                )
+                rows = f"{data.shape[0]} in {self.data} and {targets.shape[0]} in {self.targets}"
+                raise ValueError(f"data and targets must have equally many rows, got {rows}")
             return data, targets
 
         def make(agents: slice) -> Procrustes:
@@ -171,8 +164,9 @@ class ProcrustesSettings(Settings):
 
         def outline() -> Outline:
             data, targets = [file.extent() for file in files()]
-            beside = data.beside + targets.beside
-            return _outline(even_counts(data.rows, n_agents), data.columns, targets.columns)._replace(beside=beside)
+            counts = even_counts(data.rows, n_agents)
+            sizes = _outline(counts, data.columns, targets.columns)
+            return sizes._replace(beside=data.beside + targets.beside)
 
         return on_each_rank(n_agents, make, outline)
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...protocols import Collective
+from ..history import Column
 
 FORMAT, VERSION = "decentorth checkpoint", 2
 FOLDER, MANIFEST = "checkpoints", "manifest.json"
@@ -62,6 +62,8 @@ class DamagedError(CheckpointError):
 
 
 T = TypeVar("T")
+Json = Mapping[str, Any]
+"""Facts that a JSON file holds, by name."""
 ErrorKind = Callable[[str], CheckpointError]
 
 
@@ -76,8 +78,9 @@ def on_all(collective: Collective, work: Callable[[], T], kind: ErrorKind = Chec
 
 def words(error: Exception) -> str:
     """The reason of an error, for a message about a file."""
-    if isinstance(error, OSError) and error.strerror:
-        return ": ".join([error.strerror, *filter(None, [error.filename])])
+    match error:
+        case OSError(strerror=str() as reason):
+            return ": ".join(filter(None, (reason, error.filename)))
     return str(error)
 
 
@@ -110,7 +113,7 @@ class Stored(NamedTuple):
 class Rows(NamedTuple):
     """The rows of an array that this rank writes: from row ``first`` on, of ``total``."""
 
-    array: NDArray[Any]
+    array: Column
     first: int
     total: int
 
@@ -200,7 +203,7 @@ def write(path: Path, keep: int, arrays: Mapping[str, Rows], facts: Mapping[str,
         raise CheckpointError("; ".join([reason, *last])) from error
 
 
-def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _canonical(name: str, array: Column) -> Column:
     """The array in the byte order and layout of the file."""
     kind = array.dtype.newbyteorder("<")
     if kind.str not in KINDS or array.ndim > AXES:
@@ -369,7 +372,7 @@ def check_sizes(manifest: Manifest) -> None:
             raise ValueError(f"{path.name} is damaged: it has {size} bytes instead of {expected}")
 
 
-def read(manifest: Manifest, name: str, rows: slice) -> NDArray[Any]:
+def read(manifest: Manifest, name: str, rows: slice) -> Column:
     """Rows of an array, with the checksums of the pieces that hold them compared; other pieces are not read.
 
     A ValueError or OSError if the file is damaged.

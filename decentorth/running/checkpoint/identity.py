@@ -13,13 +13,14 @@ import numpy as np
 
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Declared, Problem
+from . import files
 
 
 @dataclass(frozen=True)
 class Identity:
     """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
 
-    facts: Mapping[str, Mapping[str, Any]]
+    facts: Mapping[str, files.Json]
     """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
     start: Array
     """``shape``: the common starting point."""
@@ -33,7 +34,13 @@ class Identity:
 
 
 def identity(
-    problem: Problem[Any], algorithm: Any, network: Any, channel: object, seed: int, x0: Array, losses: Sequence[Any]
+    problem: Problem[Any],
+    algorithm: object,
+    network: Any,
+    channel: object,
+    seed: int,
+    x0: Array,
+    losses: Sequence[object],
 ) -> Identity:
     """The identity of the run of this problem with this method from the points ``x0``, after ``losses`` of ranks.
 
@@ -47,9 +54,6 @@ def identity(
             probes["slope"][block] = norms(part.gradient(x))
             probes["feasibility"][block] = part.constraint.feasibility(x)
     own, kind = network.W.diagonal(), type(problem).__name__
-    lost: dict[str, dict[str, object]] = {}
-    if losses:
-        lost = {"lost": {"losses": json.loads(json.dumps(losses))}}
     facts: dict[str, dict[str, object]] = {
         "problem": {"type": kind, "agents": network.n_agents, "shape": list(problem.shape)},
         "W": {
@@ -60,8 +64,9 @@ def identity(
         "algorithm": {"type": type(algorithm).__name__, **_settings(algorithm)},
         "seed": {"seed": seed},
         "network": {"channel": str(channel or "reliable")},
-        **lost,
     }
+    if losses:
+        facts["lost"] = {"losses": json.loads(json.dumps(losses))}
     return Identity(facts, x0[0], probes)
 
 
@@ -75,5 +80,5 @@ def _settings(algorithm: object) -> dict[str, str]:
     if not dataclasses.is_dataclass(algorithm):
         return {"settings": printed(algorithm)}
     changing = Declared.of(algorithm).resumable
-    names = [field.name for field in dataclasses.fields(algorithm)]
-    return {name: printed(getattr(algorithm, name)) for name in names if name not in changing}
+    given = {field.name: vars(algorithm)[field.name] for field in dataclasses.fields(algorithm)}
+    return {name: printed(value) for name, value in given.items() if name not in changing}

@@ -57,8 +57,8 @@ class Resumed(NamedTuple):
     in_flight: Mapping[str, Array]
     history: History
     seconds: Mapping[str, float]
-    notes: Mapping[str, Any]
-    agreement: Mapping[str, Any] = MappingProxyType({})
+    notes: files.Json
+    agreement: files.Json = MappingProxyType({})
     losses: Losses = ()
     run: Any = None
     """The run that continues, of the agents that are left."""
@@ -93,7 +93,7 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
     raise files.CheckpointError(f"cannot resume: {'; '.join(damage + also)}")
 
 
-def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
+def newest_notes(given: str | os.PathLike[str]) -> tuple[files.Json, int]:
     """The notes of the newest checkpoint whose files have the right sizes, and the number of agents at the start of the run.
 
     The number counts lost agents too. A ValueError if there is no such checkpoint.
@@ -175,7 +175,7 @@ def _facts(manifest: files.Manifest) -> Resumed:
     return saved
 
 
-def _agreement(facts: Mapping[str, Any]) -> dict[str, object]:
+def _agreement(facts: files.Json) -> dict[str, object]:
     """The agents' knowledge about stopping, and its cost in attempts and messages; empty if they do not decide on it."""
     if not facts:
         return {}
@@ -217,7 +217,7 @@ def _types(numbers: Mapping[str, object]) -> dict[str, str]:
     return {name: type(value).__name__ for name, value in numbers.items()}
 
 
-_Groups = Mapping[str, Mapping[str, Any]]
+_Groups = Mapping[str, files.Json]
 
 
 def _difference(then: _Groups, now: _Groups) -> str | None:

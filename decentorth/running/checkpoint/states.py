@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...numerics.devices import is_on_device
+from ..history import Column
 
 Number = int | float | bool | str | None
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Column]
 
 
-def mapped(state: object, name: str, change: Callable[[str, Any], Any]) -> Any:
+def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
     """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place of every array and number."""
-    if not isinstance(state, tuple):
-        return change(name, state)
-    names = getattr(state, "_fields", None)
-    fields = zip(names or range(len(state)), state, strict=True)
-    parts = [mapped(entry, f"{name}.{field}", change) for field, entry in fields]
-    if names is None:
-        return tuple(parts)
-    return type(state)(*parts)
+    match state:
+        case object(_asdict=entries):  # a NamedTuple
+            fields: Mapping[str, Any] = entries()
+            parts = [mapped(one, f"{name}.{field}", change) for field, one in fields.items()]
+            return type(state)(*parts)
+        case tuple():
+            return tuple(mapped(one, f"{name}.{i}", change) for i, one in enumerate(state))
+    return change(name, state)
 
 
 def taken_apart(state: object, name: str) -> tuple[Arrays, dict[str, Number]]:
@@ -37,22 +37,23 @@ def taken_apart(state: object, name: str) -> tuple[Arrays, dict[str, Number]]:
     arrays: Arrays = {}
     numbers: dict[str, Number] = {}
 
-    def take(leaf: str, entry: object) -> None:
-        if isinstance(entry, np.ndarray):
-            arrays[leaf] = entry
-        elif hasattr(entry, "saved"):
-            arrays[leaf] = entry.saved()
-        elif isinstance(entry, Number):
-            numbers[leaf] = entry
-        else:
-            kind = type(entry).__name__
-            raise TypeError(f"a checkpoint holds arrays and numbers, but {leaf} is of type {kind}")
+    def take(leaf: str, entry: Any) -> None:
+        match entry:
+            case np.ndarray():
+                arrays[leaf] = entry
+            case int() | float() | bool() | str() | None:
+                numbers[leaf] = entry
+            case object(saved=saved):
+                arrays[leaf] = saved()
+            case _:
+                held = "a checkpoint holds arrays and numbers"
+                raise TypeError(f"{held}, but {leaf} is of type {type(entry).__name__}")
 
     mapped(state, name, take)
     return arrays, numbers
 
 
-def _filled(old: Any, array: NDArray[Any], k: Any) -> object:
+def _filled(old: Any, array: Column, k: Any) -> object:
     """The entry in the place of ``old``; agents that keep their own state continue from it after ``k`` iterations."""
     if isinstance(old, np.ndarray):
         return array
@@ -80,7 +81,7 @@ def copied(state: Any, into: Any = None) -> Any:
     mapped(into, "", reused.__setitem__)
 
     def copy(leaf: str, entry: Any) -> Any:
-        if not isinstance(entry, np.ndarray) and not is_on_device(entry):
+        if type(entry) is not np.ndarray and not is_on_device(entry):
             return entry
         target: Any = reused.get(leaf)
         if type(target) is not type(entry) or target.shape != entry.shape:

@@ -19,7 +19,7 @@ import numpy as np
 from topologies.words import seconds, whole
 
 from ..._version import __version__
-from ...protocols import Array, Collective, Stop
+from ...protocols import Array, Collective, Observed, Stop
 from ...settings import Count, Settings
 from ..history import COUNTS, History
 from ..metrics import first_runaway
@@ -71,7 +71,7 @@ class Checkpoints(Settings):
     folder: str | os.PathLike[str]
     every: int | str | None = None
     keep: Count = 3
-    notes: Callable[[], Mapping[str, Any]] = dict
+    notes: Callable[[], files.Json] = dict
     signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
     """A context that the run enters; a caller may enter it too, so that signals wait until its own files are written."""
 
@@ -94,7 +94,8 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
     with contextlib.suppress(ValueError):
         number = float(read(text))
     if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} must be a number of iterations (100) or a time (30s, 10m, 2h), got {every!r}")
+        forms = "a number of iterations (100) or a time (30s, 10m, 2h)"
+        raise ValueError(f"{name} must be {forms}, got {every!r}")
     if timed:
         return math.inf, number
     return number, math.inf
@@ -124,12 +125,12 @@ class SharedLooks:
 class Snapshot(NamedTuple):
     """A run between two iterations."""
 
-    state: Any
+    state: Observed
     counts: tuple[int, int, int]
     """The rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     seconds: Mapping[str, float]
-    agreement: Mapping[str, Any] = MappingProxyType({})
+    agreement: files.Json = MappingProxyType({})
     """The agents' knowledge about stopping, as JSON can hold it."""
 
     def copied(self, into: Snapshot | None = None) -> Snapshot:

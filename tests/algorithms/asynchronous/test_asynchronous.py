@@ -39,6 +39,7 @@ GRAPH = Graph(
 )
 """Directed: every agent hears the one before it and the one two after it."""
 CLOCKS = Clocks((3.0, 1.0, 1.0, 1.0, 1.0), 3.0, 0.3)
+WORDS = "--problem pca --data synthetic --dimension 6 --rank 2 --algorithm asynchronous_drfgt --quiet --channel loss:p=0.3"
 DATA = [a * [2.0, 1.8, 0.3, 0.3, 0.2, 0.2] for a in samples((20, 9, 30, 15, 12), D, 0, 1.0)]
 PROBLEM = PCA(DATA, R, weights="agents")
 
@@ -61,15 +62,10 @@ def run(simulated: Simulation, activations: int) -> Simulation:
 
 
 def points(simulated: Simulation) -> bytes:
-    """The hash of all points and masses."""
-    hashed = hashlib.sha256()
-    for agent in simulated.agents:
-        hashed.update(agent.x.tobytes() + agent.mass.tobytes())
-    return hashed.digest()
+    return b"".join(agent.x.tobytes() + agent.mass.tobytes() for agent in simulated.agents)
 
 
 def exact(simulated: Simulation) -> bool:
-    """Whether both invariants are zero."""
     return not simulated.deviation().any() and not any(agent.balance().any() for agent in simulated.agents)
 
 
@@ -203,8 +199,7 @@ def test_versions_rise_beyond_those_in_anybodys_checkpoint() -> None:
 
 @pytest.mark.ranks
 def test_ranks_go_on_from_an_agents_checkpoint_that_is_much_older_than_the_others(tmp_path: Path) -> None:
-    words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 40 --gap 0.5 --agents 4 --channel loss:p=0.3"
-    words += " --algorithm asynchronous_drfgt --activations 100 --end-tolerance 1e-9 --checkpoint-every 100 --quiet"
+    words = f"{WORDS} --samples 40 --gap 0.5 --agents 4 --activations 100 --end-tolerance 1e-9 --checkpoint-every 100"
     assert main(["run", *words.split(), "--out", str(tmp_path / "run")]) == 0
     settings = Command([*words.split(), "--out", str(tmp_path / "run")]).resolve()
     problem = settings.problem.problem(settings.run.agents, settings.run.seed)
@@ -276,8 +271,7 @@ def test_a_run_in_one_process_goes_on_with_the_same_bits(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.ranks
 def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_path: Path) -> None:
-    words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 40 --gap 0.5 --agents 6 --quiet --channel loss:p=0.3"
-    words += " --algorithm asynchronous_drfgt --activations 400000 --end-tolerance 1e-9 --checkpoint-every 300"
+    words = f"{WORDS} --samples 40 --gap 0.5 --agents 6 --activations 400000 --end-tolerance 1e-9 --checkpoint-every 300"
     own = tmp_path / "run/checkpoints/000000000/agents"
     last = own / "agent-00004"
 
@@ -302,16 +296,13 @@ def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_
         assert job.returncode == 0, job.report()
         measured = json.loads((tmp_path / str(ranks) / "summary.json").read_text())
         assert measured["status"] == "converged", measured
-        assert measured["metrics"]["gradient_norm"] < 1e-8
-        assert measured["metrics"]["error"] < 1e-8
+        assert max(measured["metrics"]["gradient_norm"], measured["metrics"]["error"]) < 1e-8
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "run.log"
-    words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --algorithm asynchronous_drfgt"
-    more = "--activations 400 --channel loss:p=0.3 --delay 2 --quiet --log"
-    assert main(["run", *words.split(), *more.split(), str(path)]) == 0
+    assert main(["run", *f"{WORDS} --samples 20 --agents 4 --activations 400 --delay 2 --log".split(), str(path)]) == 0
     return path
 
 
@@ -326,38 +317,35 @@ def test_the_command_replays_a_log(log: Path, capsys: pytest.CaptureFixture[str]
     assert "the iterates differ" in capsys.readouterr().err
 
 
-def damaged(log: bytes) -> dict[str, bytes]:
-    """Logs that must be refused."""
-    header, _, body = log.partition(b"\n")
+def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header, _, body = log.read_bytes().partition(b"\n")
     facts = json.loads(header)
 
     def with_(**changed: Any) -> bytes:
         return json.dumps({**facts, **changed}).encode() + b"\n" + body
 
-    later = bytes([40]) + body[1:]
-    huge = [10**30, *facts["activations"][1:]]
-    return {
+    def set_to(**changed: Any) -> bytes:
+        return with_(settings={**facts["settings"], **changed})
+
+    whole, later = header + b"\n" + body, bytes([40]) + body[1:]
+    for name, content in {
         "empty": b"",
         "no log": b'{"decentorth log": 1}\n' + body,
         "no JSON": b"\x80\x04\n" + body,
         "deep": b"[" * 100_000 + b"\n" + body,
-        "cut": log[:-3],
-        "longer": log + b"0",
-        "flipped": log[:-1] + bytes([log[-1] ^ 1]),
-        "more activations than bytes": with_(activations=huge),
+        "cut": whole[:-3],
+        "longer": whole + b"0",
+        "flipped": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "more activations than bytes": with_(activations=[10**30, *facts["activations"][1:]]),
         "huge sizes": with_(bytes=[2**62] * 4),
         "negative": with_(bytes=[-1, *facts["bytes"][1:]]),
         "waits for ever": header.replace(facts["sha256"].encode(), hashlib.sha256(later).hexdigest().encode()) + b"\n" + later,
         "no settings": with_(settings={}),
-        "wrong settings": with_(settings={**facts["settings"], "rank": {"a": 1}}),
-        "a plugin": with_(settings={**facts["settings"], "plugin": ["/tmp/evil.py"]}),
-        "other graph": with_(settings={**facts["settings"], "topology": "complete"}),
-        "other method": with_(settings={**facts["settings"], "algorithm": "drfgt"}),
-    }
-
-
-def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, content in damaged(log.read_bytes()).items():
+        "wrong settings": set_to(rank={"a": 1}),
+        "a plugin": set_to(plugin=["/tmp/evil.py"]),
+        "other graph": set_to(topology="complete"),
+        "other method": set_to(algorithm="drfgt"),
+    }.items():
         log.write_bytes(content)
         assert main(["replay", str(log)]) == 2, name
         said = capsys.readouterr()

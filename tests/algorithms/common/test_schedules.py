@@ -23,57 +23,14 @@ from decentorth.algorithms.common.schedules import (
     SquareSummable,
 )
 from decentorth.algorithms.common.step_sizes import SCHEDULES, Schedule, checked, schedule
-from decentorth.network import Network
-from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import FunctionProblem
-from decentorth.protocols import Array
-from decentorth.sets import Euclidean
-from tests.reference import naive, rivals
-from tests.support.problems import CASES, GRAPHS, Case, point, relative, stack
+from tests.reference import rivals
+from tests.support.problems import CASES, GRAPHS, point, relative, stack
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 N = 5
 
-# As text and as objects.
-
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_subnormal=True)
 initial = st.one_of(st.just("auto"), positive, st.integers(1, 10**9))
-policies = st.one_of(
-    st.builds(Diminishing, initial=initial, power=st.floats(0, 1, exclude_min=True)),
-    st.builds(Horizon, initial=initial, iterations=st.integers(1, 10**12)),
-    st.builds(SquareSummable, initial=initial),
-    st.builds(
-        Annealed,
-        initial=initial,
-        pairs=st.integers(1, 10**4),
-        power=st.floats(0, 10, exclude_min=True),
-        ratio=st.floats(0, 1, exclude_min=True, exclude_max=True),
-        cap=positive,
-    ),
-    st.builds(Geometric, initial=initial, ratio=st.floats(0, 1, exclude_min=True, exclude_max=True)),
-    st.builds(
-        Piecewise,
-        initial=initial,
-        knots=st.dictionaries(st.integers(1, 10**6), positive, min_size=1, max_size=4).map(lambda k: tuple(sorted(k.items()))),
-    ),
-    st.builds(
-        BarzilaiBorwein,
-        initial=initial,
-        cap=st.floats(1, allow_infinity=False),
-        formula=st.sampled_from(["alternating", "long", "short"]),
-    ),
-)
-
-
-@pytest.mark.slow
-@given(policies)
-def test_text_stands_for_its_policy(drawn: Schedule) -> None:
-    for form in (str(drawn), drawn):
-        read = schedule(checked(form, tuple(SCHEDULES.values())))
-        assert read == drawn
-        assert hash(read) == hash(drawn)
-        assert type(read) is type(drawn)
-        assert schedule(str(read)) == drawn
 
 
 @given(initial)
@@ -87,18 +44,14 @@ def test_a_constant_is_its_number(number: float | str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("constant", Constant()),
         ("diminishing", Diminishing()),
         ("diminishing:initial=0.5,power=1", Diminishing(0.5, 1.0)),
-        ("diminishing:power=1,initial=5e-1", Diminishing(0.5, 1.0)),
-        ("diminishing:initial=auto", Diminishing()),
         ("horizon:iterations=3000", Horizon(iterations=3000)),
         ("square-summable:initial=0.9", SquareSummable(0.9)),
         ("annealed:initial=0.9,pairs=45,cap=10", Annealed(0.9, 45, 2.0, 0.991, 10.0)),
         ("annealed:ratio=0.995,power=4,pairs=3,initial=1e-3", Annealed(1e-3, 3, 4.0, 0.995)),
         ("geometric:initial=1e-3,ratio=0.96", Geometric(1e-3, 0.96)),
         ("piecewise:initial=1e-4,knots=1000:1/1500:0.02", Piecewise(1e-4, ((1000, 1.0), (1500, 0.02)))),
-        ("piecewise:knots=1000:0.01", Piecewise()),
         ("bb", BarzilaiBorwein()),
         ("bb:cap=2", BarzilaiBorwein(cap=2.0)),
         ("diminishing:0.5", Diminishing(0.5)),
@@ -107,17 +60,15 @@ def test_a_constant_is_its_number(number: float | str) -> None:
     ],
 )
 def test_texts(text: str, expected: Schedule) -> None:
-    assert schedule(text) == expected
+    """Each is one policy, whose own text stands for it again, and none of whose steps is larger than the most."""
+    assert schedule(text) == schedule(str(expected)) == schedule(checked(expected, tuple(SCHEDULES.values()))) == expected
+    assert hash(schedule(text)) == hash(expected)
     assert Landing(step_size=text) == Landing(step_size=expected)
+    for k in (0, 1, 7, 999, 1400, 10**7):
+        assert isinstance(expected, BarzilaiBorwein) or 0.0 <= expected.scale(k) <= expected.most * (1 + 1e-12)
 
 
 IN_ADVANCE_NAMES = ["diminishing", "horizon", "square-summable", "annealed", "geometric", "piecewise"]
-
-
-def test_defaults_are_left_out_of_the_text() -> None:
-    assert [str(kind()) for kind in SCHEDULES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb", "growing"]
-    assert str(BarzilaiBorwein(cap=1.5)) == "bb:cap=1.5"
-    assert str(Diminishing(0.5, 1.0)) == "diminishing:initial=0.5,power=1.0"
 
 
 def test_methods_that_mean_the_same_are_equal() -> None:
@@ -186,12 +137,6 @@ def test_schedules_of_subgradient_methods() -> None:
     assert lines.scale(1550) == pytest.approx(math.sqrt(0.04), rel=1e-14)
 
 
-@given(policies, st.integers(0, 10**7))
-def test_no_step_is_larger_than_the_most(drawn: Schedule, k: int) -> None:
-    if not isinstance(drawn, BarzilaiBorwein):
-        assert 0.0 <= drawn.scale(k) <= drawn.most * (1 + 1e-12)
-
-
 def test_a_method_can_refuse_policies() -> None:
     assert checked("diminishing", (Constant, Diminishing)) == Diminishing()
     assert checked(0.1, (Constant,)) == 0.1
@@ -201,36 +146,11 @@ def test_a_method_can_refuse_policies() -> None:
         checked(BarzilaiBorwein(cap=3.0), (Constant, Diminishing))
 
 
-# Closed forms.
-
-
 @given(st.floats(0.01, 1), st.integers(0, 10**6))
 def test_scales(power: float, k: int) -> None:
     assert Diminishing(power=power).scale(k) == pytest.approx(math.exp(-power * math.log1p(k)), rel=1e-12)
     assert Horizon(iterations=k + 1).scale(k) ** 2 == pytest.approx(1 / (k + 1), rel=1e-15)
     assert Constant().scale(k) == BarzilaiBorwein().scale(k) == 1.0
-
-
-vectors = st.lists(st.floats(-1e3, 1e3).map(lambda v: round(v, 6)), min_size=4, max_size=4).map(np.array)
-"""Whose products do not underflow."""
-
-
-@pytest.mark.slow
-@given(vectors, vectors, st.integers(1, 100))
-def test_barzilai_borwein_steps(s: Array, z: Array, k: int) -> None:
-    """The long one is at least the short one (Cauchy-Schwarz); they alternate, the long one first; all within floor and cap."""
-    moved, along, changed = (np.array([np.sum(a * b)]) for a, b in ((s, s), (s, z), (z, z)))
-    base, step = np.array([0.5]), np.array([0.7])
-
-    def found(formula: Any, cap: float = 3.0) -> float:
-        return float(BarzilaiBorwein(cap=cap, formula=formula).following(k, base, step, moved, along, changed)[0])
-
-    long, short = found("long"), found("short")
-    assert 0.5e-3 <= short <= long * (1 + 1e-12) <= 1.5 * (1 + 1e-12)
-    assert found("alternating") == (long if k % 2 == 1 else short)
-    assert found("long", 1.0) == min(long, 0.5)
-    if along[0] == 0.0:
-        assert long == short == 0.7
 
 
 def test_barzilai_borwein_of_each_agent_by_hand() -> None:
@@ -243,53 +163,17 @@ def test_barzilai_borwein_of_each_agent_by_hand() -> None:
     assert bb.following(2, base, step, moved, along, changed).tolist() == [0.5, 1.0, 1e-3, 0.5, 0.9, 0.9, 0.9]
 
 
-# Methods that follow policies.
-
-
-def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float]:
-    """Half the automatic step, away from the edge of stability, and twice the penalty."""
-    eigenvalues = np.linalg.eigvalsh(W.toarray())
-    gradients = [g(x0) for g in case.gradients]
-    step, penalty = naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)
-    return float(step) / 2, float(penalty) * 2
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("kind", ["diminishing", "diminishing:power=1", "horizon:iterations=9"])
-@pytest.mark.parametrize("name", CASES)
-def test_drfgt_with_a_sequence_of_steps(name: str, kind: str, order: Order) -> None:
-    case, W = CASES[name](), GRAPHS["erdos-renyi"](N)
-    x0 = point(case.problem)
-    a, lam = constants(case, W, x0, order)
-    power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
-    steps = [a / 3 if kind not in power else a / (k + 1) ** power[kind] for k in range(30)]
-    text = f"{kind}{',' if ':' in kind else ':'}initial={a!r}"
-    x, y = rivals.drfgt(rivals.full(case.gradients), W.toarray(), x0, steps, 30, lam, order)
-    result = solve(case.problem, DRFGT(step_size=text, penalty=lam, order=order), W, x0=x0, iterations=30)
-    assert relative(result.x, x[-1]) < 1e-12
-    assert relative(result.state.tracker, y[-1]) < 1e-12
-    assert relative(result.x, stack(x0, N)) > 1e-2
-
-
-@pytest.mark.parametrize(
-    "kind", ["diminishing", "diminishing:power=1", "horizon:iterations=9", "bb:cap=10", "bb:cap=10,formula=short"]
-)
+@pytest.mark.parametrize("kind", ["diminishing", "horizon:iterations=9"])
 @pytest.mark.parametrize("name", CASES)
 def test_landing_follows_policies(name: str, kind: str) -> None:
-    """Sequences as in descent along the landing field, Barzilai-Borwein steps from the last movement and change of field."""
-    case, W = CASES[name](rows=(30,)), np.ones((1, 1))
-    x0 = point(case.problem)
-    a = 0.1 / case.lipschitz[0]
-    lam = 0.1 / a
-    found = schedule(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
-    if isinstance(found, BarzilaiBorwein):
-        x = landing_bb(case, x0, a, lam, found.cap, found.formula, 15)[None]
-    else:
-        power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
-        steps = [a / (k + 1) ** power[kind] if kind in power else a / 3 for k in range(15)]
-        field = rivals.canonical_landing_field(rivals.full(case.gradients), lam)
-        x = rivals.descent(field, W, x0, steps, 15).x[-1]
-    result = solve(case.problem, Landing(step_size=found, penalty=lam), x0=x0, iterations=15)
+    """As descent along the landing field does; `test_generalized` has Barzilai-Borwein steps."""
+    case = CASES[name](rows=(30,))
+    x0, a = point(case.problem), 0.1 / case.lipschitz[0]
+    steps = [a / 3 if kind.startswith("horizon") else a / np.sqrt(k + 1) for k in range(15)]
+    field = rivals.canonical_landing_field(rivals.full(case.gradients), 0.1 / a)
+    x = rivals.descent(field, np.ones((1, 1)), x0, steps, 15).x[-1]
+    text = f"{kind}{',' if ':' in kind else ':'}initial={a!r}"
+    result = solve(case.problem, Landing(step_size=text, penalty=0.1 / a), x0=x0, iterations=15)
     assert relative(result.x, x) < 1e-12
     assert relative(result.x, stack(x0, 1)) > 1e-2
 
@@ -307,50 +191,3 @@ def test_an_automatic_start_is_that_of_the_constant_step(kind: str) -> None:
     np.testing.assert_array_equal(state.penalty, constant.penalty)
     np.testing.assert_array_equal(after(kind, 1).x, constant.x)
     np.testing.assert_allclose(state.step_size, constant.step_size * schedule(kind).scale(4), rtol=1e-15)
-
-
-def landing_bb(case: Case, x0: Array, first: float, lam: float, cap: float, formula: str, iterations: int) -> Array:
-    """The landing method of one agent, its step from its last movement and change of field; the last point."""
-
-    def field(x: Array) -> Array:
-        return naive.landing_field(x, case.gradients[0](x), lam)
-
-    x, a = x0, first
-    for k in range(iterations):
-        new = x - a * field(x)
-        s, z = new - x, field(new) - field(x)
-        along = abs(float(np.sum(s * z)))
-        long = formula == "long" or (formula == "alternating" and k % 2 == 0)
-        step = float(np.sum(s * s)) / along if long else along / float(np.sum(z * z))
-        x, a = new, min(max(step, 1e-3 * first), cap * first)
-    return x
-
-
-# Quadratics in Euclidean space, f(x) = <x, H x>/2.
-
-
-def quadratic(H: Array, r: int = 1) -> FunctionProblem[Euclidean]:
-    def value(agent: int, x: Array) -> float:
-        return float(np.sum(x * (H @ x))) / 2
-
-    return FunctionProblem(value, lambda agent, x: H @ x, Euclidean(len(H), r), 1)
-
-
-def states(problem: Any, method: Landing, x0: Array, iterations: int) -> list[Any]:
-    """The landing method's states from the start on."""
-    network, streams = Network(np.ones((1, 1))), CounterStreams(0, slice(0, 1))
-    found = [method.init(problem, network, streams, x0[None])]
-    for _ in range(iterations):
-        found.append(method.step(problem, network, streams, found[-1]))
-    return found
-
-
-@pytest.mark.parametrize("formula", ["long", "short"])
-@pytest.mark.parametrize(("d", "r"), [(1, 1), (5, 3)])
-def test_one_curvature_takes_two_steps(d: int, r: int, formula: Any) -> None:
-    """H = 7 I: after any first step the next is 1/7, which ends at the minimum."""
-    x0 = np.random.default_rng(3).standard_normal((d, r))
-    first, second, last = states(quadratic(7.0 * np.eye(d), r), Landing(step_size=BarzilaiBorwein(0.2, 3.0, formula)), x0, 2)
-    np.testing.assert_allclose(second.x[0], (1 - 7 * 0.2) * x0, rtol=1e-14)
-    np.testing.assert_allclose([first.step_size[0], second.step_size[0]], [0.2, 1 / 7], rtol=1e-13)
-    np.testing.assert_allclose(last.x, 0, atol=1e-14)

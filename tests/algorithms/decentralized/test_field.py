@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,13 +19,13 @@ from decentorth.protocols import Array
 from tests.algorithms.decentralized.test_rivals_reference import SEED, N, agree, batch_gradient, data, final, step_for
 from tests.reference import field, naive, rivals
 from tests.support.building import built, prepared
-from tests.support.problems import CASES, GRAPHS, UNEVEN, point, relative, samples
+from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, relative, samples
 
 RING = tp.metropolis_weights(tp.ring(8))
+THERE = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
 
 
 def unlike(**settings: Any) -> Any:
-    """PCA of eight agents with unlike data."""
     given = {"data": "synthetic", "dimension": 8, "rank": 2, "gap": 0.3, "heterogeneity": 0.5, **settings}
     return prepared(built(do.problems.PCASettings(**given).problem(8, 0)))
 
@@ -36,15 +37,75 @@ def gradient(problem: Any, x: Array) -> float:
     return naive.norm(naive.tangent_projection(mean, slopes.mean(0)))
 
 
+def whole(case: Case) -> rivals.Gradients:
+    return rivals.full(case.gradients)
+
+
+def batches(case: Case, iterations: int = 15) -> rivals.Gradients:
+    counts, streams = [len(data(slope)[0]) for slope in case.gradients], CounterStreams(SEED, slice(0, N))
+    drawn = [streams.integers("batch", k, 4, np.array(counts)) for k in range(iterations + 1)]
+    return lambda i, k, x: batch_gradient(case.gradients[i], drawn[k][i], x)
+
+
+def saga(case: Case, W: Array, x0: Array, a: float) -> rivals.Trajectory:
+    """Batches with samples drawn twice among them."""
+    counts, streams = case.problem.n_samples, CounterStreams(SEED, slice(0, N))
+    drawn = [streams.integers("batch", k, 4, counts) for k in range(1, 16)]
+    assert any(len(set(own)) < 4 for batch in drawn for own in batch.tolist())
+
+    def one(i: int, s: int, x: Array) -> Array:
+        return batch_gradient(case.gradients[i], np.array([s]), x)
+
+    return field.saga_drfgt(one, N, counts.tolist(), drawn, W, x0, a, 0.1 / a)
+
+
+def vr(case: Case, W: Array, x0: Array, a: float) -> rivals.Trajectory:
+    return field.vr_drfgt(batches(case), whole(case), W, x0, a, 0.1 / a, 15, 4)
+
+
+def mapping(case: Case, W: Array, x0: Array, a: float) -> rivals.Trajectory:
+    return field.rfextra(whole(case), W, x0, a, 15, 0.2 / a)
+
+
+def of(reference: Callable[..., rivals.Trajectory], *settings: Any, gradients: Any = whole) -> Callable[..., rivals.Trajectory]:
+    return lambda case, W, x0, a: reference(gradients(case), W, x0, a, 15, *settings)
+
+
+FORMULAS: dict[str, tuple[float, Callable[..., rivals.Trajectory], Callable[..., Any]]] = {
+    "rmtracking": (0.05, of(field.rmtracking, 0.7), partial(do.RMTracking, momentum=0.7)),
+    "demuon": (0.1, of(field.demuon, 0.3, False), partial(do.DeMuon, weight=0.3)),
+    "demuon nuclear": (0.03, of(field.demuon, 1.0, True), partial(do.DeMuon, length="nuclear")),
+    "dprsrm": (0.05, of(field.dprsrm, 2 / 3, gradients=batches), partial(do.DPRSRM, batch_size=4)),
+    "dprsrm on all samples": (0.05, of(field.dprsrm, 2 / 3), do.DPRSRM),
+    "dprsrm plain": (0.05, of(field.dprsrm, 0.0, gradients=batches), partial(do.DPRSRM, batch_size=4, forgetting=0.0)),
+    "vr_drfgt": (0.05, vr, lambda step_size: do.VRDRFGT(step_size=step_size, penalty=0.1 / step_size, batch_size=4, period=4)),
+    "saga_drfgt": (0.05, saga, lambda step_size: do.SagaDRFGT(step_size=step_size, penalty=0.1 / step_size, batch_size=4)),
+    "drcgd": (0.03, of(field.drcgd, 0.9, False), do.DRCGD),
+    "drcgd tracked": (0.03, of(field.drcgd, 0.9, True), partial(do.DRCGD, tracked=True)),
+    "rfextra": (0.05, mapping, lambda step_size: do.RFEXTRA(step_size=step_size, penalty=0.2 / step_size, direction="mapping")),
+    "local_tracking": (0.03, of(field.local_tracking, 3), partial(do.LocalTracking, local_steps=3)),
+    "local_tracking on batches": (
+        0.03,
+        of(field.local_tracking, 3, gradients=partial(batches, iterations=45)),
+        partial(do.LocalTracking, local_steps=3, batch_size=4),
+    ),
+    "ddrs": (0.3, of(field.ddrs, 3), do.DDRS),
+    "ddrs in one step": (0.3, of(field.ddrs, 1), partial(do.DDRS, inner_steps=1)),
+}
+"""The step in units of 1 / L, the reference, and the method."""
+
+
 @pytest.mark.parametrize("graph", ["ring", "star"])
 @pytest.mark.parametrize("name", CASES)
-def test_rmtracking_is_its_formulas(name: str, graph: str) -> None:
+@pytest.mark.parametrize("method", FORMULAS)
+def test_methods_are_their_formulas(method: str, name: str, graph: str) -> None:
+    share, reference, algorithm = FORMULAS[method]
     case, W = CASES[name](), GRAPHS[graph](N)
-    x0, a = point(case.problem), step_for(case, 0.05)
-    expected = field.rmtracking(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.7)
-    agree(final(case.problem, do.RMTracking(step_size=a, momentum=0.7), W, x0), expected, x0, True)
-    plain = final(case.problem, do.DPRGT(step_size=a), W, x0)
-    assert np.array_equal(final(case.problem, do.RMTracking(step_size=a, momentum=0.0), W, x0).x, plain.x)
+    x0, a = point(case.problem), step_for(case, share)
+    expected, state = reference(case, W.toarray(), x0, a), final(case.problem, algorithm(step_size=a), W, x0)
+    agree(state, expected, x0, method.partition(" ")[0] not in ("rfextra", "local_tracking"))
+    if method.startswith("local_tracking"):
+        assert relative(state.correction, expected.tracker[-1]) < 1e-11
 
 
 def test_momenta_of_trackers_and_trackers_of_momenta_lead_to_the_same_points() -> None:
@@ -55,43 +116,9 @@ def test_momenta_of_trackers_and_trackers_of_momenta_lead_to_the_same_points() -
     assert relative(own, field.rmtracking(rivals.full(case.gradients), W, x0, 1e-3, 60, 0.0).x[-1]) > 1e-3
 
 
-@pytest.mark.slow
-def test_with_short_steps_momentum_is_as_much_faster_as_its_paper_says() -> None:
-    """Iterations to a gradient of 1e-6 with one short step: 1 / (1 - beta) = 5 times fewer, within a tenth."""
-    problem = unlike()
-
-    def iterations(momentum: float) -> int:
-        method = do.RMTracking(step_size=0.02, momentum=momentum)
-        result = do.solve(problem, method, RING, iterations=12_000, stopping=1e-6, record_every=5)
-        assert result.converged
-        return int(result.state.k)
-
-    assert iterations(0.0) / iterations(0.8) == pytest.approx(5.0, rel=0.1)
-
-
-@pytest.mark.parametrize("method", [do.RMTracking(), do.RMTracking(step_size="constant", momentum=0.9)])
-def test_a_constant_step_leads_to_the_exact_answer_of_unlike_agents(method: Any) -> None:
-    problem = unlike()
-    result = do.solve(problem, method, RING, iterations=3000, stopping=1e-11, record_every=50)
-    assert gradient(problem, result.x) < 1e-11
-    assert np.abs(result.x - result.x[0]).max() < 1e-10
-
-
 def alone(name: str) -> tuple[Any, Any, Array]:
-    """A problem of one agent, its gradient, and a start."""
     case = CASES[name](rows=(30,))
     return case.problem, case.gradients[0], point(case.problem)
-
-
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("weight", [1.0, 0.3])
-@pytest.mark.parametrize("name", CASES)
-def test_demuon_is_its_formulas(name: str, weight: float, scaled: bool) -> None:
-    case, W = CASES[name](), GRAPHS["ring"](N)
-    x0, a = point(case.problem), step_for(case, 0.03) if scaled else 0.02
-    expected = field.demuon(rivals.full(case.gradients), W.toarray(), x0, a, 15, weight, scaled)
-    method = do.DeMuon(step_size=a, weight=weight, length="nuclear" if scaled else "unit")
-    agree(final(case.problem, method, W, x0), expected, x0, True)
 
 
 def test_demuon_in_the_space_of_matrices_is_the_papers() -> None:
@@ -128,58 +155,34 @@ def test_pogo_is_its_formulas(name: str) -> None:
     assert relative(result.x[0], field.pogo(slope, x0, 2e-3, 50)) < 1e-12
 
 
-def test_pogo_leaves_the_set_by_the_fourth_power_of_its_step() -> None:
-    _, slope, x0 = alone("procrustes")
-    off = [naive.infeasibility(field.pogo(slope, x0, eta, 1)) for eta in (1e-3, 5e-4)]
-    assert off[0] / off[1] == pytest.approx(16, rel=0.05)
-
-
-@pytest.mark.slow
-def test_unit_steps_stop_at_a_distance_of_their_length_and_nuclear_steps_do_not() -> None:
-    problem = unlike()
-    far = [gradient(problem, do.solve(problem, do.DeMuon(step_size=eta), RING, iterations=1500).x) for eta in (4e-3, 1e-3)]
-    assert 2 < far[0] / far[1] < 8
-    exact = do.solve(problem, do.DeMuon(step_size="auto", length="nuclear"), RING, iterations=4000, stopping=1e-11)
-    assert gradient(problem, exact.x) < 1e-11
-
-
 @pytest.mark.slow
 def test_signs_that_are_tracked_rest_at_points_that_are_not_stationary() -> None:
     """f_i(x) = (x - c_i)^2 / 2 on the line: between the middle c_i the signs add up to 0, and the gradients do not.
 
     Tracking of the gradients first leads to the mean of the c_i, with the same W and the same shrinking steps.
     """
-    c, W, x0 = np.array([0.0, 0.0, 0.0, 10.0]), tp.metropolis_weights(tp.ring(4)), np.array([[0.0]])
-
-    def steps(k: int) -> float:
-        return 0.5 / float(np.sqrt(k + 1))
-
-    x = np.zeros((4, 1, 1))
-    sign = np.sign(x - c[:, None, None])
-    y = sign.copy()
+    c, W, x = np.array([0.0, 0.0, 0.0, 10.0]), tp.metropolis_weights(tp.ring(4)), np.zeros(4)
+    y = sign = np.sign(x - c)
     for k in range(4000):
-        x = np.einsum("ij,jab->iab", W.toarray(), x - steps(k) * y)
-        new = np.sign(x - c[:, None, None])
-        y = np.einsum("ij,jab->iab", W.toarray(), y + new - sign)
-        sign = new
+        x = W @ (x - 0.5 / np.sqrt(k + 1) * y)
+        new = np.sign(x - c)
+        y, sign = W @ (y + new - sign), new
     assert np.abs(x - c.mean()).min() > 2.0
     problem = do.problems.FunctionProblem(
         lambda i, x: 0.5 * float((x[0, 0] - c[i]) ** 2), lambda i, x: x - c[i], do.sets.Euclidean(1, 1), 4
     )
-    tracked = do.solve(problem, do.DeMuon(step_size="diminishing:initial=0.5"), W, x0=x0, iterations=4000)
+    tracked = do.solve(problem, do.DeMuon(step_size="diminishing:initial=0.5"), W, x0=np.zeros((1, 1)), iterations=4000)
     assert np.abs(tracked.x - c.mean()).max() < 0.02
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e3])
 @pytest.mark.parametrize("length", ["unit", "nuclear"])
-def test_automatic_spectral_steps_do_not_depend_on_the_unit(length: Any, scale: float) -> None:
+def test_automatic_spectral_steps_do_not_depend_on_the_unit(length: Any) -> None:
     """Data times s have gradients times s^2, and the same points."""
-    rows = [np.random.default_rng(i).standard_normal((9, 6)) for i in range(8)]
+    rows = np.random.default_rng(0).standard_normal((8, 9, 6))
     method = do.DeMuon(length=length, step_size="diminishing" if length == "unit" else "auto")
-    points = [
-        do.solve(do.problems.PCA([s * a for a in rows], 2), method, RING, x0=np.eye(6, 2), iterations=20).x for s in (1.0, scale)
-    ]
-    assert relative(points[1], points[0]) < 1e-9
+    problems = [do.problems.PCA(s * rows, 2) for s in (1.0, 1e3)]
+    one, other = (do.solve(problem, method, RING, x0=np.eye(6, 2), iterations=20).x for problem in problems)
+    assert relative(other, one) < 1e-9
 
 
 def test_points_of_several_matrices_have_the_signs_of_each() -> None:
@@ -246,24 +249,19 @@ def test_tangent_proximal_points_are_the_least_along_tangents(term: Any, step: f
         assert near.min() >= 0.5 * ((w[agent] - y[agent]) ** 2).sum() + step * h.value(w[agent][None])[0]
 
 
+@pytest.mark.parametrize("kind", ["drproxgt", "prextra", "loopless"])
 @pytest.mark.parametrize("term", PROX)
-def test_drproxgt_is_its_formulas(term: Any) -> None:
+def test_proximal_methods_are_their_formulas(term: Any, kind: str) -> None:
     problem, gradients, prox = sparse(term)
     W, x0 = GRAPHS["star"](N), point(problem)
-    expected = field.drproxgt(gradients, prox, W.toarray(), x0, 0.1, 12)
-    agree(final(problem, do.DRProxGT(step_size=0.1), W, x0, 12), expected, x0, True)
-
-
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("term", PROX)
-def test_prextra_is_its_formulas(term: Any, plain: bool) -> None:
-    problem, gradients, prox = sparse(term)
-    W, x0 = GRAPHS["ring"](N), point(problem)
-    expected = field.prextra(gradients, prox, W.toarray(), x0, 0.05, 12, plain)
-    state = final(problem, do.PREXTRA(step_size=0.05, proximal="loopless" if plain else "tangent"), W, x0, 12)
-    assert relative(state.x, expected.x[-1]) < 1e-12
+    if kind == "drproxgt":
+        expected = field.drproxgt(gradients, prox, W.toarray(), x0, 0.1, 12)
+        agree(final(problem, do.DRProxGT(step_size=0.1), W, x0, 12), expected, x0, True)
+        return
+    expected = field.prextra(gradients, prox, W.toarray(), x0, 0.05, 12, kind == "loopless")
+    state = final(problem, do.PREXTRA(step_size=0.05, proximal="loopless" if kind == "loopless" else "tangent"), W, x0, 12)
+    agree(state, expected, x0, False)
     assert relative(state.dual, expected.tracker[-1]) < 1e-11
-    assert relative(state.x, np.array([x0] * N)) > 1e-2
 
 
 def generalized_gradient(problem: SparsePCA, prox: field.Prox, gradients: rivals.Gradients, x: Array) -> float:
@@ -274,28 +272,26 @@ def generalized_gradient(problem: SparsePCA, prox: field.Prox, gradients: rivals
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [do.DRProxGT(step_size=0.2), do.PREXTRA(step_size=0.2)])
-@pytest.mark.parametrize("term", PROX)
-def test_constant_proximal_steps_are_exact(term: Any, method: Any) -> None:
+@pytest.mark.parametrize(("method", "term"), [(do.DRProxGT, "l1"), (do.PREXTRA, "rows"), (do.DRProxGT, "negative")])
+def test_constant_proximal_steps_are_exact(method: Any, term: Any) -> None:
     """Agents with unlike data agree on a stationary point of the sum, and the metric says so."""
     problem, gradients, prox = sparse(term, r=2)
-    result = do.solve(problem, method, GRAPHS["ring"](N), iterations=3000, rows=2)
+    result = do.solve(problem, method(step_size=0.2), GRAPHS["ring"](N), iterations=3000, rows=2)
     assert np.abs(result.x - result.x[0]).max() < 1e-9
     assert generalized_gradient(problem, prox, gradients, result.x) < 1e-9
     assert result.row.values["stationarity"] < 1e-9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("r", "exact"), [(1, True), (3, False)])
-def test_proximal_points_of_the_whole_space_are_exact_for_one_column_alone(r: int, exact: bool) -> None:
-    problem, gradients, prox = sparse("l1", r)
-    method = do.PREXTRA(step_size=0.1, proximal="loopless")
-    x = do.solve(problem, method, GRAPHS["ring"](N), iterations=3000, rows=2).x
-    found = generalized_gradient(problem, prox, gradients, x)
-    if exact:
-        assert found < 1e-10
-    else:
-        assert found > 1e-2
+def test_proximal_points_of_the_whole_space_are_exact_for_one_column_alone() -> None:
+    left = []
+    for r in (1, 3):
+        problem, gradients, prox = sparse("l1", r)
+        method = do.PREXTRA(step_size=0.1, proximal="loopless")
+        x = do.solve(problem, method, GRAPHS["ring"](N), iterations=3000, rows=2).x
+        left.append(generalized_gradient(problem, prox, gradients, x))
+    assert left[0] < 1e-10
+    assert left[1] > 1e-2
 
 
 def pooled(problem: SparsePCA, x: Array, step: float, iterations: int) -> Array:
@@ -309,74 +305,17 @@ def pooled(problem: SparsePCA, x: Array, step: float, iterations: int) -> Array:
 
 
 @pytest.mark.slow
-def test_sparse_components_of_digits_as_good_as_pooled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten agents on a ring: stationarity below 1e-8 with constant steps, where the subgradient method stops above 1e-4.
-
-    An iteration takes two Newton steps in the median.
-    """
+def test_sparse_components_of_digits_as_good_as_pooled_ones() -> None:
+    """Ten agents on a ring: stationarity below 1e-8 with constant steps, where the subgradient method stops above 1e-4."""
     problem = prepared(built(do.problems.SparsePCASettings(rank=5, mu=0.5).problem(10, 0)))
-    steps: list[int] = []
-    newton = tangent_proximal._newton
-
-    def counted(*given: Any) -> Array:
-        steps[-1] += 1
-        return newton(*given)
-
-    def one(of: Any, *given: Any) -> Any:
-        steps.append(0)
-        return of(*given)
-
-    monkeypatch.setattr(tangent_proximal, "_newton", counted)
-    monkeypatch.setattr(tangent_proximal, "_of_one", partial(one, tangent_proximal._of_one))
     x0 = problem.start(0)
     best = pooled(problem, x0, 0.08, 3000)
     least = float(problem.value(np.repeat(best[None], 10, axis=0)).mean())
     for method in (do.DRProxGT(step_size=0.08), do.PREXTRA(step_size=0.06)):
-        steps.clear()
-        result = do.solve(problem, method, "ring", iterations=2800, rows=2, x0=x0)
-        assert result.row.values["stationarity"] < 1e-8
-        assert result.row.values["objective"] <= least + 1e-8
-        assert np.median(steps) <= 3
-    subgradients = do.solve(problem, do.DRSM(), "ring", iterations=2800, rows=2, x0=x0)
-    assert subgradients.row.values["stationarity"] > 1e-4
-
-
-def batches(case: Any, size: int, iterations: int) -> rivals.Gradients:
-    """The gradients of the batches that the methods draw."""
-    counts = np.array([len(data(slope)[0]) for slope in case.gradients])
-    streams = CounterStreams(SEED, slice(0, N))
-    drawn = [streams.integers("batch", k, size, counts) for k in range(iterations + 1)]
-    return lambda i, k, x: batch_gradient(case.gradients[i], drawn[k][i], x)
-
-
-@pytest.mark.parametrize("decay", [0.0, 2 / 3])
-@pytest.mark.parametrize("name", CASES)
-def test_dprsrm_is_its_formulas(name: str, decay: float) -> None:
-    case, W = CASES[name](), GRAPHS["ring"](N)
-    x0, a = point(case.problem), step_for(case, 0.05)
-    expected = field.dprsrm(batches(case, 4, 15), W.toarray(), x0, a, 15, decay)
-    agree(final(case.problem, do.DPRSRM(step_size=a, batch_size=4, forgetting=decay), W, x0), expected, x0, True)
-
-
-def test_dprsrm_with_exact_gradients_is_dprgt() -> None:
-    case, W = CASES["pca"](), GRAPHS["star"](N)
-    x0, a = point(case.problem), step_for(case, 0.1)
-    found, plain = (final(case.problem, method(step_size=a), W, x0, 60) for method in (do.DPRSRM, do.DPRGT))
-    assert relative(found.x, plain.x) < 1e-12
-    assert relative(found.tracker, plain.tracker) < 1e-11
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_vr_drfgt_is_its_formulas(name: str) -> None:
-    case, W = CASES[name](), GRAPHS["ring"](N)
-    x0, a = point(case.problem), step_for(case, 0.05)
-    given = batches(case, 4, 15), rivals.full(case.gradients), W.toarray(), x0, a, 0.1 / a, 15, 4
-    expected = field.vr_drfgt(*given)
-    method = do.VRDRFGT(step_size=a, penalty=0.1 / a, batch_size=4, period=4)
-    agree(final(case.problem, method, W, x0), expected, x0, True)
-    same = final(case.problem, do.VRDRFGT(step_size=a, penalty=0.1 / a), W, x0)
-    drfgt = do.DRFGT(step_size=a, penalty=0.1 / a, order="combine-then-adapt")
-    assert relative(same.x, final(case.problem, drfgt, W, x0).x) < 1e-13
+        row = do.solve(problem, method, "ring", iterations=2800, rows=2, x0=x0).row.values
+        assert row["stationarity"] < 1e-8
+        assert row["objective"] <= least + 1e-8
+    assert do.solve(problem, do.DRSM(), "ring", iterations=2800, rows=2, x0=x0).row.values["stationarity"] > 1e-4
 
 
 @pytest.mark.slow
@@ -387,60 +326,12 @@ def test_noise_of_batches_vanishes_with_recursive_estimates_and_stays_without() 
     def left(method: Any, iterations: int) -> float:
         return gradient(problem, do.solve(problem, method, RING, iterations=iterations, rows=2, seed=3).x)
 
-    noisy = left(do.DRFGT(step_size=0.2, batch_size=5), 4000)
-    assert noisy > 1e-3
+    assert left(do.DRFGT(step_size=0.2, batch_size=5), 2000) > 1e-3
     assert left(do.VRDRFGT(step_size=0.2, batch_size=5), 2000) < 1e-10
-    falling = [left(do.DPRSRM(batch_size=5), k) for k in (200, 3200)]
-    assert falling[1] < 0.3 * falling[0]
+    assert left(do.SagaDRFGT(step_size=0.2, batch_size=5), 4000) < 1e-10
+    assert left(do.DPRSRM(batch_size=5), 3200) < 0.3 * left(do.DPRSRM(batch_size=5), 200)
     recursive, plain = (left(do.DPRSRM(batch_size=5, step_size=0.2, forgetting=decay), 3200) for decay in (2 / 3, 0.0))
     assert recursive < plain / 3
-
-
-@pytest.mark.parametrize("tracked", [False, True])
-@pytest.mark.parametrize("name", CASES)
-def test_drcgd_is_its_formulas(name: str, tracked: bool) -> None:
-    case, W = CASES[name](), GRAPHS["ring"](N)
-    x0, a = point(case.problem), step_for(case, 0.03)
-    expected = field.drcgd(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.9, tracked)
-    agree(final(case.problem, do.DRCGD(step_size=a, tracked=tracked), W, x0), expected, x0, True)
-
-
-@pytest.mark.slow
-def test_conjugate_directions_are_exact_where_gradients_are_tracked_and_stall_where_they_are_not() -> None:
-    problem = unlike()
-    stalled = [gradient(problem, do.solve(problem, do.DRCGD(step_size=a), RING, iterations=4000).x) for a in (0.02, 0.01)]
-    assert stalled[1] > 1e-4
-    assert stalled[0] / stalled[1] == pytest.approx(2, rel=0.5)
-    exact = do.solve(problem, do.DRCGD(tracked=True), RING, iterations=3000, stopping=1e-11, record_every=50)
-    assert gradient(problem, exact.x) < 1e-11
-
-
-@pytest.mark.parametrize("graph", ["ring", "star"])
-@pytest.mark.parametrize("name", CASES)
-def test_rfextra_along_the_mapping_is_its_formulas(name: str, graph: str) -> None:
-    case, W = CASES[name](), GRAPHS[graph](N)
-    x0, a = point(case.problem), step_for(case, 0.05)
-    expected = field.rfextra(rivals.full(case.gradients), W.toarray(), x0, a, 15, 0.2 / a)
-    state = final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a, direction="mapping"), W, x0)
-    assert relative(state.x, expected.x[-1]) < 1e-12
-    assert relative(state.x, final(case.problem, do.RFEXTRA(step_size=a, penalty=0.2 / a), W, x0).x) > 1e-3
-
-
-@pytest.mark.slow
-def test_coded_differences_are_as_exact_as_whole_messages_and_quantized_ones_are_not() -> None:
-    """Error feedback, as in EF-Landing, between neighbours: as many iterations, less than a third of the bytes."""
-    problem, method = unlike(dimension=40, gap=0.5, samples=200), do.DRFGT(step_size=0.3)
-    there = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
-
-    def solved(channel: str | None) -> do.Result:
-        return do.solve(problem, method, RING, iterations=2500, stopping=there, record_every=20, channel=channel)
-
-    whole, coded, quantized = solved(None), solved("topk:share=0.3"), solved("quantize:bits=8")
-    assert whole.converged
-    assert coded.converged
-    assert coded.state.k <= 1.1 * whole.state.k
-    assert coded.row.bytes < whole.row.bytes / 3
-    assert quantized.row.values["gradient_norm"] > 1e-6
 
 
 def test_a_run_ends_at_a_tolerance_of_stationarity() -> None:
@@ -452,20 +343,6 @@ def test_a_run_ends_at_a_tolerance_of_stationarity() -> None:
         do.solve(unlike(), "drfgt", RING, iterations=3, stopping=do.stopping.Stationarity(1e-4))
 
 
-@pytest.mark.parametrize("size", [None, 4])
-@pytest.mark.parametrize("name", CASES)
-def test_local_tracking_is_its_formulas(name: str, size: int | None) -> None:
-    case, W = CASES[name](), GRAPHS["ring"](N)
-    x0, eta = point(case.problem), step_for(case, 0.03)
-    gradients = rivals.full(case.gradients)
-    if size is not None:
-        gradients = batches(case, size, 45)
-    expected = field.local_tracking(gradients, W.toarray(), x0, eta, 15, 3)
-    state = final(case.problem, do.LocalTracking(step_size=eta, local_steps=3, batch_size=size), W, x0)
-    assert relative(state.x, expected.x[-1]) < 1e-12
-    assert relative(state.correction, expected.tracker[-1]) < 1e-11
-
-
 def test_local_steps_of_agents_that_all_hear_each_other_are_those_of_clients_of_a_server() -> None:
     case, x0 = CASES["pca"](), point(CASES["pca"]().problem)
     eta = step_for(case, 0.1)
@@ -475,23 +352,7 @@ def test_local_steps_of_agents_that_all_hear_each_other_are_those_of_clients_of_
     assert relative(state.x, np.array([x0] * N)) > 1e-2
 
 
-def test_single_steps_before_an_exchange_are_gradient_tracking() -> None:
-    """K = 1 is x <- P(W (x - a y)), y <- W y + the change of the gradients, from y = W g."""
-    case, W, x0 = CASES["procrustes"](), GRAPHS["star"](N), point(CASES["procrustes"]().problem)
-    a, n = step_for(case, 0.1), N
-    x = [x0] * n
-    g = [naive.tangent_projection(x0, slope(x0)) for slope in case.gradients]
-    y = rivals.combine(W.toarray(), g)
-    for _ in range(15):
-        x = [naive.polar(mixed) for mixed in rivals.combine(W.toarray(), [x[i] - a * y[i] for i in range(n)])]
-        new = [naive.tangent_projection(x[i], case.gradients[i](x[i])) for i in range(n)]
-        y = [new[i] - g[i] + mixed for i, mixed in enumerate(rivals.combine(W.toarray(), y))]
-        g = new
-    assert relative(final(case.problem, do.LocalTracking(step_size=a, local_steps=1), W, x0).x, np.array(x)) < 1e-12
-
-
-@pytest.mark.parametrize("steps", [1, 4, 16])
-@pytest.mark.parametrize("channel", [None, "sleep:p=0.3,length=2"])
+@pytest.mark.parametrize(("channel", "steps"), [(None, 16), ("sleep:p=0.3,length=2", 4)])
 def test_local_steps_are_exact_for_unlike_agents_whoever_is_awake(channel: Any, steps: int) -> None:
     problem = unlike()
     there = do.stopping.GradientNorm(1e-10) & do.stopping.Consensus(1e-10)
@@ -522,14 +383,13 @@ def test_local_steps_on_batches_come_nearer_in_as_many_rounds() -> None:
 
     def left(steps: int) -> float:
         method = do.LocalTracking(step_size=0.3 / steps, local_steps=steps, batch_size=5)
-        runs = [do.solve(problem, method, RING, iterations=600, rows=2, seed=seed).x for seed in range(6)]
+        runs = [do.solve(problem, method, RING, iterations=200, rows=2, seed=seed).x for seed in range(4)]
         return float(np.mean([gradient(problem, x) for x in runs]))
 
     assert left(1) / left(16) == pytest.approx(4.0, rel=1 / 3)
 
 
-COMPRESSED = {"topk:share=0.3": 0.3, "topk:share=1": 1.0}
-"""Channels, and the share of an array that a message has."""
+COMPRESSED = {"topk:share=0.3": 0.3, "topk:share=1": 1.0}  # channels, and the share of an array that a message has
 
 
 @pytest.mark.parametrize("channel", COMPRESSED)
@@ -553,106 +413,59 @@ def test_on_a_star_the_server_form_is_that_of_a_server_and_its_nodes(name: str, 
     case = CASES[name]()
     x0, a = point(case.problem), step_for(case, 0.1)
     kept = round(COMPRESSED[channel] * x0.size)
-    expected = field.ef_landing_server(rivals.full(case.gradients), N, x0, a, 15, 0.2 / a, 0.7, kept)
+    expected = field.ef_landing_server(whole(case), N, x0, a, 15, 0.2 / a, 0.7, kept)
     method = do.EFLanding(step_size=a, penalty=0.2 / a, weight=0.7, server=True)
     result = do.solve(case.problem, method, "star", x0=x0, iterations=15, channel=channel)
     assert relative(result.x, np.array([expected] * N)) < 1e-12
     assert (result.x == result.x[0]).all()
-    whole, coded = 8 * x0.size, do.Channel(channel).size([x0.size])
-    assert result.history["bytes"][-1] - result.history["bytes"][1] == 14 * (N - 1) * (whole + coded)
+    plain, coded = 8 * x0.size, do.Channel(channel).size([x0.size])
+    assert result.history["bytes"][-1] - result.history["bytes"][1] == 14 * (N - 1) * (plain + coded)
     assert sum(row.bytes for row in result.sent()) == result.row.bytes
 
 
-@pytest.mark.parametrize("fault", ["loss:p=0.1", "delay:rounds=1", "sleep:p=0.1"])
+@pytest.mark.parametrize("fault", ["loss:p=0.1", "delay:rounds=1"])
 def test_a_server_is_refused_where_messages_are_lost_or_late(fault: str) -> None:
     with pytest.raises(ValueError, match="the server form adds up over all agents, and this network"):
         do.solve(unlike(), do.EFLanding(server=True), "star", iterations=3, channel=do.Channel(fault, "topk:share=0.3"))
 
 
-THERE = do.stopping.GradientNorm(1e-8) & do.stopping.Consensus(1e-8)
-
-
 @pytest.mark.slow
-def test_a_small_consensus_step_bears_messages_with_few_entries() -> None:
-    """A tenth of the entries: with whole steps to the neighbours' mean agents run apart, with shorter ones they are exact."""
+def test_compressed_differences_are_exact() -> None:
+    """With error feedback as many iterations and a part of the bytes; without it rounding stays.
+
+    A tenth of the entries: with whole steps to the neighbours' mean agents run apart, with shorter ones they are exact.
+    """
     problem = unlike(dimension=40, gap=0.5, samples=200)
-    settings: Any = {"iterations": 2500, "stopping": THERE, "record_every": 20, "channel": "topk:share=0.1"}
+
+    def solved(method: Any, channel: str | None) -> do.Result:
+        return do.solve(problem, method, RING, iterations=2500, stopping=THERE, record_every=10, channel=channel)
+
+    drfgt, ef = do.DRFGT(step_size=0.3), partial(do.EFLanding, step_size=0.3)
+    plain, coded, bits = solved(drfgt, None), solved(drfgt, "topk:share=0.3"), solved(drfgt, "quantize:bits=4,feedback=true")
+    assert plain.converged
+    assert coded.converged
+    assert coded.state.k <= 1.1 * plain.state.k
+    assert coded.row.bytes < plain.row.bytes / 3
+    assert bits.state.k == plain.state.k
+    assert bits.row.bytes < plain.row.bytes / 12
+    assert solved(drfgt, "quantize:bits=8").row.values["gradient_norm"] > 1e-6
     with pytest.warns(RuntimeWarning, match="diverged"):
-        apart = do.solve(problem, do.EFLanding(step_size=0.3), RING, **settings)
-    assert apart.status == "diverged"
-    exact = do.solve(problem, do.EFLanding(step_size=0.3, consensus_step=0.2), RING, **settings)
+        assert solved(ef(), "topk:share=0.1").status == "diverged"
+    exact = solved(ef(consensus_step=0.2), "topk:share=0.1")
     assert exact.converged
     assert gradient(problem, exact.x) < 1e-8
-    whole = do.solve(problem, do.DRFGT(step_size=0.3), RING, **{**settings, "channel": None})
-    assert exact.row.bytes < whole.row.bytes / 8
-    assert exact.state.k <= whole.state.k
-
-
-@pytest.mark.parametrize("method", [do.DRFGT(step_size=0.3), do.EFLanding(step_size=0.3)])
-def test_quantized_differences_are_exact(method: Any) -> None:
-    """Their unit shrinks with them; four bits of each number, and as many iterations as with whole ones."""
-    problem = unlike(dimension=40, gap=0.5, samples=200)
-    found = [
-        do.solve(problem, method, RING, iterations=1000, stopping=THERE, record_every=10, channel=channel)
-        for channel in (None, "quantize:bits=4,feedback=true")
-    ]
-    assert found[0].state.k == found[1].state.k < 1000
-    assert found[1].row.bytes < found[0].row.bytes / 12
-
-
-@pytest.mark.parametrize("inner", [1, 3])
-@pytest.mark.parametrize("graph", ["ring", "star"])
-@pytest.mark.parametrize("name", CASES)
-def test_ddrs_is_its_formulas(name: str, graph: str, inner: int) -> None:
-    case, W = CASES[name](), GRAPHS[graph](N)
-    x0, gamma = point(case.problem), step_for(case, 0.3)
-    expected = field.ddrs(rivals.full(case.gradients), W.toarray(), x0, gamma, 15, inner)
-    agree(final(case.problem, do.DDRS(step_size=gamma, inner_steps=inner), W, x0), expected, x0, True)
+    assert exact.row.bytes < plain.row.bytes / 8
+    assert exact.state.k <= plain.state.k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inner", [1, 3, 30])
-@pytest.mark.parametrize("W", [RING, tp.metropolis_weights(tp.star(8)), np.full((8, 8), 1 / 8)])
-def test_douglas_rachford_splitting_is_exact_however_many_inner_steps(W: Any, inner: int) -> None:
+@pytest.mark.parametrize("inner", [1, 30])
+def test_douglas_rachford_splitting_is_exact_however_many_inner_steps(inner: int) -> None:
     """At rest u_i = x, z_i = x + gamma G_i(x): a proximal point, reached from the last one by few steps or many."""
     problem = unlike()
     there = do.stopping.GradientNorm(1e-10) & do.stopping.Consensus(1e-10)
-    result = do.solve(problem, do.DDRS(inner_steps=inner), W, iterations=5000, stopping=there, record_every=50)
-    assert gradient(problem, result.x) < 1e-10
-    state = result.state
+    state = do.solve(problem, do.DDRS(inner_steps=inner), RING, iterations=5000, stopping=there, record_every=50).state
+    assert gradient(problem, state.x) < 1e-10
     slopes = state.step_size[:, None, None] * problem.gradient(state.x)
     assert np.abs(state.center - state.x - slopes).max() < 1e-8
     assert np.abs((state.tracker - state.field).mean(0)).max() < 1e-12
-
-
-def test_douglas_rachford_splitting_sends_half_the_bytes_of_tracking() -> None:
-    runs = [
-        do.solve(unlike(), method, RING, iterations=5, rows=2).row.bytes
-        for method in (do.DDRS(step_size=0.1), do.DPRGT(step_size=0.1))
-    ]
-    assert 2 * runs[0] == runs[1]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_saga_drfgt_is_its_formulas(name: str) -> None:
-    """Batches with samples drawn twice among them."""
-    case, W = CASES[name](), GRAPHS["ring"](N)
-    x0, a = point(case.problem), step_for(case, 0.05)
-    counts = case.problem.n_samples
-    streams = CounterStreams(SEED, slice(0, N))
-    drawn = [streams.integers("batch", k, 4, counts) for k in range(1, 16)]
-    assert any(len(set(own)) < 4 for batch in drawn for own in batch.tolist())
-
-    def one(i: int, s: int, x: Array) -> Array:
-        return batch_gradient(case.gradients[i], np.array([s]), x)
-
-    expected = field.saga_drfgt(one, N, counts.tolist(), drawn, W.toarray(), x0, a, 0.1 / a)
-    agree(final(case.problem, do.SagaDRFGT(step_size=a, penalty=0.1 / a, batch_size=4), W, x0), expected, x0, True)
-
-
-@pytest.mark.slow
-def test_the_last_gradients_of_samples_leave_no_noise() -> None:
-    """Unlike agents, batches of 5 of 200 samples and a constant step, where plain batches stay far away."""
-    problem = unlike(samples=200)
-    x = do.solve(problem, do.SagaDRFGT(step_size=0.2, batch_size=5), RING, iterations=4000, rows=2, seed=3).x
-    assert gradient(problem, x) < 1e-10

@@ -16,8 +16,8 @@ from decentorth.algorithms.common.mixing import average, push_sum
 from decentorth.commands.run.command import main
 from decentorth.network import Network
 from decentorth.numerics.ordered_sums import plain
-from decentorth.sets import Euclidean
 from decentorth.stopping import LocalMaximum
+from tests.algorithms.decentralized.test_field import gradient
 from tests.reference import naive
 from tests.support.building import built, prepared
 from tests.support.problems import point, procrustes, relative
@@ -27,16 +27,8 @@ WEIGHTS = tp.directed_weights(CHORDS)
 
 
 def unlike(agents: int = 10) -> Any:
-    """Agents with unlike data, whose own answers differ from the common one."""
     settings = do.problems.PCASettings(data="synthetic", dimension=6, rank=2, gap=0.3, heterogeneity=0.6)
     return prepared(built(settings.problem(agents, 0)))
-
-
-def gradient(problem: Any, x: np.ndarray[Any, Any]) -> float:
-    """The norm of the mean Riemannian gradient at the polar factor of the mean point."""
-    mean = naive.polar(x.mean(0))
-    gradients = problem.gradient(np.repeat(mean[None], len(x), axis=0))
-    return float(np.linalg.norm(naive.tangent_projection(mean, gradients.mean(0))))
 
 
 @pytest.mark.parametrize(
@@ -81,20 +73,6 @@ def test_it_is_exact_where_tracking_with_row_stochastic_weights_stalls() -> None
 def test_automatic_steps_converge_on_every_family(name: str, method: Any) -> None:
     result = do.solve(unlike(5), method, name, iterations=4000, stopping=1e-7, record_every=100)
     assert result.converged, result.message
-
-
-@pytest.mark.slow
-def test_in_euclidean_space_it_finds_the_least_squares_answer() -> None:
-    """min (1/n) sum_i ||H_i x - c_i||^2 / 2, whose answer solves (sum_i H_i^T H_i) x = sum_i H_i^T c_i."""
-    rng = np.random.default_rng(5)
-    H, c = rng.standard_normal((10, 8, 3)), rng.standard_normal((10, 8, 2))
-    problem = do.problems.FunctionProblem(
-        lambda i, x: 0.5 * float(((H[i] @ x - c[i]) ** 2).sum()), lambda i, x: H[i].T @ (H[i] @ x - c[i]), Euclidean(3, 2), 10
-    )
-    answer = np.linalg.solve(np.einsum("nki,nkj->ij", H, H), np.einsum("nki,nkr->ir", H, c))
-    for graph in (CHORDS, tp.directed_exponential(10)):
-        result = do.solve(problem, do.PushPull(), graph, iterations=3000, rows=2)
-        assert relative(result.x, np.array([answer] * 10)) < 1e-12
 
 
 def test_push_sum_finds_the_mean_where_neither_matrix_has_it() -> None:
@@ -147,21 +125,17 @@ def test_what_directed_graphs_lack_is_refused(settings: dict[str, Any], message:
         do.solve(problem, given.pop("algorithm"), given.pop("W"), **given)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("", "DRFGT needs doubly stochastic weights, and this graph is directed: take push_pull"),
-        ("--algorithm push_pull --weights metropolis", "--weights is for undirected graphs"),
-        ("--algorithm push_pull --topology digraph:cut.txt", "there is no path from agent b to agent a"),
-    ],
-)
 def test_the_command_refuses_with_one_line(
-    flags: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("cut.txt").write_text("a b\nb c\n")
-    topology = "" if "--topology" in flags else " --topology directed_ring:chords=3"
-    assert main(f"--problem pca {flags}{topology}".split()) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    for flags, message in (
+        ("--algorithm drfgt --topology directed_ring:chords=3", "needs doubly stochastic weights, and this graph is directed"),
+        ("--algorithm push_pull --topology directed_ring --weights metropolis", "--weights is for undirected graphs"),
+        ("--algorithm push_pull --topology digraph:cut.txt", "there is no path from agent b to agent a"),
+    ):
+        assert main(f"--problem pca {flags}".split()) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,13 +14,12 @@ from decentorth import DRFGT, solve
 from decentorth.algorithms.decentralized.safe import LAST
 from decentorth.algorithms.decentralized.tracking import PenalisedState
 from decentorth.api import Run, set_up
-from decentorth.network import SerialCommunicator
-from decentorth.network.collective import AgentCollective
-from decentorth.problems import FunctionProblem, Procrustes, ProcrustesSettings
+from decentorth.problems import FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from tests.reference import naive
-from tests.support.problems import GRAPHS, Case, pca, point, samples
+from tests.support.building import built
+from tests.support.problems import GRAPHS, Case, pca, point
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
@@ -35,16 +33,8 @@ def penalty_share(W: Array, order: Order) -> float:
     return min(0.1, slow / 4) if order == "combine-then-adapt" or w < 0 else 0.1
 
 
-class Reference(NamedTuple):
-    """What the rules give after each iteration, for all agents."""
-
-    x: Array
-    tracker: Array
-    label: list[int]
-
-
-def reference(case: Case, W: Array, x0: Array, step: float, share: float, order: Order, iterations: int) -> Iterator[Reference]:
-    """The rules agent by agent, from the formulas; the penalty is ``share / step`` with the halved step."""
+def reference(case: Case, W: Array, x0: Array, step: float, share: float, order: Order, iterations: int) -> Iterator[Any]:
+    """Points, trackers and labels after each iteration; the penalty is ``share / step`` with the halved step."""
     n = len(W)
 
     def field(i: int, x: Array, h: int) -> Array:
@@ -62,8 +52,7 @@ def reference(case: Case, W: Array, x0: Array, step: float, share: float, order:
 
     def combine(points: list[Array], i: int) -> Array:
         equals = [j for j in range(n) if j != i and h[i] == h[j]]
-        total: Array = (1 - sum(W[i, j] for j in equals)) * points[i] + sum(W[i, j] * points[j] for j in equals)
-        return total
+        return (1 - sum(W[i, j] for j in equals)) * points[i] + sum(W[i, j] * points[j] for j in equals)
 
     for _ in range(iterations):
         alpha = [step / 2 ** h[i] for i in range(n)]
@@ -83,7 +72,7 @@ def reference(case: Case, W: Array, x0: Array, step: float, share: float, order:
             if judged[i] > h[i]:
                 x[i], y[i], f[i] = x0, first[i], first[i]
         h = judged
-        yield Reference(np.array(x), np.array(y), list(h))
+        yield np.array(x), np.array(y), list(h)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -95,12 +84,12 @@ def test_every_iteration_is_that_of_the_rules(graph: str, order: Order) -> None:
     run = set_up(case.problem, DRFGT(step_size=30.0, safe=True, order=order), W, comm="serial", seed=7)
     states = run.states()
     seen = {tuple(next(states).progress.label)}
-    for expected in reference(case, W.toarray(), run.x0[0], 30.0, share, order, 60):
+    for x, tracker, label in reference(case, W.toarray(), run.x0[0], 30.0, share, order, 60):
         state = next(states)
-        assert state.progress.label.tolist() == expected.label
-        np.testing.assert_allclose(state.x, expected.x, rtol=0, atol=1e-11)
-        np.testing.assert_allclose(state.tracker, expected.tracker, rtol=0, atol=1e-11)
-        seen.add(tuple(expected.label))
+        assert state.progress.label.tolist() == label
+        np.testing.assert_allclose(state.x, x, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(state.tracker, tracker, rtol=0, atol=1e-11)
+        seen.add(tuple(label))
     assert len(seen) > (2 if order == "combine-then-adapt" else 1)
     assert any(len(set(labels)) > 1 for labels in seen)
 
@@ -108,16 +97,11 @@ def test_every_iteration_is_that_of_the_rules(graph: str, order: Order) -> None:
 class Watched(NamedTuple):
     """A run whose every state was looked at."""
 
-    outermost: float
-    """The largest ||x_i^T x_i - I||_F of any agent in any iteration."""
-    changes: list[int]
-    """Iterations in which a label rose."""
-    restarts: int
-    """The most that any agent made."""
-    gap: float
-    """The largest ||mean(y) - mean(Lambda)||_F while all labels agree, relative to mean_i ||Lambda_i(x_0)||."""
-    gradient: list[float]
-    """The gradient norm of f at the projected mean, every 20th iteration."""
+    outermost: float  # the largest ||x_i^T x_i - I||_F of any agent in any iteration
+    changes: list[int]  # iterations in which a label rose
+    restarts: int  # the most that any agent made
+    gap: float  # the largest ||mean(y) - mean(Lambda)||_F while all labels agree, relative to mean_i ||Lambda_i(x_0)||
+    gradient: list[float]  # the gradient norm of f at the projected mean, every 20th iteration
     state: PenalisedState
 
 
@@ -145,15 +129,11 @@ def watch(run: Run, iterations: int) -> Watched:
     return Watched(outermost, changes, int(restarts.max()), gap, gradient, state)
 
 
-@cache
-def published(agents: int = 10) -> Procrustes:
-    """The experiment of paper 004, Section V."""
-    whole = AgentCollective(SerialCommunicator(), np.array([0, agents]))
-    problem: Procrustes = ProcrustesSettings().problem(agents, 0).build(slice(0, agents), whole)
-    return problem
+def published() -> Any:
+    return built(ProcrustesSettings().problem(10, 0))
 
 
-NETWORKS = {
+NETWORKS: dict[str, Any] = {
     "ring": lambda: tp.uniform_weights(tp.ring(10), 0.8),
     "star": lambda: tp.metropolis_weights(tp.star(10)),
     "erdos-renyi": lambda: tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=3)),
@@ -181,8 +161,7 @@ def check_settled(found: Watched, run: Any, step: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("network", "times", "order"),
-    [(network, times, ORDERS[(i + j) % 2]) for i, network in enumerate(NETWORKS) for j, times in enumerate((1.0, 10.0, 1e8))],
+    ("network", "times", "order"), [("ring", 1.0, ORDERS[0]), ("star", 10.0, ORDERS[1]), ("erdos-renyi", 1e8, ORDERS[0])]
 )
 def test_the_published_experiment_at_any_step(network: str, times: float, order: Order) -> None:
     """Nobody ever outside, two restarts at the most, and a gradient norm like that of a run with the settled step alone."""
@@ -195,10 +174,9 @@ def test_the_published_experiment_at_any_step(network: str, times: float, order:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_given_penalty_stays(order: Order) -> None:
+def test_a_given_penalty_stays() -> None:
     """Steps 1e8 times too large beside the published penalty: halved until their product is small."""
-    run = set_up(published(), DRFGT(step_size=1e6, penalty=10.0, safe=True, order=order), NETWORKS["ring"](), comm="serial")
+    run = set_up(published(), DRFGT(step_size=1e6, penalty=10.0, safe=True), NETWORKS["ring"](), comm="serial")
     found = watch(run, 600)
     assert found.outermost <= EPS
     assert found.restarts <= 3
@@ -206,24 +184,6 @@ def test_a_given_penalty_stays(order: Order) -> None:
     assert set(found.state.step_size) == {1e6 * 0.5 ** found.state.progress.label[0]}
     check_as_good(found, run)
     assert found.gap < 1e-13
-
-
-HETEROGENEOUS = (40, 4, 25, 26, 1, 31, 10, 10, 50, 7)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("network", NETWORKS)
-def test_unlike_agents(network: str, order: Order) -> None:
-    """From 1 to 50 rows an agent and ten times as steep for some: their own first steps ask for different labels."""
-    rng = np.random.default_rng(3)
-    data = [a * (3.0 if i % 3 == 0 else 1.0) for i, a in enumerate(samples(HETEROGENEOUS, 30, 0, ratio=0.9))]
-    problem = Procrustes(data, [rng.standard_normal((6, len(a))) for a in data])
-    run = set_up(problem, DRFGT(step_size=1e3, safe=True, order=order), NETWORKS[network](), comm="serial", seed=1)
-    assert len(set(next(run.states()).progress.label)) > 2
-    found = watch(run, 800)
-    check_settled(found, run, 1e3)
-    check_as_good(found, run)
 
 
 @pytest.mark.slow

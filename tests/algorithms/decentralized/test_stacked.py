@@ -15,6 +15,7 @@ from decentorth.protocols import Array, Index
 from decentorth.sets import JOrthogonal, JOrthogonalStack
 from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import LogCosh, signs
+from tests.support.j_orthogonal import states as of_problem
 
 N, COPIES, FREE, SAMPLES, RATE = 7, 3, 2, 40, 0.05
 BOUND = COPIES * N
@@ -38,8 +39,7 @@ class Stacked(AgentProblem[JOrthogonalStack]):
         return [*matrices, (self.below, x[:, BOUND:])]
 
     def value(self, x: Array) -> Array:
-        value: Array = np.add.reduce([f.value(part) for f, part in self._parts(x)])
-        return value
+        return np.add.reduce([f.value(part) for f, part in self._parts(x)])
 
     def gradient(self, x: Array) -> Array:
         return np.concatenate([f.gradient(part) for f, part in self._parts(x)], axis=1)
@@ -54,7 +54,7 @@ STREAMS = CounterStreams(0, slice(0, 1))
 
 
 def states(algorithm: Any, number: int) -> list[Any]:
-    return [s._replace(x=s.x.copy()) for s in islice(iterate(PROBLEM, algorithm, x0=START, comm="serial"), number + 1)]
+    return of_problem(PROBLEM, algorithm, number, START)
 
 
 def pairs_of(k: int) -> list[list[tuple[int, int]]]:
@@ -84,7 +84,6 @@ class Adam:
 
 
 def turned(x: Array, g: Array, k: int, varsigma: float) -> Array:
-    """The matrices after iteration ``k``, by the reference."""
     after = x[:BOUND].copy()
     for c, pairs in enumerate(pairs_of(k)):
         own = slice(N * c, N * c + N)
@@ -123,13 +122,6 @@ def test_rounds_go_down_one_majoriser() -> None:
     assert PROBLEM.value(found[-1].x)[0] < PROBLEM.value(one[-1].x)[0]
 
 
-def test_rounds_need_a_majoriser_of_f() -> None:
-    with pytest.raises(ValueError, match="more than one round needs a varsigma that is no constant, got rounds 2"):
-        JJOBCD(rounds=2, varsigma=3.0)
-    with pytest.raises(ValueError, match="rounds must be at least 1"):
-        VRJJOBCD(rounds=0)
-
-
 def test_vr_j_jobcd_moves_all_of_it_along_one_estimate() -> None:
     found = states(VRJJOBCD(varsigma=30.0, learning_rate=RATE, batch_size=6, restart=0.4), 10)
     adam = Adam(START[BOUND:])
@@ -162,12 +154,10 @@ def test_vr_backtracks_where_its_estimate_is_new() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 3])
-def test_vr_does_not_rise_above_its_start_where_curvature_falls_with_the_loss(seed: int) -> None:
+def test_vr_does_not_rise_above_its_start_where_curvature_falls_with_the_loss() -> None:
     """A softmax of the signed score: with the L of the last restart in place of the largest the loss rises to twice its start."""
-    problem = UltraESettings(score="signed", loss="softmax").problem(1, seed)
-    result = solve(problem, VRJJOBCD(rounds=15), seed=seed, iterations=2500, record_every=100, comm="serial")
-    losses = result.history["objective"]
+    problem = UltraESettings(score="signed", loss="softmax").problem(1, 1)
+    losses = solve(problem, VRJJOBCD(rounds=15), seed=1, iterations=1000, record_every=100, comm="serial").history["objective"]
     assert losses.max() == losses[0]
     assert losses[-1] < 1e-2
 

@@ -5,9 +5,8 @@ Their full texts were not at hand, so the constants are derived here, and not co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from decentorth.problems import PCA, FunctionProblem
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.theory import solution
-from tests.reference import naive
+from tests.reference import naive, rivals
 from tests.reference.generalized import norm
 from tests.support.distributed import OwnMatrices, own_pencils, sharing_the_identity
 from tests.support.problems import GRAPHS, point, procrustes, stack
@@ -28,21 +27,8 @@ from tests.support.problems import GRAPHS, point, procrustes, stack
 N = 5
 W = GRAPHS["ring"](N)
 NETWORK, STREAMS = Network(W), CounterStreams(0, slice(0, N))
-SIGMA = 0.6 + 0.4 * np.cos(2 * np.pi / N)
-"""The second largest eigenvalue of W, whose smallest is positive."""
+SIGMA = 0.6 + 0.4 * np.cos(2 * np.pi / N)  # the second largest eigenvalue of W, whose smallest is positive
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
-VARIANTS = ("direct", "dissolved")
-
-
-def once(names: Iterable[str]) -> list[Any]:
-    """The names, all but the first method of each kind marked as slow."""
-    seen: set[str] = set()
-    marked = []
-    for name in names:
-        kind = name.split()[0]
-        marked.append(pytest.param(name, marks=pytest.mark.slow) if kind in seen else name)
-        seen.add(kind)
-    return marked
 
 
 def advanced(method: Any, problem: Any, state: Any, iterations: int = 1) -> Any:
@@ -111,9 +97,6 @@ def test_destiny_descends_and_so_its_least_squared_gradient_is_of_order_1_over_k
         assert min(promised[:K]) <= (merits[0] - least) / K
 
 
-# Where the minimum is degenerate nothing converges linearly.
-
-
 def quartic() -> Any:
     """f_i(x) = x_2^4 + x_3^4 + x_4^4 + <c_i, x> on the sphere in R^4, with c_i that add up to 0.
 
@@ -124,18 +107,14 @@ def quartic() -> Any:
     c -= c.mean(axis=0)
     small = np.array([[0.0], [1.0], [1.0], [1.0]])
     return FunctionProblem(
-        lambda i, x: (small * x**4 + c[i] * x).sum((-2, -1)),
-        lambda i, x: 4 * small * x**3 + c[i],
-        Stiefel(4, 1),
-        N,
-        stacked=True,
+        lambda i, x: (small * x**4 + c[i] * x).sum((-2, -1)), lambda i, x: 4 * small * x**3 + c[i], Stiefel(4, 1), N, stacked=True
     )
 
 
 DEGENERATE: dict[str, tuple[Any, float]] = {
     **{
-        f"destiny {variant} {order}": (DESTINY(variant=variant, order=order, step_size=0.1, penalty=2.0), 0.1)  # type: ignore[arg-type]
-        for variant in VARIANTS
+        f"destiny {variant} {order}": (DESTINY(variant=variant, order=order, step_size=0.1, penalty=2.0), 0.1)
+        for variant in get_args(rivals.Variant)
         for order in ORDERS
     },
     "cdadt": (CDADT(momentum=0.0, preconditioner="none", step_size=0.1, penalty=2.0), 0.1),
@@ -145,8 +124,8 @@ DEGENERATE: dict[str, tuple[Any, float]] = {
 """Methods, and how far they go along the Riemannian gradient in an iteration."""
 
 
-@pytest.mark.slow_cases("cdadt", "destiny direct combine-then-adapt", "rfextra")
-@pytest.mark.parametrize("name", once(DEGENERATE))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEGENERATE)
 def test_the_squares_of_all_three_errors_fall_at_least_as_1_over_k_without_a_linear_rate(name: str) -> None:
     """Stationarity, feasibility and consensus together; the gradient at the rate of gradient descent of f, 3/32 (step k)^-3.
 
@@ -174,15 +153,11 @@ def test_the_squares_of_all_three_errors_fall_at_least_as_1_over_k_without_a_lin
     assert np.polyfit(k[late], times[late], 1)[0] == pytest.approx(pace, rel=0.06)
 
 
-# Limits.
-
-
 class Quartics(OwnMatrices):
     """f_i(x) = -1/2 tr(x^T A_i x) + 1/4 sum x^4 over {x : x^T B x = I}, the B_i known to one agent each."""
 
     def value(self, x: Array) -> Array:
-        value: Array = super().value(x) + (x**4).sum((-2, -1)) / 4
-        return value
+        return super().value(x) + (x**4).sum((-2, -1)) / 4
 
     def gradient(self, x: Array) -> Array:
         return super().gradient(x) + x**3
@@ -228,9 +203,6 @@ def test_a_first_order_point_is_where_cdadt_rests_whatever_the_steps_and_precond
     assert norm(advanced(method, problem, wrong).x - points) > 1e-4
 
 
-# RF-EXTRA.
-
-
 @pytest.mark.slow
 def test_rfextra_rests_exactly_where_agents_agree_on_a_critical_point_of_the_problem() -> None:
     """There u_i = alpha Lambda_i. From points and corrections of any kind, if these add up to zero, it comes to such a point."""
@@ -249,8 +221,3 @@ def test_rfextra_rests_exactly_where_agents_agree_on_a_critical_point_of_the_pro
     assert norm(advanced(method, problem, near, 3000).x - rest.x) < 1e-9
     far = near._replace(dual=near.dual + 0.1 * alpha * rng.standard_normal(x.shape))
     assert norm(advanced(method, problem, far, 1500).x - rest.x) > 1e-3
-
-
-# Linear rates near a strict minimiser.
-
-"""The methods, the arrays that they change, and how many sums over the agents they conserve."""

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,14 +32,16 @@ METHODS: tuple[Any, ...] = (do.LOBPCG(), do.TrackedLanding(), do.LOBPCG(rows_per
 W = tp.uniform_weights(tp.ring(N), self_weight=1 / 3)
 
 
+Made = Callable[[], tuple[Any, Array, Array]]  # a problem, its M and its B
+
+
 def parts(whole: Array, n: int = N) -> list[Array]:
     return np.array_split(whole, n, axis=1)
 
 
 def draws(m: int, d: int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
-    drawn: Array = rng.standard_normal((m, d)) * rng.permutation(np.geomspace(1.0, 0.2, d))
-    return drawn
+    return rng.standard_normal((m, d)) * rng.permutation(np.geomspace(1.0, 0.2, d))
 
 
 def pca() -> tuple[Any, Array, Array]:
@@ -72,7 +75,7 @@ def angle(x: Array, y: Array) -> float:
 
 
 @pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
-def test_the_answer_is_that_of_the_whole_pencil(make: Callable[[], tuple[Any, Array, Array]]) -> None:
+def test_the_answer_is_that_of_the_whole_pencil(make: Made) -> None:
     problem, M, B = make()
     values, vectors = scipy.linalg.eigh(M, B)
     result = do.solve(problem, "lobpcg", W, iterations=300, stopping=Error(1e-10))
@@ -88,11 +91,11 @@ def test_the_answer_is_that_of_the_whole_pencil(make: Callable[[], tuple[Any, Ar
 
 
 @pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
-def test_all_agents_hold_the_same_bits_of_the_sums_and_they_do_not_drift(make: Callable[[], tuple[Any, Array, Array]]) -> None:
+def test_all_agents_hold_the_same_bits_of_the_sums_and_they_do_not_drift(make: Made) -> None:
     problem = make()[0]
     state = do.solve(problem, "lobpcg", W, iterations=40).state
-    assert (state.image == state.image[0]).all()
-    assert (state.values == state.values[0]).all()
+    for sums in (state.image, state.values):
+        assert (sums == sums[0]).all()
     whole = problem.products(state.x).sum(axis=0)
     np.testing.assert_allclose(state.image[0], whole, atol=1e-12 * np.abs(whole).max())
 
@@ -111,7 +114,7 @@ def test_dependent_samples_and_any_scale_do_no_harm(rank: int, scale: float) -> 
 
 
 @pytest.mark.parametrize("make", [pca, gevp])
-def test_tracked_landing_rests_at_the_answer_and_its_trackers_keep_the_sums(make: Callable[[], tuple[Any, Array, Array]]) -> None:
+def test_tracked_landing_rests_at_the_answer_and_its_trackers_keep_the_sums(make: Made) -> None:
     problem = make()[0]
     result = do.solve(problem, do.TrackedLanding(), W, iterations=3000, stopping=Error(1e-7) & Feasibility(1e-6), record_every=100)
     state = result.state
@@ -132,7 +135,7 @@ def test_lobpcg_rests_when_its_columns_have_converged() -> None:
 
 
 @pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
-def test_lobpcg_in_small_messages_is_lobpcg(make: Callable[[], tuple[Any, Array, Array]]) -> None:
+def test_lobpcg_in_small_messages_is_lobpcg(make: Made) -> None:
     problem = make()[0]
     whole, pieces = (do.solve(problem, do.LOBPCG(rows_per_message=b), W, iterations=10) for b in (None, 7))
     assert pieces.iterates_sha256 == whole.iterates_sha256
@@ -144,7 +147,7 @@ def test_lobpcg_in_small_messages_is_lobpcg(make: Callable[[], tuple[Any, Array,
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [pca, gevp])
 @pytest.mark.parametrize("channel", ["loss:p=0.3", "bursts:p=0.2,length=5"])
-def test_tracked_landing_is_exact_where_messages_are_lost(make: Callable[[], tuple[Any, Array, Array]], channel: str) -> None:
+def test_tracked_landing_is_exact_where_messages_are_lost(make: Made, channel: str) -> None:
     """What an agent did not send or hear, it keeps (repair), so that the trackers' mean stays the sum."""
     problem = make()[0]
     lossy = do.solve(problem, do.TrackedLanding(), W, channel=channel, iterations=6000, stopping=Error(1e-8), record_every=50)
@@ -188,8 +191,8 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_features(features:
     m, n, r = 8, 4, 2
     problem = do.problems.SplitPCA(parts(np.random.default_rng(0).standard_normal((m, features)), n), r)
     ring = tp.uniform_weights(tp.ring(n), self_weight=1 / 3)
-    per_method: dict[Any, int] = {do.LOBPCG(): 2 * (n - 1) * (m * r + 9 * r * r), do.TrackedLanding(): 2 * n * (m * r + r * r)}
-    for method, numbers in per_method.items():
+    method: Any
+    for method, numbers in ((do.LOBPCG(), 2 * (n - 1) * (m * r + 9 * r * r)), (do.TrackedLanding(), 2 * n * (m * r + r * r))):
         history = do.solve(problem, method, ring, iterations=3, record_every=1).history
         assert (np.diff(history["bytes"]) == 8 * numbers).all()
 
@@ -232,9 +235,8 @@ def test_estimators_of_split_features_find_what_the_libraries_find() -> None:
     rng = np.random.default_rng(0)
     shared = rng.standard_normal((100, 3))
     views = [shared @ rng.standard_normal((3, 8)) + rng.standard_normal((100, 8)) for _ in range(2)]
-    agents = list(zip(parts(views[0], 4), parts(views[1], 4), strict=True))
-    split = CCA(2, tol=1e-10, ridge=1e-2).fit_agents(agents, "ring", split="features")
-    alone = CCA(2, tol=1e-10, ridge=1e-2).fit(*views)
+    agents, estimator = list(zip(parts(views[0], 4), parts(views[1], 4), strict=True)), partial(CCA, 2, tol=1e-10, ridge=1e-2)
+    split, alone = estimator().fit_agents(agents, "ring", split="features"), estimator().fit(*views)
     np.testing.assert_allclose(split.correlations_, alone.correlations_, rtol=1e-10)
     np.testing.assert_allclose(split.predict(views[0]), alone.predict(views[0]), atol=1e-7)
 
@@ -245,14 +247,8 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
     refused: list[tuple[Callable[[], Any], str]] = [
         (lambda: do.problems.SplitPCA([A[:10, :4], A[:, 4:]], 2), "same samples, row for row: A of agent 0 has 10 rows"),
         (lambda: do.problems.SplitPCA(parts(A), 25), "at most 24 components, got 25"),
-        (
-            lambda: do.problems.SplitGEVP(parts(A[:2]), parts(A[:2]), 2),
-            "own features depend on each other: give a ridge",
-        ),
-        (
-            lambda: do.problems.SplitCCA([A[:, :3]], [A[:9, 3:]], 2),
-            "same samples, got 30 and 9 rows of agent 0",
-        ),
+        (lambda: do.problems.SplitGEVP(parts(A[:2]), parts(A[:2]), 2), "own features depend on each other: give a ridge"),
+        (lambda: do.problems.SplitCCA([A[:, :3]], [A[:9, 3:]], 2), "same samples, got 30 and 9 rows of agent 0"),
         (lambda: do.problems.SplitCCA([A[:, :3]], [A[:, 3:]], 4), "the smaller view has 3 features"),
         (lambda: do.solve(problem, "lobpcg", nx.empty_graph(N)), "the graph must be connected"),
         (lambda: do.solve(problem, "lobpcg", "directed_ring"), "needs an undirected graph: take ring"),
@@ -260,10 +256,7 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
         (lambda: do.solve(problem, "lobpcg", W, channel="loss:p=0.1"), "LOBPCG needs exact sums"),
         (lambda: do.solve(problem, "lobpcg", W, x0=np.ones((4, RANK))), "x0 is a point that every agent has"),
         (lambda: do.solve(problem, "lobpcg", W, stopping=do.stopping.LocalMaximum(1e-6)), "a local tolerance is for agents that"),
-        (
-            lambda: PCA(2).fit_agents(parts(A), W, split=cast(Any, "columns")),
-            "split must be 'samples' or 'features', got 'columns'",
-        ),
+        (lambda: PCA(2).fit_agents(parts(A), W, split=cast(Any, "columns")), "must be 'samples' or 'features', got 'columns'"),
         (lambda: PCA(0.9).fit_agents(parts(A), W, split="features"), "a share of the variance, n_components=0.9, needs all"),
         (lambda: do.problems.SplitPCA(cast(Any, A), 2), "axis=1\\) gives each of n agents its columns"),
         (lambda: do.problems.SplitPCA(cast(Any, sparse.csr_array(A)), 2), "gives each of n agents its columns"),

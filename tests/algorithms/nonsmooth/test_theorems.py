@@ -41,7 +41,6 @@ def near(x: Array, size: float, seed: int) -> Array:
 
 
 def bounds(problem: Any) -> tuple[float, float]:
-    """The weak convexity tau and the Lipschitz constant L."""
     return float(problem.weak_convexity[0]), float(problem.lipschitz_value[0])
 
 
@@ -50,8 +49,7 @@ def value(problem: Any, x: Array) -> float:
 
 
 def gradient(problem: Any, x: Array) -> Array:
-    found: Array = problem.gradient(x[None])[0]
-    return found
+    return problem.gradient(x[None])[0]
 
 
 def successors(problem: Any, x: Array, step: float) -> list[Array]:
@@ -66,7 +64,6 @@ def square(x: Array, xi: Array, blocks: tuple[Index, ...] = BLOCKS) -> float:
 
 
 def cases(name: str) -> Iterator[tuple[Array, Array, float]]:
-    """Points x, y at many distances, and steps below 1/L."""
     _, lipschitz = bounds(PROBLEMS[name])
     for seed, (size, share) in enumerate([(0.02, 0.9), (0.1, 0.1), (0.3, 0.5), (1.0, 0.99), (3.0, 0.3)] * 4):
         x = point(name, seed)

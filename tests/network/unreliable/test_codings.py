@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -14,27 +16,25 @@ SOURCE = Source(5, 17, 0, slice(0, 70))
 
 
 def arriving(coding: Coding, x: Array, source: Source = SOURCE) -> Array:
-    """What arrives of ``x``, coded."""
     out = np.full(x.shape, np.nan)
     coding.coded(Code(x), source, 3).put(out)
     return out
 
 
-@pytest.mark.parametrize("size", [257, 1000, 3000])
-@pytest.mark.parametrize("share", [0.004, 0.02, 0.1, 0.25, 0.6])
-def test_topk_of_long_rows_keeps_the_largest_and_of_equals_the_first(size: int, share: float) -> None:
+@pytest.mark.parametrize("size", [1, 2, 9, 257, 1000, 3000])
+@pytest.mark.parametrize("share", [0.004, 0.02, 0.1, 0.25, 0.6, 1.0])
+def test_topk_keeps_the_largest_and_of_equals_the_first(size: int, share: float) -> None:
     """Also where the largest stand in a run, repeat themselves, differ in their last digits, or are infinite."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((70, size))
+    x = rng.standard_normal((70, size)) * 10.0 ** rng.integers(-300, 300, (70, 1))
     x[1] = np.arange(size)
     x[2] = -np.arange(size)[::-1]
     x[3] = 0.0
-    x[4] = rng.integers(-2, 3, size)
-    x[5] = 1.0 + 1e-15 * rng.integers(0, 5, size)
-    x[6] *= 1e300
-    x[7] *= 1e-310
-    x[8, ::50] = 10.0
-    x[9, 3], x[9, 11] = -np.inf, np.inf
+    x[4:9] = rng.integers(-2, 3, (5, size))
+    x[9] = 1.0 + 1e-15 * rng.integers(0, 5, size)
+    x[10] *= 1e-310
+    x[11, ::50] = 10.0
+    x[12, 3::8], x[12, 7::8] = -np.inf, np.inf
     kept = max(1, round(share * size))
     expected = np.zeros_like(x)
     for i, row in enumerate(x):
@@ -62,6 +62,8 @@ def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float
         expected = np.isin(np.arange(size), drawn)
         np.testing.assert_array_equal(sent[agent], expected if fewer == kept else ~expected)
         assert sent[agent].sum() == kept
+    unbiased = arriving(RandomK(share=share, feedback=False), np.ones((70, size)))
+    np.testing.assert_array_equal(unbiased, sent * (size / kept))
 
 
 @pytest.mark.parametrize(("size", "share"), [(2, 0.5), (10, 0.3), (10, 0.7), (1000, 0.5)])
@@ -110,3 +112,26 @@ def test_what_is_added_and_what_is_left_make_up_the_array(coding: Coding) -> Non
     out = np.empty_like(x)
     code.put(out)
     np.testing.assert_array_equal(said, before + out)
+
+
+def test_quantization_is_unbiased_and_to_the_nearest_multiples() -> None:
+    x = np.random.default_rng(0).standard_normal((70, 40))
+    x[3] = 0.0
+    quantize = Quantize(bits=4)
+    unit = np.abs(x).max(1, keepdims=True) / 7
+    total = np.zeros_like(x)
+    for t in range(500):
+        quantized = arriving(quantize, x, SOURCE._replace(t=t))
+        assert (np.abs(quantized - x) <= unit * (1 + 1e-12)).all()
+        np.testing.assert_allclose(quantized, np.round(quantized / np.maximum(unit, 1e-300)) * unit, rtol=0, atol=1e-12)
+        total += quantized - x
+    spread = total / 500 / np.maximum(unit, 1e-300)
+    assert np.abs(spread).max() < 6 * 0.5 / math.sqrt(500)
+    assert abs(spread.mean()) < 4 * 0.5 / math.sqrt(500 * x.size)
+
+
+def test_words_belong_to_agents_and_to_rounds() -> None:
+    whole = Source(9, 5, 1, slice(0, 20)).words(2, 13)
+    np.testing.assert_array_equal(Source(9, 5, 1, slice(7, 12)).words(2, 13), whole[7:12])
+    for seed, number, t, part in ((8, 2, 5, 1), (9, 3, 5, 1), (9, 2, 6, 1), (9, 2, 5, 0)):
+        assert not (Source(seed, t, part, slice(0, 20)).words(number, 13) == whole).any()

@@ -37,12 +37,10 @@ def built(**settings: Any) -> HSPP:
 
 
 def inner(x: Array, y: Array) -> float:
-    """<x, y>_q, written out."""
     return float(sum(sign * a * b for sign, a, b in zip(SIGNS, x, y, strict=True)))
 
 
 def phi(y: Array) -> Array:
-    """The map, written from its formula."""
     s, t = y[SIGNS > 0], y[SIGNS < 0]
     out = np.empty_like(y)
     out[SIGNS > 0] = s
@@ -59,22 +57,18 @@ def distance(x: Array, y: Array, smoothing: float = 0.0) -> float:
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_the_value_is_the_formula(smoothing: float) -> None:
     problem = made(smoothing=smoothing)
+    assert isinstance(problem, (Sampled, KnownValue))
+    assert not isinstance(problem, Smooth)
     x = somewhere(problem)
     q = [phi(x[0].T @ d) for d in problem.rows]
     (wanted,) = problem.wanted
     total = sum((wanted[i, j] - distance(q[i], q[j], smoothing)) ** 2 for i in range(9) for j in range(9) if i != j)
     assert problem.value(x)[0] == pytest.approx(total / 81, rel=1e-12)
     np.testing.assert_allclose(problem.points(x[0]), q, rtol=1e-13)
+    np.testing.assert_allclose([inner(one, one) for one in q], -(ALPHA**2), rtol=1e-12)
+    assert problem.check_gradient(x[0]).right
     kinds = {abs(inner(q[i], q[j])) >= ALPHA**2 for i in range(9) for j in range(i)}
     assert kinds == {True, False}  # both branches are there
-
-
-def test_points_are_on_the_manifold_and_are_kept() -> None:
-    manifold = Ultrahyperbolic(SIGNS, ALPHA)
-    y = np.random.default_rng(2).standard_normal((20, 5))
-    q = manifold.points(y)
-    np.testing.assert_allclose((q * q * SIGNS).sum(-1), -(ALPHA**2), rtol=1e-12)
-    np.testing.assert_allclose(manifold.points(q), q, rtol=1e-12)
 
 
 def test_many_rows_are_gone_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +80,7 @@ def test_many_rows_are_gone_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("m", [2, 8, 9])
+@pytest.mark.parametrize("m", [2, 9])
 def test_every_pair_has_one_number_and_their_mean_is_the_gradient(m: int) -> None:
     problem = made(m)
     number = m * (m - 1) // 2
@@ -100,8 +94,6 @@ def test_every_pair_has_one_number_and_their_mean_is_the_gradient(m: int) -> Non
     singles = np.mean([problem.gradient_on(x, np.array([[k]])) for k in range(number)], axis=0)
     np.testing.assert_allclose(singles, gradient, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(problem.gradient_on(x, np.arange(number)[None]), gradient, rtol=1e-11, atol=1e-11)
-    twice = np.repeat(np.arange(number), 2)[None]
-    np.testing.assert_allclose(problem.gradient_on(x, twice), gradient, rtol=1e-11, atol=1e-11)
     with pytest.raises(IndexError, match=f"from 0 to {number - 1}, got {number}"):
         problem.gradient_on(x, np.array([[number]]))
 
@@ -128,8 +120,7 @@ def test_equal_and_opposite_points_are_at_distance_zero_and_pull_nowhere() -> No
 
 def test_the_slope_of_smoothed_distances_is_bounded() -> None:
     u = 1.0 + np.concatenate((-np.logspace(-15, -1), np.logspace(-15, 3)))
-    steep = Ultrahyperbolic(SIGNS, ALPHA, 0.2).steepness(u)
-    assert np.abs(steep).max() <= ALPHA / 0.2 * (1 + 1e-3)
+    assert np.abs(Ultrahyperbolic(SIGNS, ALPHA, 0.2).steepness(u)).max() <= ALPHA / 0.2 * (1 + 1e-3)
     assert np.abs(Ultrahyperbolic(SIGNS, ALPHA).steepness(u)).max() > 1e6
 
 
@@ -150,20 +141,23 @@ def test_a_single_negative_sign_is_hyperbolic_space() -> None:
 
 
 def planted(m: int, smoothing: float = 0.0) -> tuple[HSPP, Array]:
-    """With the distances of a feasible point, and that point, ``(1, 5, 5)``."""
     plain = made(m, smoothing)
     x = somewhere(plain)
     return HSPP(plain.rows, plain.distances(x[0]), SIGNS, ALPHA, smoothing=smoothing, optimal_value=0.0), x
 
 
 @pytest.mark.slow
-def test_j_jobcd_finds_planted_distances_and_never_increases() -> None:
+def test_planted_distances_are_found() -> None:
+    """By J-JOBCD, which never increases, and from sampled pairs where slopes are bounded, with a tenth of the pairs."""
     problem, x = planted(40, 0.5)
     aside = problem.constraint.tangent(x, 0.1 * np.random.default_rng(5).standard_normal((1, 5, 5)))
     x0 = problem.constraint.retract(x, aside)[0]
     values = np.array([problem.value(state.x)[0] for state in islice(iterate(problem, JJOBCD(), x0=x0), 400)])
     assert (np.diff(values) <= 1e-12 * values[:-1]).all()
     assert values[-1] < 1e-8 * values[0]
+    result = solve(problem, VRJJOBCD(varsigma=3.0), x0=x0, iterations=1000, rows=2)
+    assert result.row.values["relative_gap"] < 1e-10
+    assert result.state.samples < 110 * problem.n_samples[0]
 
 
 def test_the_planted_point_is_stationary_at_zero() -> None:
@@ -172,17 +166,6 @@ def test_the_planted_point_is_stationary_at_zero() -> None:
     assert np.abs(problem.gradient(x)).max() < 1e-9
     assert built(points=30, distances="planted").optimal_value == 0.0
     assert built(points=1000, dimension=50, data="gaussian", distances="planted", smoothing=0.5).optimal_value == 0.0
-
-
-@pytest.mark.slow
-def test_vr_j_jobcd_finds_planted_distances_from_sampled_pairs() -> None:
-    """Where slopes are bounded; all 1000 gradients of J-JOBCD take ten times as many pairs."""
-    problem, x = planted(40, 0.5)
-    aside = problem.constraint.tangent(x, 0.1 * np.random.default_rng(5).standard_normal((1, 5, 5)))
-    x0 = problem.constraint.retract(x, aside)[0]
-    result = solve(problem, VRJJOBCD(varsigma=3.0), x0=x0, iterations=1000, rows=2)
-    assert result.row.values["relative_gap"] < 1e-10
-    assert result.state.samples < 110 * problem.n_samples[0]
 
 
 # data
@@ -222,53 +205,12 @@ def test_rows_without_an_entry_in_the_drawn_columns_are_not_drawn(tmp_path: Path
     sparse[np.arange(40), np.arange(40) % 12] = 1.0 + np.arange(40)
     np.save(tmp_path / "sparse.npy", sparse)
     chosen: Any = {"data": str(tmp_path / "sparse.npy"), "draw_columns": 6}
-    with pytest.raises(
-        ValueError, match=r"rows of .*sparse\.npy are zero in the drawn columns: leave them out by draw_rows"
-    ) as found:
+    with pytest.raises(ValueError, match=r"are zero in the drawn columns: leave them out by draw_rows") as found:
         built(**chosen)
     kept = int(str(found.value).rsplit(" ", 1)[1])
     rows = built(**chosen, draw_rows=kept).rows
     assert rows.shape == (kept, 6)
     assert rows.any(axis=-1).all()
     assert set(rows[rows > 0.0]) < set(range(1, 41))
-    with pytest.raises(ValueError, match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12 columns"):
+    with pytest.raises(ValueError, match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12"):
         built(**chosen, draw_rows=kept + 1)
-
-
-def test_what_it_can_do() -> None:
-    problem = built(points=5)
-    assert isinstance(problem, (Sampled, KnownValue))
-    assert not isinstance(problem, Smooth)
-    assert problem.optimal_value is None
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"data": "gaussian", "distances": "tree"}, "distances of a tree need its data"),
-        ({"positive": 20}, "positive must lie between 0 and 19, got 20"),
-        ({"smoothing": -1.0}, "smoothing must be finite and not negative"),
-    ],
-)
-def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        built(**settings)
-
-
-def test_problems_are_checked() -> None:
-    D, T = np.ones((3, 2)), 1.0 - np.eye(3)
-    uneven = T.copy()
-    uneven[0, 1] = 2.0
-    for arguments, message in (
-        ((D, T, [1, 1]), "needs a sign -1"),
-        ((D, T, [1, -1, -1]), "D has 2 columns, so J needs 2 signs, got 3"),
-        ((D, T[:2], [1, -1]), "D has 3 rows, so T must be 3 x 3, got 2 x 3"),
-        ((D, np.ones((3, 3)), [1, -1]), r"zero on its diagonal, but entry \[0, 0\] is 1"),
-        ((D, uneven, [1, -1]), r"symmetric, not negative, but entry \[0, 1\] is 2 \(entry \[1, 0\] is 1\)"),
-        ((D * [[1], [0], [1]], T, [1, -1]), "row 1 is"),
-        ((D[:1], np.zeros((1, 1)), [1, -1]), "at least two points"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            HSPP(*arguments)
-    with pytest.raises(ValueError, match="for one agent"):
-        HSPPSettings().problem(2, 0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +9,16 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth import DRFGT, RGD, GeneralizedLanding, iterate, solve
+from decentorth import DRFGT, RGD, iterate, solve
 from decentorth.problems import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from decentorth.problems.common.pooled import whitening
-from decentorth.protocols import Array, KnownOptimum, Sampled, SampledMatrices, SampledProducts, Smooth
+from decentorth.protocols import Array, KnownOptimum
 from decentorth.stopping import GradientNorm
 from tests.support.building import built, collective
 from tests.support.problems import stack
 
 K = 5
 COUNTS = (40, 40, 3, 1, 200, 40, 7, 7)
-"""Samples of each agent."""
 N = len(COUNTS)
 
 
@@ -41,7 +37,6 @@ def orthogonal(seed: int, k: int = K) -> Array:
 
 
 def rows_of(problem: Any) -> list[Array]:
-    """Each agent's whitened samples."""
     return [z for _, (stacked,) in problem._rows for z in stacked]
 
 
@@ -53,29 +48,10 @@ def test_log_cosh_is_that_of_numpy_and_does_not_overflow() -> None:
     np.testing.assert_allclose(log_cosh(large), np.abs(large) - np.log(2), rtol=1e-15)
 
 
-@pytest.mark.parametrize("pass_bytes", [1, 400, 1 << 17])
-def test_values_and_gradients_are_the_formulas(pass_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one pass over an agent's samples, or ten or one of them at a time."""
-    monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", pass_bytes)
-    data, x = samples(), gaussian(seed=1)
-    problem = ICA(data)
-    value, gradient = problem.value(x), problem.gradient(x)
-    for i, (z, p) in enumerate(zip(data, x, strict=True)):
-        assert value[i] == pytest.approx(np.log(np.cosh(z @ p)).sum() / len(z), rel=1e-12)
-        np.testing.assert_allclose(gradient[i], sum(np.outer(row, np.tanh(row @ p)) for row in z) / len(z), atol=1e-12)
-    assert gradient.flags.c_contiguous
-    assert not np.shares_memory(gradient, problem.gradient(x))
-
-
-def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
+def test_lipschitz_constants_are_met_at_zero() -> None:
     data = samples()
     problem = ICA(data)
-    assert isinstance(problem, Smooth)
     np.testing.assert_allclose(problem.lipschitz, [np.linalg.eigvalsh(z.T @ z / len(z))[-1] for z in data], rtol=1e-12)
-    for seed in range(3):
-        x, y = gaussian(seed=seed), gaussian(seed=seed + 9)
-        rise = np.linalg.norm(problem.gradient(x) - problem.gradient(y), axis=(-2, -1))
-        assert (rise <= problem.lipschitz * np.linalg.norm(x - y, axis=(-2, -1))).all()
     tiny = 1e-6 * np.stack([np.linalg.eigh(z.T @ z)[1][:, -1:] @ np.ones((1, K)) for z in data])
     steepest = np.linalg.norm(problem.gradient(tiny), axis=(-2, -1)) / np.linalg.norm(tiny, axis=(-2, -1))
     np.testing.assert_allclose(steepest, problem.lipschitz, rtol=1e-6)
@@ -91,8 +67,7 @@ def test_amari_distance_is_that_of_the_definition() -> None:
 def test_amari_distance_sees_neither_order_nor_scale() -> None:
     """Zero for permutations with scales, one at most, the same after permuting; to scales of all lines alike it is blind."""
     rng = np.random.default_rng(1)
-    for order in itertools.permutations(range(4)):
-        assert amari_distance(np.eye(4)[list(order)] * rng.uniform(-5, 5, 4)) == 0.0
+    assert amari_distance(np.eye(4)[[2, 0, 3, 1]] * rng.uniform(-5, 5, 4)) == 0.0
     p = rng.standard_normal((4, 4))
     distance = amari_distance(p)
     assert 0.0 < distance < 1.0
@@ -101,13 +76,6 @@ def test_amari_distance_sees_neither_order_nor_scale() -> None:
     signs = rng.choice([-1.0, 1.0], 4)
     for changed in (p.T, p[rng.permutation(4)], p[:, rng.permutation(4)] * signs, -3.0 * p):
         assert amari_distance(changed) == pytest.approx(distance, rel=1e-14)
-
-
-@pytest.mark.parametrize("size", [1e-2, 1e-5, 1e-9])
-def test_amari_distance_is_linear_near_zero(size: float) -> None:
-    """The mean size of the entries beside the permutation's."""
-    p = np.eye(4)[[2, 0, 3, 1]] + size * (1 - np.eye(4)[[2, 0, 3, 1]])
-    assert amari_distance(p) == pytest.approx(size, rel=1e-12)
 
 
 @pytest.mark.parametrize("mixing", ["orthogonal", "general"])
@@ -138,28 +106,14 @@ def test_the_error_is_the_amari_distance_of_unmixing_times_mixing() -> None:
     assert problem.error(best) < 0.03
     assert problem.error(best[:, [2, 0, 3, 1]] * [1, -1, -1, 1]) == pytest.approx(problem.error(best), rel=1e-9)
     assert problem.error(orthogonal(0, 4)) > 0.1
-    with pytest.raises(ValueError, match="the mixing is known for generated data only, or given as mixing"):
-        ICA(samples()).error(np.eye(K))
 
 
-def test_the_true_unmixing_is_nearly_stationary_and_nearly_least() -> None:
-    """Up to the samples' own noise, which falls with the root of their number."""
-    for count, most in ((2_000, 0.08), (200_000, 0.008)):
-        problem = built(ICASettings(sources=3, samples=count).problem(2, 1)).restrict(slice(0, 2))
-        u, _, vt = np.linalg.svd(problem.mixing)
-        x = stack(u @ vt, 2)
-        assert np.linalg.norm(problem.constraint.tangent(x, problem.gradient(x)).mean(axis=0)) < most
-        others = [problem.value(stack(orthogonal(seed, 3), 2)).mean() for seed in range(10)]
-        assert problem.value(x).mean() < min(others)
-
-
-@pytest.mark.parametrize(("settings", "most"), [({}, 0.03), ({"mixing": "general", "imbalance": 20.0}, 0.03)])
-def test_drfgt_finds_the_sources_with_nothing_tuned(settings: dict[str, Any], most: float) -> None:
-    problem = ICASettings(sources=4, **settings).problem(6, 0)
+def test_drfgt_finds_the_sources_with_nothing_tuned() -> None:
+    problem = ICASettings(sources=4, mixing="general", imbalance=20.0).problem(6, 0)
     result = solve(problem, DRFGT(), tp.metropolis_weights(tp.ring(6)), iterations=3000, stopping=GradientNorm(1e-8))
     assert result.converged, result.message
     assert result.history.rows[0].values["error"] > 0.2
-    assert result.row.values["error"] < most
+    assert result.row.values["error"] < 0.03
 
 
 @pytest.mark.parametrize("partition", ["even", "by-label", "dirichlet"])
@@ -199,9 +153,8 @@ def test_weights_make_every_sample_count_the_same() -> None:
     assert problem.value(many).mean() == pytest.approx(pooled.value(x)[0], rel=1e-13)
     np.testing.assert_allclose(problem.gradient(many).mean(axis=0), pooled.gradient(x)[0], atol=1e-13)
     np.testing.assert_allclose(problem.lipschitz, counts / counts.mean() * ICA(data).lipschitz, rtol=1e-13)
-    every = np.arange(40, dtype=np.int64)[None]
     first = problem.restrict(slice(0, 1))
-    np.testing.assert_allclose(first.gradient_on(x, every), first.gradient(x), atol=1e-13)
+    np.testing.assert_allclose(first.gradient_on(x, np.arange(40)[None]), first.gradient(x), atol=1e-13)
 
 
 def mixed(count: int, n: int = 3, seed: int = 0) -> tuple[Array, Array]:
@@ -212,23 +165,12 @@ def mixed(count: int, n: int = 3, seed: int = 0) -> tuple[Array, Array]:
     return A - A.mean(axis=0), mixing
 
 
-def test_the_generalized_constraint_is_the_samples_covariance() -> None:
-    A, _ = mixed(50)
-    problem, x = GeneralizedICA(A), gaussian(1, k=3)
-    for need in (Sampled, SampledProducts, SampledMatrices, Smooth):
-        assert isinstance(problem, need)
-    B = A.T @ A / 50
-    np.testing.assert_allclose(problem.constraint.feasibility(x), [np.linalg.norm(x[0].T @ B @ x[0] - np.eye(3))], rtol=1e-12)
-    assert problem.value(x)[0] == pytest.approx(np.log(np.cosh(A @ x[0])).sum() / 50, rel=1e-12)
-    assert problem.lipschitz[0] == pytest.approx(np.linalg.eigvalsh(B)[-1], rel=1e-12)
-    assert (problem.n_agents, problem.shape, problem.n_samples.tolist()) == (1, (3, 3), [50])
-
-
 def test_the_generalized_problem_is_the_whitened_one_seen_through_the_whitening() -> None:
     """Values, errors, and the iterates of Riemannian gradient descent in the metric in which the sets are isometric."""
     A, mixing = mixed(400)
     whiten = whitening([A], 3, collective(1))
     general, plain = GeneralizedICA(A, mixing=mixing), ICA([A @ whiten], mixing=whiten.T @ mixing)
+    assert general.lipschitz[0] == pytest.approx(np.linalg.eigvalsh(A.T @ A / 400)[-1], rel=1e-12)
     z = stack(orthogonal(4, 3), 1)
     assert general.value(whiten @ z)[0] == pytest.approx(plain.value(z)[0], rel=1e-12)
     method = RGD(step_size=0.3)
@@ -237,16 +179,6 @@ def test_the_generalized_problem_is_the_whitened_one_seen_through_the_whitening(
         np.testing.assert_allclose(state.x, whiten @ other.x, atol=1e-11 * np.abs(whiten).max())
         assert general.error(state.x[0]) == pytest.approx(plain.error(other.x[0]), rel=1e-9)
     assert np.linalg.norm(other.x - z) > 0.1
-
-
-@pytest.mark.parametrize(("step", "batch"), [(0.3, 333), ("diminishing:initial=1", 100)])
-def test_one_pass_over_samples_that_are_not_whitened(step: float | str, batch: int) -> None:
-    """Paper 003's size: 100,000 samples of 10 sources, each batch in three independent parts; B is never looked at."""
-    problem = ICASettings(samples=100_000, whiten=False).problem(1, 0)
-    method = GeneralizedLanding(step_size=step, penalty=0.1, batch_size=batch, covariance="sampled")
-    result = solve(problem, method, iterations=100_000 // (3 * batch), rows=2)
-    assert result.history["error"][0] > 0.3
-    assert result.row.values["error"] < 0.02
 
 
 def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> None:
@@ -261,44 +193,7 @@ def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> 
         built(ICASettings(data=str(tmp_path / "a.npy"), whiten=False, sources=2).problem(1, 0))
 
 
-BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "mixing": (
-        lambda: ICA([np.ones((3, 2))], mixing=np.ones((2, 3))),
-        "mixing must have shape (2, 2), as the samples have 2 columns, got (2, 3)",
-    ),
-    "weights": (
-        lambda: ICA([np.ones((3, 2))], weights=np.ones(2)),
-        "weights must have shape (1,), one for each agent given, got (2,)",
-    ),
-    "not whitened by several": (
-        lambda: ICASettings(whiten=False).problem(3, 0),
-        "without whitening the covariance of all samples makes the constraint, which none of 3 agents knows: whiten the samples",
-    ),
-    "not whitened and too flat": (
-        lambda: GeneralizedICA(np.random.default_rng(0).standard_normal((9, 3)) @ np.diag([1.0, 1.0, 0.0])),
-        "B must be positive definite",
-    ),
-    "signs": (lambda: ICA([np.ones((3, 2))], signs=[1, 0]), "signs must be 'super', 'data' or 2 numbers, each 1 or -1, got [1, 0]"),
-    "unknown signs": (lambda: ICA([np.ones((3, 2))], signs="sub"), "signs must be 'super', 'data' or 2 numbers"),
-    "signs before all agents are asked": (lambda: ICA([np.eye(2)], signs="data").value(np.eye(2)[None]), "prepare() chooses them"),
-    "imbalance": (lambda: ICASettings(imbalance=0.5), "imbalance must be at least 1, got 0.5"),
-    "alpha": (lambda: ICASettings(dirichlet_alpha=-1.0), "dirichlet_alpha must be positive and finite, got -1.0"),
-    "too few samples": (
-        lambda: built(ICASettings(samples=2, sources=8).problem(3, 0)),
-        "whitening to 8 components needs samples that vary in as many directions, but those of all agents vary in only 5 of 8",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
-    build, words = BAD[name]
-    with pytest.raises(ValueError, match=re.escape(words)):
-        build()
-
-
 def test_signs_are_those_of_the_sources() -> None:
-    """Of all agents' samples; the gradients are those of the signed objective, and their columns too."""
     rng = np.random.default_rng(0)
     S = np.concatenate((rng.laplace(size=(6000, 2)), rng.uniform(-1, 1, (6000, 2))), axis=1)
     S -= S.mean(axis=0)

@@ -44,23 +44,16 @@ def test_the_families_have_their_edges() -> None:
 @pytest.mark.parametrize("name", GRAPHS[2:])
 def test_perron_vectors_and_spectra_are_those_of_dense_eigenvalues(name: str) -> None:
     weights = tp.directed_weights(tp.digraph_from_name(name))
-    for M, left in ((weights.A, True), (weights.B, False)):
-        dense = M.toarray().T if left else M.toarray()
+    for M, dense in ((weights.A, weights.A.toarray().T), (weights.B, weights.B.toarray())):
         found, vector = tp.directed_spectrum(M), tp.perron_vector(M)
         np.testing.assert_allclose(dense @ vector, vector, atol=1e-15)
         assert vector.min() > 0
         assert vector.sum() == pytest.approx(1, abs=1e-15)
-        values = np.sort(np.abs(np.linalg.eigvals(dense)))
-        assert values[-1] == pytest.approx(1)
-        assert found.sigma == pytest.approx(values[-2])
+        assert found.sigma == pytest.approx(np.sort(np.abs(np.linalg.eigvals(dense)))[-2])
         root = np.sqrt(vector)
         singular = np.linalg.svd(dense / root[:, None] * root, compute_uv=False)
         assert found.contraction == pytest.approx(singular[1])
-
-
-def test_a_one_way_ring_has_the_eigenvalues_of_a_circulant() -> None:
     assert tp.directed_spectrum(tp.row_stochastic(tp.directed_ring(10))).sigma == pytest.approx(np.cos(np.pi / 10))
-    np.testing.assert_allclose(tp.perron_vector(tp.column_stochastic(tp.directed_ring(10))), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -88,35 +81,23 @@ def test_the_limit_of_push_pull_is_near_that_of_the_whole_iteration(name: str, s
     assert found.limit > 1.999 or not stable(factor * 1.001 * found.limit)
 
 
-def cut(*edges: tuple[int, int]) -> nx.DiGraph[int]:
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(4))
-    graph.add_edges_from(edges)
-    return graph
-
-
+CUT = tp.numbered(nx.DiGraph([(0, 1), (1, 2), (2, 0), (3, 0)]))
 A = sparse.csr_array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: tp.row_stochastic(cut((0, 1), (1, 2), (2, 0), (3, 0))),
-            "no path from agent 0 to agent 3 (2 strongly connected parts",
-        ),
+        (lambda: tp.row_stochastic(CUT), "no path from agent 0 to agent 3 (2 strongly connected parts"),
         (
             lambda: tp.check_row_stochastic(A * 1.1),
-            "every row of A must sum to 1, but row 0 sums to 1.1 (3 are off); divide it by 1.1",
+            "A must sum to 1, but row 0 sums to 1.1 (3 are off); divide it by 1.1",
         ),
         (lambda: tp.check_row_stochastic(A.T), "row 0 sums to 0.75 (2 are off); its columns do, so it may be the other matrix"),
         (lambda: tp.check_row_stochastic(A.toarray() + np.diag([-1, 1], 1)), "A must not have negative entries, but A[0, 1] = -1"),
         (lambda: tp.check_row_stochastic(np.roll(np.eye(3), 1, axis=1)), "some agent must give itself weight"),
         (lambda: tp.check_row_stochastic(np.eye(2)), "the graph of A must be strongly connected"),
-        (
-            lambda: tp.DirectedWeights(A, tp.column_stochastic(cut((0, 1), (1, 0)).subgraph((0, 1)))),
-            "A is for 3 agents, and B for 2",
-        ),
+        (lambda: tp.DirectedWeights(A, tp.column_stochastic(tp.directed_ring(2))), "A is for 3 agents, and B for 2"),
         (lambda: tp.DirectedWeights(A, A.T.tocsr()), "B[0, 1] is not zero and A[0, 1] is: give A a weight there"),
         (lambda: tp.graph_from_name("directed_ring:5"), "'directed_ring:5' is a directed graph"),
         (lambda: tp.weights_from_name(tp.directed_ring(5)), "topologies.directed_weights(graph)"),

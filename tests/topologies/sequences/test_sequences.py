@@ -1,10 +1,12 @@
-"""Time-varying sequences: doubly stochastic at every iteration, random access, exact contraction, laws of the random ones."""
+"""Time-varying sequences: matrices, random access, contraction, laws of the random ones, and the rounds that word takes."""
 
 from __future__ import annotations
 
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 import topologies
@@ -24,13 +26,10 @@ SEQUENCES = [
 
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: f"{type(sequence).__name__}-{sequence.n}")
 def test_every_matrix_is_canonical_and_random_access_needs_no_replay(sequence: topologies.WeightSequence) -> None:
-    order = [10**9, 7, 3, 0, 7, 12]
-    for k in order:
-        W = sequence.at(k)
-        again = sequence.at(k)
+    for k in (10**9, 7, 3, 0, 7, 12):
+        W, again = sequence.at(k), sequence.at(k)
         assert isinstance(W, sparse.csr_array)
         dense = W.toarray()
-        assert W.shape == (sequence.n, sequence.n)
         np.testing.assert_array_equal(dense, dense.T)
         np.testing.assert_array_equal(dense, topologies.canonical_weights(W).toarray())
         np.testing.assert_array_equal(dense, again.toarray())
@@ -60,65 +59,50 @@ def test_one_peer_exponential_is_exact_after_its_period(n: int) -> None:
     assert joint_contraction(sequence, start=5) == pytest.approx(0, abs=1e-15)
     if n > 2:
         assert joint_contraction(sequence, window=sequence.period - 1) == pytest.approx(1, abs=1e-15)
-    for k in range(int(np.log2(n))):
+    for k in range(sequence.period):
         expected = np.eye(n) / 2
         expected[np.arange(n), np.arange(n) ^ (1 << k)] = 0.5
         np.testing.assert_array_equal(sequence.at(k).toarray(), expected)
 
 
-def test_contraction_of_a_constant_sequence_is_a_power_of_sigma() -> None:
+def test_contraction_is_a_power_of_sigma_where_w_is_constant_and_the_norm_of_the_product_where_it_is_not() -> None:
     W = topologies.metropolis_weights(TORUS)
-    sequence = topologies.PeriodicSequence([W])
-    assert joint_contraction(sequence, window=7) == pytest.approx(topologies.spectrum(W).sigma ** 7, rel=1e-12)
-
-
-def test_two_matchings_of_a_ring_average_only_together() -> None:
-    ring = nx.to_numpy_array(topologies.ring(6))
-    even = np.kron(np.eye(3), np.full((2, 2), 0.5))
+    constant = joint_contraction(topologies.PeriodicSequence([W]), window=7)
+    assert constant == pytest.approx(topologies.spectrum(W).sigma ** 7, rel=1e-12)
+    even = np.kron(np.eye(3), np.full((2, 2), 0.5))  # the two matchings of a ring, which average only together
     odd = np.roll(even, (1, 1), (0, 1))
-    assert np.all((even > 0) <= (ring + np.eye(6) > 0))
     sequence = topologies.PeriodicSequence([even, odd])
     assert joint_contraction(sequence, window=1) == pytest.approx(1)
     assert joint_contraction(sequence) == pytest.approx(np.linalg.norm(odd @ even - 1 / 6, 2), abs=1e-14)
     assert joint_contraction(sequence) < 1
 
 
-@pytest.mark.slow
-def test_random_matching_meets_everybody_equally_often() -> None:
-    n, draws = 7, 3000
-    sequence = topologies.RandomMatching(n, seed=5)
-    met = sum((sequence.at(k).toarray() for k in range(draws)), np.zeros((n, n)))
-    p = 1 / n  # n odd: 6 of 7 agents are paired, each with one of 6 others
-    frequencies = 2 * met[np.triu_indices(n, 1)] / draws
-    assert np.abs(frequencies - p).max() < 5 * np.sqrt(p * (1 - p) / draws)
+METROPOLIS = topologies.metropolis_weights(TORUS).toarray()
 
 
 @pytest.mark.slow
-def test_link_failures_fail_with_their_probability_and_keep_the_weights() -> None:
-    W = topologies.metropolis_weights(TORUS).toarray()
-    sequence = topologies.LinkFailures(W, 0.3, seed=1)
-    draws = 2000
-    present = np.zeros_like(W)
+@pytest.mark.parametrize(
+    ("sequence", "weights", "p"),
+    [
+        (topologies.RandomMatching(7, seed=5), np.full((7, 7), 0.5), 1 / 7),  # 6 of 7 agents are paired, each with one of 6 others
+        (topologies.RandomGossip(topologies.star(5), seed=0), nx.to_numpy_array(topologies.star(5)) / 2, 1 / 4),
+        (topologies.LinkFailures(METROPOLIS, 0.3, seed=1), METROPOLIS, 0.7),
+    ],
+)
+def test_each_edge_is_used_with_its_weight_and_its_probability(
+    sequence: topologies.WeightSequence, weights: np.ndarray, p: float
+) -> None:
+    draws, times = 1000, np.zeros_like(weights)
     for k in range(draws):
-        dense = sequence.at(k).toarray()
-        edge = np.triu(dense, 1) > 0
-        np.testing.assert_array_equal(dense[edge], W[edge])
-        present += edge
-    edges = np.triu(W, 1) > 0
-    assert np.abs(present[edges] / draws - 0.7).max() < 5 * np.sqrt(0.21 / draws)
-    assert not present[~edges].any()
-    assert topologies.LinkFailures(W, 0.0).at(4).toarray() == pytest.approx(W, abs=1e-15)
+        used = np.triu(sequence.at(k).toarray(), 1)
+        np.testing.assert_array_equal(used[used > 0], weights[used > 0])
+        times += used > 0
+    edges = np.triu(weights, 1) > 0
+    assert np.abs(times[edges] / draws - p).max() < 5 * np.sqrt(p * (1 - p) / draws)
 
 
-@pytest.mark.slow
-def test_mean_of_random_gossip_is_that_of_boyd() -> None:
-    """E W = I - L / (2 |E|), and the second eigenvalue of E W'W = E W bounds the expected contraction."""
-    graph = topologies.star(5)
-    sequence = topologies.RandomGossip(graph, seed=0)
-    draws = 4000
-    mean = sum((sequence.at(k).toarray() for k in range(draws)), np.zeros((5, 5))) / draws
-    expected = np.eye(5) - nx.laplacian_matrix(graph).toarray() / 8
-    np.testing.assert_allclose(mean, expected, atol=5 * 0.5 / np.sqrt(draws))
+def test_links_that_never_fail() -> None:
+    assert topologies.LinkFailures(METROPOLIS, 0.0).at(4).toarray() == pytest.approx(METROPOLIS, abs=1e-15)
 
 
 def test_seeds_and_iterations_differ() -> None:
@@ -138,11 +122,11 @@ def test_seeds_and_iterations_differ() -> None:
         ("random_gossip:seed=2@torus", topologies.RandomGossip(topologies.torus(4, 4), 2)),
         (
             "link_failures:p=0.2,weights=lazy-metropolis@torus:4x4",
-            topologies.LinkFailures(topologies.lazy(topologies.metropolis_weights(topologies.torus(4, 4))), 0.2, 9),
+            topologies.LinkFailures(topologies.weights_from_name(topologies.torus(4, 4), "lazy-metropolis"), 0.2, 9),
         ),
         (
             "periodic@ring|star:16",
-            topologies.PeriodicSequence([topologies.metropolis_weights(g) for g in (topologies.ring(16), topologies.star(16))]),
+            topologies.PeriodicSequence([*map(topologies.metropolis_weights, (topologies.ring(16), topologies.star(16)))]),
         ),
     ],
 )
@@ -182,3 +166,60 @@ def test_windows_and_iterations_are_checked() -> None:
         topologies.RandomMatching(4).at(-1)
     with pytest.raises(ValueError, match="matrices of one size, got 0"):
         topologies.PeriodicSequence([])
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(n=st.integers(2, 14), p=st.sampled_from([0.1, 0.3, 0.7]), seed=st.integers(0, 999))
+def test_on_a_graph_word_takes_as_many_rounds_as_the_diameter(n: int, p: float, seed: int) -> None:
+    graph = topologies.numbered(topologies.erdos_renyi(n, p, seed=seed) if p > 0.2 else nx.random_labeled_tree(n, seed=seed))
+    assert topologies.flooding_rounds(topologies.metropolis_weights(graph)) == nx.diameter(graph)
+
+
+def told(sequence: topologies.WeightSequence, start: int) -> int:
+    """Rounds from ``start`` on until every agent has heard of every other, word by word."""
+    heard = [{i} for i in range(sequence.n)]
+    rounds = 0
+    while any(len(names) < sequence.n for names in heard):
+        W = sequence.at(start + rounds).toarray()
+        heard = [set().union(*(heard[j] for j in range(sequence.n) if i == j or W[i, j] != 0)) for i in range(sequence.n)]
+        rounds += 1
+    return rounds
+
+
+@pytest.mark.parametrize("name", ["one_peer_exponential:16", "periodic@ring:8|star:8", "periodic@path:6|star:6|ring:6"])
+def test_on_a_periodic_network_whenever_one_begins(name: str) -> None:
+    sequence = topologies.sequence_from_name(name)
+    assert sequence.period is not None
+    assert topologies.flooding_rounds(sequence) == max(told(sequence, start) for start in range(sequence.period))
+
+
+def test_matchings_that_connect_only_together() -> None:
+    """A path whose edges are there in turn: word that goes against the order of the turns waits."""
+    halves = np.diag([0.5, 0.5, 1.0]) + np.array([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]])
+    others = halves[::-1, ::-1]
+    sequence = topologies.PeriodicSequence([halves, others])
+    assert topologies.flooding_rounds(sequence) == max(told(sequence, start) for start in range(2)) == 3
+
+
+def test_of_many_agents_an_upper_bound() -> None:
+    """One-peer exponential: 11 rounds would do; the hypercube's 11 edges there and back, each waited for through a period."""
+    for name, least in (("ring:2100", 1050), ("path:2001", 2000), ("star:3000", 2)):
+        W = topologies.metropolis_weights(topologies.adjacency_from_name(name))
+        assert least <= topologies.flooding_rounds(W) <= 2 * least
+    assert topologies.flooding_rounds(topologies.OnePeerExponential(2048)) == 11 * 2 * 11
+
+
+@pytest.mark.parametrize("name", ["random_matching:8", "random_gossip@ring:8", "link_failures:p=0.3@ring:8"])
+def test_random_neighbours_are_never_sure(name: str) -> None:
+    with pytest.raises(ValueError, match="no number of rounds is sure to reach all agents"):
+        topologies.flooding_rounds(topologies.sequence_from_name(name))
+
+
+def test_who_is_never_reached() -> None:
+    apart = np.eye(3)
+    with pytest.raises(ValueError, match="never gets from agent 0 to agent 1"):
+        topologies.flooding_rounds(topologies.PeriodicSequence([apart, apart]))
+    with pytest.raises(ValueError, match="connected"):
+        topologies.flooding_rounds(apart)
+    assert topologies.flooding_rounds(np.ones((1, 1))) == 0

@@ -26,19 +26,18 @@ def expect(W: sparse.csr_array, closed_form: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("W", "scale", "laplacian"),
     [
-        *((tp.uniform_weights(tp.ring(n), w), (1 - w) / 2, known.ring(n)) for n in (3, 5, 25, 101) for w in (0.0, 1 / 3, 0.8)),
-        *((tp.metropolis_weights(tp.path(n)), 1 / 3, known.path(n)) for n in (3, 8, 50)),
-        *((tp.max_degree_weights(tp.path(n)), 1 / 2, known.path(n)) for n in (3, 8, 50)),
-        *((tp.weights_from_name(tp.path(n), "lazy-max-degree"), 1 / 4, known.path(n)) for n in (3, 8, 50)),
-        *((tp.uniform_weights(tp.torus(*s), 0.4), 0.3 / len(s), known.torus(*s)) for s in ((3, 3), (4, 7), (3, 4, 5))),
-        *((tp.max_degree_weights(tp.grid(*s)), 1 / most, known.grid(*s)) for s, most in (((3, 3), 4), ((4, 7), 4), ((3, 4, 5), 6))),
-        *((tp.metropolis_weights(tp.complete(n)), 1 / n, known.complete(n)) for n in (2, 3, 10, 60)),
-        *((tp.uniform_weights(tp.complete(n), 0.7), 0.3 / (n - 1), known.complete(n)) for n in (2, 3, 10, 60)),
-        *((tp.metropolis_weights(tp.star(n)), 1 / n, known.star(n)) for n in (3, 10, 60)),
+        *((tp.uniform_weights(tp.ring(n), w), (1 - w) / 2, known.ring(n)) for n in (3, 101) for w in (0.0, 1 / 3, 0.8)),
+        *((tp.metropolis_weights(tp.path(n)), 1 / 3, known.path(n)) for n in (3, 50)),
+        *((tp.max_degree_weights(tp.path(n)), 1 / 2, known.path(n)) for n in (3, 50)),
+        (tp.weights_from_name(tp.path(50), "lazy-max-degree"), 1 / 4, known.path(50)),
+        *((tp.uniform_weights(tp.torus(*s), 0.4), 0.3 / len(s), known.torus(*s)) for s in ((3, 3), (3, 4, 5))),
+        *((tp.max_degree_weights(tp.grid(*s)), 1 / most, known.grid(*s)) for s, most in (((4, 7), 4), ((3, 4, 5), 6))),
+        *((tp.metropolis_weights(tp.complete(n)), 1 / n, known.complete(n)) for n in (2, 60)),
+        *((tp.uniform_weights(tp.complete(n), 0.7), 0.3 / (n - 1), known.complete(n)) for n in (2, 60)),
+        *((tp.metropolis_weights(tp.star(n)), 1 / n, known.star(n)) for n in (3, 60)),
     ],
 )
 def test_weights_are_a_laplacian_in_closed_form(W: sparse.csr_array, scale: float, laplacian: np.ndarray) -> None:
-    """W = I - scale L."""
     expect(W, 1 - scale * laplacian)
 
 
@@ -54,67 +53,44 @@ def test_one_agent_by_convention() -> None:
     assert found.rounds_for(1e-9) == 0
 
 
-def two_sines(x: float) -> float:
-    """1 - cos(x) without cancellation."""
-    return float(2 * np.sin(x / 2) ** 2)
-
-
-@pytest.mark.slow_cases("10000-0.8")
-@pytest.mark.parametrize("self_weight", [0.2, 0.8])
-@pytest.mark.parametrize("n", [1501, 10_000])
-def test_large_ring(n: int, self_weight: float) -> None:
-    found = tp.spectrum(tp.uniform_weights(tp.ring(n), self_weight))
-    lambda_min = self_weight + (1 - self_weight) * np.cos(2 * np.pi * (n // 2) / n)
-    assert found.lambda_min == pytest.approx(lambda_min, abs=1e-12)
-    assert found.gap == pytest.approx((1 - self_weight) * two_sines(2 * np.pi / n), rel=1e-8)
-    assert found.sigma == found.lambda_2 == 1 - found.gap
-
-
-def test_large_path() -> None:
-    n = 4001
-    found = tp.spectrum(tp.metropolis_weights(tp.path(n)))
-    assert found.gap == pytest.approx(2 / 3 * two_sines(np.pi / n), rel=1e-8)
-    assert found.lambda_min == pytest.approx((1 - 2 * np.cos(np.pi / n)) / 3, abs=1e-12)
-
-
-def test_best_constant_weights_of_a_long_path() -> None:
-    """Their Laplacian, divided by the bound of its eigenvalues, leaves W = I - L / 4 with an eigenvalue that is almost 0."""
-    n = 4_096
-    least = 2 * two_sines(np.pi / n)  # and the largest eigenvalue of L is 4 - least
-    found = tp.spectrum(tp.best_constant_weights(tp.path(n)))
-    assert found.gap == pytest.approx(least / 2, rel=1e-8)
-    assert found.lambda_min == pytest.approx(-found.lambda_2, abs=1e-12)
-
-
-@pytest.mark.slow_cases("sides0")
-@pytest.mark.parametrize("sides", [(100, 100), (41, 43), (5, 1001), (13, 14, 15)])
-def test_large_torus(sides: tuple[int, ...]) -> None:
-    found = tp.spectrum(tp.uniform_weights(tp.torus(*sides), 0.2))
-    assert found.gap == pytest.approx(0.8 / len(sides) * two_sines(2 * np.pi / max(sides)), rel=1e-8)
-    lowest = np.mean([np.cos(2 * np.pi * (side // 2) / side) for side in sides])
-    assert found.lambda_min == pytest.approx(0.2 + 0.8 * lowest, abs=1e-12)
+@pytest.mark.slow_cases("torus:231x239", "grid:20x30x25")
+@pytest.mark.parametrize(
+    ("name", "rule", "scale", "laplacian"),
+    [
+        pytest.param(name, rule, scale, laplacian, id=name)
+        for name, rule, scale, laplacian in (
+            ("ring:1501", "uniform", 0.4, known.ring(1501)),
+            ("ring:10000", "lazy-uniform", 0.2, known.ring(10_000)),
+            ("path:4001", "metropolis", 1 / 3, known.path(4001)),
+            ("path:4096", "best-constant", 1 / 2, known.path(4096)),  # W = I - L / 4 has an eigenvalue that is almost 0
+            ("star:1501", "metropolis", 1 / 1501, known.star(1501)),
+            ("torus:41x43", "uniform", 0.2, known.torus(41, 43)),
+            ("torus:5x1001", "uniform", 0.2, known.torus(5, 1001)),
+            ("torus:13x14x15", "uniform", 0.4 / 3, known.torus(13, 14, 15)),
+            ("grid:40x50", "best-constant", 2 / known.grid(40, 50)[[1, -1]].sum(), known.grid(40, 50)),
+            ("torus:231x239", "metropolis", 1 / 5, known.torus(231, 239)),  # by multigrid; not bipartite
+            ("grid:20x30x25", "max-degree", 1 / 6, known.grid(20, 30, 25)),  # by multigrid
+        )
+    ],
+)
+def test_large_graphs_in_closed_form(name: str, rule: str, scale: float, laplacian: np.ndarray) -> None:
+    """W = I - scale L."""
+    found = tp.spectrum(tp.weights_from_name(tp.adjacency_from_name(name), rule, self_weight=0.2))
+    assert found.gap == pytest.approx(scale * laplacian[1], rel=1e-8)
+    assert found.lambda_min == pytest.approx(1 - scale * laplacian[-1], abs=1e-12)
+    assert found.sigma == max(found.lambda_2, -found.lambda_min)
+    assert found.gap == pytest.approx(1 - found.sigma, rel=1e-8)
 
 
 @pytest.mark.slow
-def test_large_star_and_complete() -> None:
+def test_large_complete_graphs() -> None:
     n = 1501
-    star = tp.spectrum(tp.metropolis_weights(tp.star(n)))
-    assert star.gap == pytest.approx(1 / n, rel=1e-8)
-    assert star.lambda_min == pytest.approx(0, abs=1e-12)
-    complete = tp.spectrum(sparse.csr_array(np.full((n, n), 1 / n)))
-    assert complete.sigma == pytest.approx(0, abs=1e-12)
+    assert tp.spectrum(sparse.csr_array(np.full((n, n), 1 / n))).sigma == pytest.approx(0, abs=1e-12)
     no_own_weight = (np.ones((n, n)) - np.eye(n)) / (n - 1)
     assert tp.spectrum(no_own_weight).lambda_2 == pytest.approx(-1 / (n - 1), abs=1e-12)
 
 
-def tree_with_a_tail() -> nx.Graph[int]:
-    """Wide breadth-first levels and yet a tiny gap: Lanczos alone does not reach it, factors do."""
-    return tp.numbered(nx.compose(nx.balanced_tree(2, 8), nx.path_graph(range(510, 1610))))
-
-
-def two_expanders_and_a_bridge() -> nx.Graph[int]:
-    halves = nx.disjoint_union(nx.random_regular_graph(4, 800, seed=1), nx.random_regular_graph(4, 800, seed=2))
-    return tp.numbered(nx.compose(halves, nx.Graph([(0, 1000)])))
+TWO_EXPANDERS = nx.disjoint_union(nx.random_regular_graph(4, 800, seed=1), nx.random_regular_graph(4, 800, seed=2))
 
 
 @pytest.mark.slow
@@ -123,12 +99,13 @@ def two_expanders_and_a_bridge() -> nx.Graph[int]:
     [
         tp.numbered(nx.barabasi_albert_graph(1600, 2, seed=0)),
         tp.numbered(nx.lollipop_graph(40, 1500)),
-        tree_with_a_tail(),
-        two_expanders_and_a_bridge(),
+        tp.numbered(nx.compose(nx.balanced_tree(2, 8), nx.path_graph(range(510, 1610)))),
+        tp.numbered(nx.compose(TWO_EXPANDERS, nx.Graph([(0, 1000)]))),
     ],
-    ids=["scale free", "lollipop", "tree with a tail", "two expanders"],
+    ids=["scale free", "lollipop", "tree with a tail", "two expanders and a bridge"],
 )
 def test_sparse_agrees_with_dense(graph: nx.Graph[int]) -> None:
+    """A tree with a tail has wide breadth-first levels and yet a tiny gap: Lanczos alone does not reach it, factors do."""
     W = tp.metropolis_weights(graph)
     values = np.linalg.eigvalsh(W.toarray())
     found = tp.spectrum(W)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -37,18 +39,10 @@ FASTEST = 2 / (2 - 2 * np.cos(2 * np.pi / 10) + 4)
     ids=["metropolis", "quarter", "fastest", "lazy fastest", "atc metropolis", "atc fastest"],
 )
 def test_ring_of_ten(W: np.ndarray, order: Order, rate: float, step: float, largest_step: float) -> None:
-    """The digits printed; the steps and limits are the exact ones, not those of a grid."""
     score = tracking_score(W, CURVATURES, order)
     assert score.rate == pytest.approx(rate, abs=5e-4)
     assert score.step == pytest.approx(step, abs=5e-4)
     assert score.largest_step == pytest.approx(largest_step, abs=5e-4)
-
-
-def test_the_best_gap_is_the_worst_score() -> None:
-    metropolis, fastest = ring_weights(1 / 3), ring_weights(FASTEST)
-    assert topologies.spectrum(fastest).sigma < topologies.spectrum(metropolis).sigma
-    ratio = np.log(tracking_score(metropolis, CURVATURES).rate) / np.log(tracking_score(fastest, CURVATURES).rate)
-    assert ratio == pytest.approx(5.1, abs=0.05)
 
 
 @pytest.mark.slow
@@ -56,7 +50,7 @@ def test_the_best_gap_is_the_worst_score() -> None:
 def test_best_and_largest_step_are_what_they_say(order: Order) -> None:
     score = tracking_score(ring_weights(1 / 3), CURVATURES, order)
     assert tracking_rate(ring_weights(1 / 3), CURVATURES, score.step, order) == score.rate
-    for step in np.geomspace(score.step / 100, score.largest_step * 0.9999, 200):
+    for step in np.geomspace(score.step / 100, score.largest_step * 0.9999, 80):
         assert score.rate <= tracking_rate(ring_weights(1 / 3), CURVATURES, float(step), order) < 1
     assert tracking_rate(ring_weights(1 / 3), CURVATURES, score.largest_step * 1.0001, order) > 1
 
@@ -72,21 +66,10 @@ def advance(W: np.ndarray, H: np.ndarray, step: float, order: Order, x: np.ndarr
     return new, np.array([sum(W[i, j] * adapted[j] for j in range(n)) for i in range(n)])
 
 
-def hessians(n: int, d: int) -> np.ndarray:
-    rng = np.random.default_rng(4)
-    roots = rng.standard_normal((n, d, d))
+def hessians(n: int, d: int, seed: int = 4) -> np.ndarray:
+    roots = np.random.default_rng(seed).standard_normal((n, d, d))
     products = roots @ roots.transpose(0, 2, 1) / d
     return (products + products.transpose(0, 2, 1)) / 2
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_iteration_matrix_is_the_recursion(order: Order) -> None:
-    W, H = topologies.metropolis_weights(topologies.star(5)).toarray(), hessians(5, 3)
-    x, y = np.random.default_rng(1).standard_normal((2, 5, 3))
-    base, slope = iteration_pencil(W, H, order)
-    M = base - 0.3 * slope
-    expected = np.concatenate([part.ravel() for part in advance(W, H, 0.3, order, x, y)])
-    np.testing.assert_allclose(M @ np.concatenate([x.ravel(), y.ravel()]), expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -96,12 +79,10 @@ def test_measured_rate_is_the_predicted_one(order: Order) -> None:
     step = 0.5 * tracking_score(W, H, order).step
     x = np.random.default_rng(2).standard_normal((9, 2))
     y = (H @ x[:, :, None])[:, :, 0]
-    norms = []
-    for _ in range(1500):
+    norms = [np.linalg.norm(x)]
+    while norms[-1] > 1e-10:
         x, y = advance(W, H, step, order, x, y)
         norms.append(np.linalg.norm(x))
-        if norms[-1] < 1e-10:
-            break
     late = np.log(norms[len(norms) // 2 :])
     measured = np.exp(np.polyfit(np.arange(len(late)), late, 1)[0])
     assert measured == pytest.approx(tracking_rate(W, H, step, order), abs=5e-4)
@@ -111,16 +92,12 @@ def test_measured_rate_is_the_predicted_one(order: Order) -> None:
 @given(st.integers(2, 8), st.integers(0, 10**6), st.sampled_from(ORDERS), st.sampled_from([1, 2]))
 def test_only_the_conserved_sum_is_left_out(n: int, seed: int, order: Order, d: int) -> None:
     """The characteristic polynomial of M is that of the restriction times (z - 1)^d, checked at random points."""
-    rng = np.random.default_rng(seed)
-    W = topologies.metropolis_weights(topologies.erdos_renyi(n, 0.6, seed))
-    roots = rng.standard_normal((n, d, d))
-    H = roots @ roots.transpose(0, 2, 1)
-    H = (H + H.transpose(0, 2, 1)) / 2
+    W, H = topologies.metropolis_weights(topologies.erdos_renyi(n, 0.6, seed)), hessians(n, d, seed)
     recursion = Recursion(W, H, order)
     base, slope = iteration_pencil(W.toarray(), H, order)
     M, restricted = base - 0.1 * slope, recursion._base - 0.1 * recursion._slope
     assert len(restricted) == len(M) - d
-    for z in 2 * np.exp(2j * np.pi * rng.random(3)):
+    for z in 2 * np.exp(2j * np.pi * np.array([0.1, 0.4, 0.8])):
         whole = np.linalg.det(z * np.eye(len(M)) - M)
         assert np.linalg.det(z * np.eye(len(restricted)) - restricted) * (z - 1) ** d == pytest.approx(whole, rel=1e-8)
 
@@ -149,23 +126,10 @@ def test_closed_form_for_exact_averaging_and_for_one_agent() -> None:
     assert alone.largest_step == pytest.approx(4, rel=1e-9)
 
 
-def test_curvature_scales_the_steps_only() -> None:
-    one, ten = (tracking_score(ring_weights(0.3), scale * CURVATURES) for scale in (1, 10))
-    assert ten.rate == pytest.approx(one.rate, rel=1e-10)
-    assert ten.step == pytest.approx(one.step / 10, rel=1e-6)
-    assert ten.largest_step == pytest.approx(one.largest_step / 10, rel=1e-8)
-
-
-def test_a_large_matrix_with_equal_curvatures_costs_its_eigenvalues_only() -> None:
-    W = topologies.uniform_weights(topologies.ring(800), 0.5)
-    w = 0.5 + 0.5 * np.cos(2 * np.pi * np.arange(1, 800) / 800)
-    blocks = np.array([[[v, -0.01], [v - 1, v - 0.01]] for v in w])
-    expected = max(0.99, np.abs(np.linalg.eigvals(blocks)).max())
-    assert tracking_rate(W, 1.0, 0.01) == pytest.approx(expected, abs=1e-7)
-
-
-def test_iterations_for() -> None:
-    score = tracking_score(ring_weights(1 / 3), CURVATURES)
+def test_the_best_gap_needs_five_times_the_iterations() -> None:
+    score, fastest = tracking_score(ring_weights(1 / 3), CURVATURES), tracking_score(ring_weights(FASTEST), CURVATURES)
+    assert topologies.spectrum(ring_weights(FASTEST)).sigma < topologies.spectrum(ring_weights(1 / 3)).sigma
+    assert fastest.iterations_for(1e-6) / score.iterations_for(1e-6) == pytest.approx(5.1, abs=0.05)
     assert score.rate ** score.iterations_for(1e-6) == pytest.approx(1e-6, rel=1e-9)
     assert score.iterations_for(1) == 0
     with pytest.raises(ValueError, match=r"reduction must be in \(0, 1\]"):
@@ -182,12 +146,12 @@ def test_iterations_for() -> None:
         ((np.eye(2), 0.0, 0.1), "some curvature must not be zero"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: tuple[object, ...], message: str) -> None:
+def test_what_makes_no_sense_is_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        tracking_rate(*arguments)  # type: ignore[arg-type]
+        tracking_rate(*arguments)
 
 
 @pytest.mark.parametrize(("W", "curvatures"), [(ring_weights(1 / 3), np.linspace(-1.0, 0.5, 10)), (ring_weights(0.55), 1.0)])
-def test_no_step_converges(W: np.ndarray, curvatures: object) -> None:
+def test_no_step_converges(W: np.ndarray, curvatures: Any) -> None:
     with pytest.raises(ValueError, match=r"no step in .* converges"):
-        tracking_score(W, curvatures)  # type: ignore[arg-type]
+        tracking_score(W, curvatures)

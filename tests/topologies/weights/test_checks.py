@@ -38,8 +38,8 @@ def with_stored_zeros() -> sparse.csr_array:
 
 @pytest.mark.parametrize(
     "W",
-    [GOOD, GOOD.tolist(), sparse.csc_matrix(GOOD), sparse.dok_array(GOOD), with_duplicates(), with_stored_zeros()],
-    ids=["array", "list", "csc_matrix", "dok_array", "duplicates", "stored zeros"],
+    [GOOD, GOOD.astype(np.float32), GOOD.tolist(), sparse.csc_matrix(GOOD), with_duplicates(), with_stored_zeros()],
+    ids=["array", "single precision", "list", "csc_matrix", "duplicates", "stored zeros"],
 )
 def test_every_kind_of_matrix_becomes_the_same_canonical_one(W: Any) -> None:
     result = topologies.check_weights(W, RING)
@@ -50,27 +50,14 @@ def test_every_kind_of_matrix_becomes_the_same_canonical_one(W: Any) -> None:
     assert all(np.all(np.diff(result.indices[a:b]) > 0) for a, b in zip(result.indptr[:-1], result.indptr[1:], strict=True))
 
 
-def test_the_input_is_left_alone() -> None:
-    W = sparse.csr_array(changed((0, 1, 1e-14)))
-    before = W.data.copy()
-    result = topologies.check_weights(W)
+def test_rounding_asymmetries_are_averaged_exactly_and_the_input_is_left_alone() -> None:
+    W = sparse.csr_array(GOOD + 1e-14 * np.random.default_rng(0).standard_normal(GOOD.shape) * (GOOD > 0))
+    before = W.toarray()
+    assert not np.array_equal(before, before.T)
+    result = topologies.check_weights(W, RING)
+    np.testing.assert_array_equal(result.toarray(), (before + before.T) / 2)
     result.data[:] = 0
-    np.testing.assert_array_equal(W.data, before)
-
-
-def test_rounding_asymmetries_are_averaged_exactly() -> None:
-    rng = np.random.default_rng(0)
-    W = GOOD + 1e-14 * rng.standard_normal(GOOD.shape) * (GOOD > 0)
-    result = topologies.check_weights(W, RING).toarray()
-    assert not np.array_equal(W, W.T)
-    assert np.array_equal(result, result.T)
-    np.testing.assert_array_equal(result, (W + W.T) / 2)
-
-
-def test_single_precision_and_integers_are_converted() -> None:
-    assert topologies.check_weights(np.array([[1]], dtype=np.int8)).toarray().tolist() == [[1.0]]
-    half = topologies.check_weights(np.full((2, 2), 0.5, dtype=np.float32))
-    assert half.dtype == np.float64
+    np.testing.assert_array_equal(W.toarray(), before)
 
 
 @pytest.mark.parametrize(
@@ -90,25 +77,19 @@ def test_faults_are_named_with_place_amount_and_repair(W: Any, message: str) -> 
         topologies.check_weights(W, RING)
 
 
-@pytest.mark.parametrize("W", [GOOD * 1j, [["a"]]])
-def test_what_is_not_a_real_matrix_is_a_type_error(W: Any) -> None:
-    with pytest.raises(TypeError, match="W must hold real numbers"):
-        topologies.check_weights(W)
-
-
-def test_components_are_described_by_size_and_one_agent() -> None:
-    W = sparse.block_diag([np.full((3, 3), 1 / 3), np.full((2, 2), 1 / 2)])
+def test_what_is_not_a_real_matrix_and_what_falls_apart_without_a_graph() -> None:
+    for W in (GOOD * 1j, [["a"]]):
+        with pytest.raises(TypeError, match="W must hold real numbers"):
+            topologies.check_weights(W)
+    apart = sparse.block_diag([np.full((3, 3), 1 / 3), np.full((2, 2), 1 / 2)])
     with pytest.raises(ValueError, match=r"2 components, by number of agents: 3 with agent 0, 2 with agent 3; .*0 - 3"):
-        topologies.check_weights(W)
+        topologies.check_weights(apart)
 
 
-@pytest.mark.parametrize("graph", [topologies.path(2), topologies.ring(6), topologies.torus(4, 4), topologies.complete(2)])
+@pytest.mark.parametrize("graph", [topologies.path(2), topologies.ring(6), topologies.torus(4, 4)])
 def test_bipartite_graph_without_own_weights_never_averages(graph: nx.Graph[int]) -> None:
-    degree = graph.degree[0]
-    W = nx.to_numpy_array(graph) / degree
-    assert np.linalg.eigvalsh(W)[0] == pytest.approx(-1, abs=1e-14)
     with pytest.raises(ValueError, match=r"eigenvalue -1.*use lazy weights"):
-        topologies.check_weights(W, graph)
+        topologies.check_weights(nx.to_numpy_array(graph) / graph.degree[0], graph)
 
 
 def test_negative_weights_are_judged_by_the_eigenvalues_alone() -> None:
@@ -156,9 +137,8 @@ def test_adjacency_ignores_edge_attributes() -> None:
 
 def test_an_adjacency_matrix_given_as_weights_is_answered_with_its_weights() -> None:
     A = 3.0 * topologies.adjacency(topologies.karate_club()).toarray()
-    with pytest.raises(
-        ValueError, match=r"an adjacency matrix A\? metropolis_weights\(A\) makes W of its non-zeros, and file:PATH reads it"
-    ):
+    advice = r"an adjacency matrix A\? metropolis_weights\(A\) makes W of its non-zeros, and file:PATH reads it"
+    with pytest.raises(ValueError, match=advice):
         topologies.check_weights(A)
     np.testing.assert_array_equal(
         topologies.metropolis_weights(A).toarray(), topologies.metropolis_weights(topologies.karate_club()).toarray()

