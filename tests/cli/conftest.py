@@ -9,6 +9,5 @@ import pytest
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of the test's own, in which it runs."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -23,8 +23,8 @@ from decentorth.algorithms.common.schedules import Constant, Diminishing, Horizo
 from decentorth.commands.compare import CompareForm
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command, Configuration
-from decentorth.commands.line.flags import InputError, load, read_value, with_flags
-from decentorth.commands.line.form import config_bytes, early_flag
+from decentorth.commands.line.flags import InputError, load, read_value
+from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.shell import read_configuration
 from decentorth.commands.theory.command import TheoryForm
 from decentorth.network import Network
@@ -33,7 +33,6 @@ from decentorth.problems import PCASettings
 from decentorth.running.checkpoint import interval
 from decentorth.settings import settings
 from tests.support.threads import on_ranks
-from topologies.typed import parameters
 
 
 def resolve(flags: str = "", text: str = "", path: str = "run.yaml") -> Configuration:
@@ -45,18 +44,12 @@ def published() -> dict[str, Any]:
 
 
 def named(flags: str) -> Configuration:
-    """What ``--config paper004`` and other flags make."""
     return Command(flags.split(), "paper004", config_bytes("paper004")).resolve()
 
 
 def toml(mapping: dict[str, Any]) -> str:
-    """TOML has no null: what is None is left out."""
-    lines = [
-        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for key, value in mapping.items()
-        if value is not None
-    ]
-    return "\n".join(lines)
+    held = {key: value for key, value in mapping.items() if value is not None}
+    return "\n".join(f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for key, value in held.items())
 
 
 COMMANDS = [
@@ -65,10 +58,7 @@ COMMANDS = [
     "--problem pca --data digits --rank 4 --partition by-label --algorithm landing --agents 1 --safe --eps 0.3",
     "--topology erdos_renyi:p=0.4 --weights metropolis --out runs/a --plot --quiet --order adapt-then-combine",
     "--step-size 0.1 --penalty 1e-05 --time-limit 1e300 --iterations 123456789012",
-    "--rank-timeout 0 --compute-timeout 600",
-    "--step-size bb:cap=1.5 --algorithm landing --agents 1",
-    "--step-size diminishing:initial=0.1,power=1 --penalty 3",
-    "--step-size horizon:iterations=50 --algorithm landing --agents 1",
+    "--rank-timeout 0 --compute-timeout 600 --step-size diminishing:initial=0.1,power=1 --penalty 3",
     "--step-size bb:formula=short,cap=1e300,initial=1e-300 --problem pca --algorithm landing --agents 1",
 ]
 
@@ -92,8 +82,6 @@ def test_what_rank_0_shares_is_the_same_configuration(flags: str) -> None:
 
 
 def test_ranks_with_other_arguments_are_refused() -> None:
-    """By every rank, whichever differs."""
-
     def read(comm: Any) -> str:
         words = ["--seed", str(comm.rank // 2)]
         with pytest.raises(InputError) as refused:
@@ -105,29 +93,21 @@ def test_ranks_with_other_arguments_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "policy", "printed"),
+    ("algorithm", "flag", "policy", "printed"),
     [
-        ("diminishing:power=1,initial=0.5", Diminishing(0.5, 1.0), "diminishing:initial=0.5,power=1.0"),
-        ("horizon:initial=auto,iterations=50", Horizon(iterations=50), "horizon:iterations=50"),
-        ("constant:initial=0.5", 0.5, 0.5),
+        ("drfgt", "diminishing:power=1,initial=0.5", Diminishing(0.5, 1.0), "diminishing:initial=0.5,power=1.0"),
+        ("landing", "horizon:initial=auto,iterations=50", Horizon(iterations=50), "horizon:iterations=50"),
+        ("drfgt", "constant:initial=0.5", 0.5, 0.5),
+        ("drfgt", "constant", Constant(), "constant"),  # automatic steps of this method may grow
+        ("landing", "constant", "auto", "auto"),
     ],
 )
-@pytest.mark.parametrize("algorithm", ["drfgt", "landing --agents 1"])
 def test_step_policies_as_flags_and_in_files(algorithm: str, flag: str, policy: Any, printed: Any) -> None:
-    configuration = resolve(f"--algorithm {algorithm} --step-size {flag}")
+    configuration = resolve(f"--algorithm {algorithm} --agents 1 --step-size {flag}")
     assert configuration.algorithm.step_size == policy
-    assert yaml.safe_load(configuration.yaml())["step_size"] == printed
     assert configuration.mapping()["step_size"] == printed
-    for text in (configuration.yaml(), f"algorithm: {algorithm.split()[0]}\nagents: 1\nstep-size: {flag}"):
+    for text in (configuration.yaml(), f"algorithm: {algorithm}\nagents: 1\nstep-size: {flag}"):
         assert resolve(text=text).algorithm == configuration.algorithm
-
-
-@pytest.mark.parametrize(("algorithm", "policy", "printed"), [("drfgt", Constant(), "constant"), ("landing", "auto", "auto")])
-def test_constant_is_told_from_auto_where_automatic_steps_may_grow(algorithm: str, policy: Any, printed: str) -> None:
-    configuration = resolve(f"--algorithm {algorithm} --agents 1 --step-size constant")
-    assert configuration.algorithm.step_size == policy
-    assert configuration.mapping()["step_size"] == printed
-    assert resolve(text=configuration.yaml()).algorithm == configuration.algorithm
 
 
 def test_printed_configuration_holds_every_setting() -> None:
@@ -146,59 +126,42 @@ def test_flags_override_the_file_and_the_file_the_defaults() -> None:
     assert (configuration.run.problem, configuration.problem.shuffle) == ("pca", False)
     assert resolve("--no-require-converged", "require_converged: true").run.require_converged is False
     assert resolve("--problem procrustes", "problem: nonsense").run.problem == "procrustes"
-
-
-def test_null_in_a_file_means_not_given() -> None:
-    assert resolve(text="step_size:\nagents: null").yaml() == resolve().yaml()
+    assert resolve("--algorithm asynchronous_drfgt --end-tolerance 0.1 --require-converged").algorithm.end_tolerance == 0.1
 
 
 @pytest.mark.parametrize(
     "flags",
     [
         "",
-        "--channel loss:p=0.1",
         "--config paper004",
-        "--kernel numba",
-        "--iterations 7 --seed 5 --gradient-tolerance 1e-3",
-        "--agents 10 --problem procrustes --algorithm drfgt",
-        "--order combine-then-adapt",
+        "--kernel numba --channel loss:p=0.1 --iterations 7 --seed 5 --gradient-tolerance 1e-3",
+        "--agents 10 --problem procrustes --algorithm drfgt --order combine-then-adapt",
     ],
 )
 def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
     configuration = named(flags) if "paper004" in flags else resolve(flags)
     assert configuration.published
     assert configuration.mapping() | published() == configuration.mapping()
-    assert dataclasses.replace(configuration.algorithm, kernel="numpy") == dataclasses.replace(resolve().algorithm, kernel="numpy")
+    assert dataclasses.replace(configuration.algorithm, kernel="numpy") == resolve().algorithm
     assert configuration.problem == resolve().problem
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "step"),
     [
-        "--agents 12",
-        "--topology star",
-        "--self-weight 0.7",
-        "--weights metropolis",
-        "--weights-file w.npy",
-        "--problem pca",
-        "--rank 3",
-        "--algorithm landing --agents 1",
-        "--step-size auto",
-        "--step-size 0.01",
-        "--penalty 10",
-        "--order adapt-then-combine",
-        "--step-size diminishing",
-        "--batch-size 5",
-        "--start runs/a",
-        "--eps 0.4",
+        ("--agents 12", "auto"),
+        ("--weights-file w.npy", "auto"),
+        ("--problem pca", "auto"),
+        ("--algorithm landing --agents 1", "auto"),
+        ("--step-size 0.01", 0.01),
+        ("--penalty 10", "auto"),
+        ("--batch-size 5", "auto"),
+        ("--start runs/a", "auto"),
     ],
 )
-def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
+def test_published_steps_stay_out_of_every_other_run(flags: str, step: Any) -> None:
     configuration = resolve(flags)
-    assert not configuration.published
-    given = dict(zip(*[iter(flags.replace("--", "").split())] * 2, strict=True))
-    expected = {"0.01": 0.01, "diminishing": Diminishing()}.get(given.get("step-size", ""), "auto")
-    assert configuration.algorithm.step_size == expected
+    assert (configuration.published, configuration.algorithm.step_size) == (False, step)
 
 
 def test_flags_override_the_published_experiment_one_by_one() -> None:
@@ -206,6 +169,8 @@ def test_flags_override_the_published_experiment_one_by_one() -> None:
     assert not found.published
     assert found.mapping() | published() | {"agents": 12, "penalty": 3.0, "rank": 2} == found.mapping()
     assert found.algorithm.step_size == 0.01
+    with pytest.raises(InputError, match="there is no configuration paper005; did you mean 'paper004'"):
+        config_bytes("paper005")
 
 
 FLAG_ERRORS = [
@@ -214,51 +179,27 @@ FLAG_ERRORS = [
     ("--penalty -1e-3", "--penalty: penalty must be positive and finite, got -0.001"),
     ("--agents 5 --agents 6", "--agents specified multiple times: give it once"),
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
-    ("--problem xyzzy", "--problem: unknown problem 'xyzzy'. Known: cca, "),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
-    (
-        "--partition even",
-        "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'maxvar', 'odl', 'pca', "
-        "'robust_pca', 'rsr', 'sparse_cca', 'sparse_pca'",
-    ),
     (
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
     ),
     ("word", "unexpected 'word'; settings are flags, as --problem VALUE, and several values are joined by commas"),
     ("--agents", "--agents requires an argument"),
-    ("--iterations 1.5e0", "--iterations: iterations must be a whole number, got '1.5e0'"),
     ("--iterations 1e30", "--iterations: iterations must be at most 9223372036854775807, got '1e30'"),
-    ("--time-limit 10d", "--time-limit: time_limit must be a number of seconds, or a time such as 30s, 10m or 2h, got '10d'"),
     ("--time-limit 0m", "--time-limit: time_limit must be positive and finite, got 0.0"),
     ("--agents 0", "--agents: agents must be from 1 to 10000000, got 0"),
-    ("--step-size -1", "--step-size: step_size must be positive"),
     ("--step-size nan", "piecewise, bb, growing, 'auto', a positive number"),
-    ("--step-size fast", "--step-size: unknown step_size 'fast'; known step_sizes: constant, diminishing, horizon,"),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("--rank-timeout 0.5", "--rank-timeout: rank_timeout must be at least 1 second, or 0 for no limit, got 0.5"),
-    ("--compute-timeout -1", "--compute-timeout: compute_timeout must be at least 1 second, or 0 for no limit, got -1"),
     ("--self-weight 1", "--self-weight: self_weight must be from 1e-12 to 0.999999999999, got 1.0"),
     ("--plot", "plot needs a folder for the run: give --out FOLDER"),
     ("--local-rounds 0", "--local-rounds: local_rounds needs local_tolerance"),
     ("--require-converged", "require_converged needs a tolerance"),
-    (
-        "--algorithm asynchronous_drfgt --require-converged",
-        "give one of gradient_tolerance, relative_gradient_tolerance, stationarity_tolerance, consensus_tolerance, "
-        "feasibility_tolerance, end_tolerance",
-    ),
-    (
-        "--problem pca --split features --agents 4 --local-tolerance 0.1",
-        "--local-tolerance: local_tolerance is for agents that hold a whole point: leave it out with split features",
-    ),
+    ("--algorithm asynchronous_drfgt --require-converged", "consensus_tolerance, feasibility_tolerance, end_tolerance"),
+    ("--problem pca --split features --agents 4 --local-tolerance 0.1", "local_tolerance is for agents that hold a whole point"),
     ("--agents 4 --spread-samples 2", "--spread-samples: spread_samples is for a single agent, not 4: give --agents 1"),
 ]
-
-
-def test_the_agents_agreement_on_the_end_is_a_tolerance_to_judge_by() -> None:
-    configuration = resolve("--algorithm asynchronous_drfgt --end-tolerance 0.1 --require-converged")
-    assert configuration.run.require_converged
-    assert configuration.algorithm.end_tolerance == 0.1
 
 
 @pytest.mark.parametrize(("flags", "phrase"), FLAG_ERRORS)
@@ -271,11 +212,9 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
 
 IDLE = [
     ("--weights-file W.npy --topology ring", "--topology"),
-    ("--weights-file W.npy --self-weight 0.5", "--self-weight"),
     ("--no-repair", "--repair"),
     ("--record-every 3 --history-rows 10", "--history-rows"),
     ("--keep-checkpoints 3", "--keep-checkpoints"),
-    ("--overwrite", "--overwrite"),
     ("--problem pca --dimension 4", "--dimension"),
     ("--problem pca --partition by-label --no-shuffle", "--shuffle"),
     ("--problem pca --partition by-label --dirichlet-alpha 1", "--dirichlet-alpha"),
@@ -292,7 +231,6 @@ IDLE = [
     ("--problem hspp --data A.npy --points 3 --algorithm j_jobcd --agents 1", "--points"),
     ("--problem ultrae --data A --relations 3 --algorithm j_jobcd --agents 1", "--relations"),
     ("--problem ultrae --loss softmax --negatives 3 --algorithm j_jobcd --agents 1", "--negatives"),
-    ("--problem ultrae --loss softmax --delta 1 --algorithm j_jobcd --agents 1", "--delta"),
 ]
 
 
@@ -309,7 +247,6 @@ def test_so_they_are_in_python() -> None:
 
 
 def test_times_and_counts_are_written_alike_in_flags_and_files() -> None:
-    """As those of checkpoints are: 10m is 600 seconds, 1e4 is ten thousand."""
     flags = resolve("--time-limit 10m --rank-timeout 1.5h --iterations 1e4 --checkpoint-every 2.5e3 --out a")
     yaml = resolve(text="time_limit: 10m\nrank_timeout: 90m\niterations: 1e4\ncheckpoint_every: 2.5e3\nout: a")
     assert flags.run == yaml.run
@@ -318,16 +255,6 @@ def test_times_and_counts_are_written_alike_in_flags_and_files() -> None:
     assert interval("every", flags.run.checkpoint_every) == (2500.0, math.inf)
     with_toml = load("run.toml", b"iterations = 1e4\ntime_limit = 600")
     assert read_value("iterations", int, with_toml["iterations"]) == 10_000
-
-
-def test_the_command_line_names_flags_where_the_library_has_other_names() -> None:
-    for message, said in (
-        ("n_agents must be 3, not 10", "n_agents (--agents) must be 3, not 10"),
-        ("give project(x0[None])[0], or leave x0 out", "give project(x0[None])[0], or leave x0 (--start) out"),
-        ("leave x0 (--start) out of x0", "leave x0 (--start) out of x0"),
-        ("write problem(n_agents=3)", "write problem(n_agents=3)"),
-    ):
-        assert with_flags(message) == said
 
 
 def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
@@ -342,16 +269,12 @@ def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
 BOMB = "agents:\n" + "".join(f"- &l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]\n" for k in range(9))
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'lda', 'maxvar', 'odl', 'pca'"),
-    ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "agents: true", "run.yaml: agents: agents must be a whole number, got True"),
     ("run.yaml", "agents: 190:20:30", "run.yaml: agents: agents must be a whole number, got '190:20:30'"),
     ("run.yaml", f"agents: {'9' * 4000}", f"agents must be at most 9223372036854775807, got '{'9' * 79}..."),
     ("run.yaml", f"agents: [{'x, ' * 5000}]", "run.yaml: a line of a configuration has at most 4096 characters; divide it"),
     ("run.yaml", BOMB, "run.yaml: anchors and aliases (&name, *name) are not read; write the value in both places"),
-    ("run.yaml", "agents: !!int ''", "run.yaml: tags (!!int) are not read; write the value alone"),
-    ("run.yaml", "agents: " + "[" * 4000, "run.yaml: lists and mappings are nested too deeply; settings are flat keys"),
-    ("run.yaml", "a: 1\n---\na: 2", "run.yaml: not well-formed YAML: expected a single document"),
+    ("run.yaml", "agents: " + "[" * 2000, "run.yaml: lists and mappings are nested too deeply; settings are flat keys"),
     ("run.yaml", "[a]: 1", "run.yaml: keys must be names of settings, got ['a']"),
     ("run.yaml", 'out: "\\U99999999"', "run.yaml: not well-formed YAML"),
     ("run.yaml", "algorithm: {step_size: 1}", "settings are flat keys at the top of the file"),
@@ -359,23 +282,16 @@ FILE_ERRORS = [
     ("run.yaml", "step_size: 1\nstep-size: 2", "run.yaml: step-size is given twice"),
     ("run.toml", "data = 2026-01-01", "run.toml: data: data must be text or None, got datetime.date(2026, 1, 1)"),
     ("run.yaml", "config: other.yaml", "run.yaml: a file cannot name another file"),
-    ("run.yaml", "1: 2", "run.yaml: unknown key '1'"),
     ("run.yaml", "- agents", "must be a mapping of settings, as 'agents: 10', got ['agents']"),
     ("run.yaml", "agents: 10\ntopo", "not well-formed YAML"),
     ("run.yaml", "a: !!python/object/apply:os.getcwd []", "tags (!!python/object/apply:os.getcwd) are not read"),
     ("run.toml", "agents = 3\nstep-si", "not well-formed TOML"),
     ("run.toml", "agents = " + "[" * 4000, "run.toml: lists and mappings are nested too deeply; settings are flat keys"),
-    ("run.toml", ".".join("a" * 30_000) + " = 1", "run.toml: a line of a configuration has at most 4096 characters"),
-    (
-        "run.toml",
-        f"agents = 0x1{'0' * 4000}",
-        "agents must be at most 9223372036854775807, got a whole number of 16001 bits",
-    ),
+    ("run.toml", f"agents = 0x1{'0' * 4000}", "must be at most 9223372036854775807, got a whole number of 16001 bits"),
     ("run.json", "{}", "a configuration must end in .yaml, .yml or .toml"),
 ]
 
 
-@pytest.mark.slow_cases("run.yaml-text9-run.yaml: lists and mappings are nested too deeply; settings are flat keys")
 @pytest.mark.parametrize(("path", "text", "phrase"), FILE_ERRORS)
 def test_errors_in_files(path: str, text: str, phrase: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -394,36 +310,29 @@ def test_what_stands_in_yaml_is_read_as_flags_are() -> None:
     assert resolve(text="step_size: 1e-2\nsafe: Yes\npenalty: ~").algorithm == resolve("--step-size 1e-2 --safe").algorithm
     assert resolve(text="out: 2026-01-01").run.out == "2026-01-01"
     assert resolve(text="out: 'yes'").run.out == "yes"
+    assert resolve(text="step_size:\nagents: null").yaml() == resolve().yaml()
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_a_configuration_is_a_regular_file(make: Callable[[Path], None], tmp_path: Path) -> None:
-    """One that never ends is not read, and one without a writer not waited for."""
-    make(tmp_path / "run.yaml")
-    with pytest.raises(InputError, match=r"run\.yaml cannot be a configuration: run\.yaml is not a regular file"):
-        config_bytes(str(tmp_path / "run.yaml"))
+def gigabytes(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 10 << 30)
 
 
-def test_a_configuration_of_gigabytes_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").touch()
-    os.truncate(tmp_path / "run.yaml", 10 << 30)
-    with pytest.raises(InputError, match="must have at most 65536 bytes, and has 10737418240"):
-        config_bytes(str(tmp_path / "run.yaml"))
-
-
-def test_bytes_that_are_not_text_are_refused() -> None:
-    with pytest.raises(InputError, match=r"run.yaml: not a text file \(invalid start byte at byte 0\)"):
-        load("run.yaml", b"\xff\xfe\x00")
-
-
-def test_a_published_experiment_that_there_is_not_is_named() -> None:
-    with pytest.raises(InputError, match="there is no configuration paper005; did you mean 'paper004'"):
-        config_bytes("paper005")
-
-
-def test_config_flag_is_read_among_others() -> None:
-    assert early_flag(["--step-size", "-1", "--config=a.yaml", "--whatever"], "config") == "a.yaml"
-    assert early_flag(["--agents", "3"], "config") is None
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (os.mkfifo, r"run\.yaml cannot be a configuration: run\.yaml is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), r"run\.yaml cannot be a configuration: run\.yaml is not a regular file"),
+        (gigabytes, "must have at most 65536 bytes, and has 10737418240"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), r"run.yaml: not a text file \(invalid start byte at byte 0\)"),
+    ],
+    ids=["without a writer", "without an end", "gigabytes", "not text"],
+)
+def test_a_configuration_is_a_regular_file(make: Callable[[Path], Any], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    make(path)
+    with pytest.raises(InputError, match=words):
+        load(str(path), config_bytes(str(path)))
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -448,36 +357,16 @@ def test_values_of_every_kind() -> None:
         read_value("x", tuple[float, ...], "1,b")
 
 
-def test_help_of_a_field_is_its_entry_in_the_docstring() -> None:
-    text = """Summary.
-
-    Parameters
-    ----------
-    a, b : int
-        The first
-        lines of ``a``.
-
-        And more.
-    c
-        Another.
-
-    Notes
-    -----
-    d : not a parameter
-        At all.
-    """
-    assert parameters(text) == {"a": "The first lines of a. And more.", "b": "The first lines of a. And more.", "c": "Another."}
-
-
-def test_inherited_fields_keep_their_help_and_may_be_given_another() -> None:
+def test_the_help_of_a_field_is_its_entry_in_the_docstring_of_its_class_or_a_base() -> None:
     @dataclass(frozen=True)
     class Base:
         """Parameters
         ----------
-        a
-            Of the base.
-        b
-            Of the base too.
+        a, b : int
+            The first
+            lines of ``a``.
+
+            And more.
         """
 
         a: int = 0
@@ -489,17 +378,10 @@ def test_inherited_fields_keep_their_help_and_may_be_given_another() -> None:
         ----------
         b
             Its own.
-        c
-            New.
         """
 
-        c: int = 0
-
-    assert {name: setting.help for name, setting in settings(Derived).items()} == {
-        "a": "Of the base.",
-        "b": "Its own.",
-        "c": "New.",
-    }
+    found = {name: setting.help for name, setting in settings(Derived).items()}
+    assert found == {"a": "The first lines of a. And more.", "b": "Its own."}
 
 
 def test_every_setting_of_every_entry_has_a_line_of_help() -> None:
@@ -511,15 +393,11 @@ def test_every_setting_of_every_entry_has_a_line_of_help() -> None:
 
 @dataclass(frozen=True)
 class Clashing:
-    """Has a setting that every run has."""
-
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Demanding:
-    """Has a setting without a default."""
-
     width: int
 
 
@@ -544,53 +422,32 @@ GML += "".join(f"  edge [\n    source {i}\n    target {(i + 1) % 4}\n  ]\n" for 
     ("words", "agents"),
     [
         ("--topology karate_club", 34),
-        ("--topology ring:7", 7),
         ("--topology torus:3x4", 12),
         ("--topology file:graph.gml", 4),
         ("--topology one_peer_exponential:8", 8),
-        ("--topology link_failures:p=0.1@ring:6", 6),
         ("--topology periodic@ring|star:5", 5),
         ("--weights-file W.npy", 3),
-        ("--topology star", 10),
         ("--topology link_failures@ring", 10),
         ("--topology star --agents 6", 6),
     ],
 )
 def test_the_graph_tells_how_many_agents_there_are(words: str, agents: int, folder: Path) -> None:
-    """From flags and from a file, for a run, a comparison and the theory."""
     (folder / "graph.gml").write_text(GML)
     np.save("W.npy", np.full((3, 3), 1.0 / 3.0))
     serial = SerialCommunicator()
     found = read_configuration(Command, words.split(), serial)
     assert (found.run.agents, Network(wiring.make(found.run).W, "serial").n_agents) == (agents, agents)
     pairs = zip(*[iter(words.split())] * 2, strict=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump({flag.removeprefix("--"): read_number(value) for flag, value in pairs}))
+    (folder / "run.yaml").write_text("".join(f"{flag[2:]}: {value}\n" for flag, value in pairs))
     assert read_configuration(Command, ["--config", "run.yaml"], serial).yaml(outputs=True) == found.yaml(outputs=True)
     compared = read_configuration(CompareForm, [*words.split(), "--algorithms", "drfgt"], serial)
     assert compared.settings.agents == read_configuration(TheoryForm, words.split(), serial).run.agents == agents
-
-
-def read_number(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
-
-
-def test_agents_that_the_graph_does_not_have_are_refused(folder: Path) -> None:
-    np.save("W.npy", np.full((3, 3), 1.0 / 3.0))
-    for words, said in (
-        ("--topology karate_club --agents 4", "has 34 agents, but n_agents is 4"),
-        ("--weights-file W.npy --agents 4", "is for 3 agents: leave --agents out"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            wiring.make(read_configuration(Command, words.split(), SerialCommunicator()).run)
-    with pytest.raises(InputError, match=r"cannot read weights_file missing.npy"):
-        read_configuration(Command, ["--weights-file", "missing.npy"], SerialCommunicator())
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("--weights metropolis --self-weight 0.5", "is for uniform weights, and those of ring are metropolis"),
-        ("--topology star --self-weight 0.5", "is for uniform weights, and those of star are metropolis"),
         ("--topology one_peer_exponential:8 --self-weight 0.5", "one_peer_exponential:8 changes over time"),
         ("--topology one_peer_exponential:8 --weights metropolis", "has its own weights, and not 'metropolis'"),
         ("--topology link_failures:weights=uniform@ring:6 --weights metropolis", "has its own weights, and not 'metropolis'"),

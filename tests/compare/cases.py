@@ -16,23 +16,19 @@ RULES = Rules(trials=3, iterations=400, tolerances=(1.0, 1e-2, 1e-4, 1e-40))
 
 
 def procrustes(seed: int) -> Procrustes:
-    """Well conditioned: three columns in five dimensions, eight rows an agent."""
     rng = np.random.default_rng((seed, 7))
     return Procrustes(rng.standard_normal((AGENTS, 8, 5)), rng.standard_normal((AGENTS, 3, 8)))
 
 
 def pca(seed: int) -> PCA:
-    """Of the same size, with a known answer."""
     rng = np.random.default_rng((seed, 8))
     return PCA(rng.standard_normal((AGENTS, 20, 5)) * [3.0, 2.0, 0.5, 0.4, 0.3], 2)
 
 
 def graph(seed: int) -> Any:
-    """Another random graph for another seed."""
     return tp.metropolis_weights(tp.erdos_renyi(AGENTS, 0.6, seed=seed))
 
 
 def small(**given: Any) -> Comparison:
-    """Both orders of DRFGT."""
     settings: dict[str, Any] = {"algorithms": (CTA, ATC), "rules": RULES, "networks": "lan,wan"} | given
     return compare(procrustes, settings.pop("algorithms"), graph, settings.pop("rules"), **settings)

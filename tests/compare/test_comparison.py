@@ -1,9 +1,10 @@
-"""Comparisons: everybody gets the same, the table's numbers are those of the runs, and what fails is counted."""
+"""Comparisons: all methods get the same, the table has the numbers of the runs, failures are counted, steps are tuned fairly."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,13 @@ from decentorth.compare import (
     Comparison,
     ComparisonPlan,
     Entry,
-    MedianRange,
-    NetworkModel,
     Rules,
     compare,
     load,
     wall_time,
 )
-from decentorth.compare.plan import networks_named
 from decentorth.compare.trials import Store, Trace, fingerprint
-from decentorth.compare.tuning import Candidate
+from decentorth.compare.tuning import Candidate, at_edge, best, candidates, merit
 from decentorth.compare.words import ending
 from decentorth.compare.workers import processes
 from decentorth.network.transport.communicator import SerialCommunicator
@@ -45,7 +43,6 @@ ORDERS: dict[str, Any] = {CTA: "combine-then-adapt", ATC: "adapt-then-combine"}
 
 @pytest.fixture(scope="module")
 def found() -> Comparison:
-    """Two methods that converge and one that does not."""
     return small(algorithms=(CTA, ATC, WILD))
 
 
@@ -56,12 +53,9 @@ def test_every_method_gets_the_same_data_start_and_network(found: Comparison) ->
     assert len(set(digests[0])) == RULES.trials
     run = do.api.set_up(procrustes(1), DRFGT(), graph(1), seed=1)
     assert fingerprint(run) == digests[0][1]
-    for part in (
-        do.api.set_up(procrustes(1), DRFGT(), tp.metropolis_weights(tp.ring(AGENTS)), seed=1),
-        do.api.set_up(procrustes(1), DRFGT(), graph(1), seed=2),
-        do.api.set_up(procrustes(2), DRFGT(), graph(1), seed=1),
-    ):
-        assert fingerprint(part) != digests[0][1]
+    ring = tp.metropolis_weights(tp.ring(AGENTS))
+    for problem, W, seed in ((procrustes(1), ring, 1), (procrustes(1), graph(1), 2), (procrustes(2), graph(1), 1)):
+        assert fingerprint(do.api.set_up(problem, DRFGT(), W, seed=seed)) != digests[0][1]
 
 
 def test_a_problem_that_is_another_each_time_is_refused() -> None:
@@ -99,16 +93,6 @@ def test_the_table_is_made_of_the_histories(found: Comparison) -> None:
                 for shown, true in zip(line.counts[name], (sorted(counts)[1], min(counts), max(counts)), strict=True):
                     # gradients and rounds go on from what the start took
                     assert shown == true if math.isinf(true) else true <= shown <= 1.0101 * true + 1e-9
-
-
-@pytest.mark.slow
-def test_every_iteration_can_be_looked_at() -> None:
-    exact, near = small(rules=Rules(trials=1, iterations=300, resolution=0.0)), small(rules=Rules(trials=1, iterations=300))
-    for one, other in zip(exact.lines, near.lines, strict=True):
-        assert one.counts["iterations"].median <= other.counts["iterations"].median
-        assert (one.reached, one.algorithm) == (other.reached, other.algorithm)
-    assert len(exact.entries[0].traces[0].history["iteration"]) == exact.entries[0].traces[0].history["iteration"][-1] + 1
-    assert "counts are exact" in " ".join(exact.notes())
 
 
 def test_what_fails_is_counted_and_never_dropped(found: Comparison) -> None:
@@ -168,25 +152,16 @@ def test_a_method_is_added_without_repeating_the_others(tmp_path: Path) -> None:
         compare(procrustes, ATC, graph(9), extending=one)
 
 
-def test_a_median_counts_failures_as_infinite() -> None:
-    assert MedianRange.of([3.0, math.inf, 1.0]) == (3.0, 1.0, math.inf)
-    assert MedianRange.of([math.inf, math.inf, 1.0]) == (math.inf, 1.0, math.inf)
-    assert MedianRange.of([4.0, 1.0]) == (2.5, 1.0, 4.0)
-
-
-def test_modelled_seconds_are_those_of_the_model(found: Comparison) -> None:
-    for entry in found.entries[:2]:
-        computing = float(np.median([trace.computing for trace in entry.traces]))
-        model = replace(NETWORKS["wan"], compute=computing)
-        for seed, trace in zip(RULES.seeds, entry.traces, strict=True):
-            expected = wall_time(model, AGENTS, trace.history)
-            assert np.array_equal(found.column(entry, seed, "seconds on wan"), expected)
-            assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
+def test_modelled_seconds_have_the_median_of_the_measured_computing(found: Comparison) -> None:
+    entry = found.entries[1]
+    model = replace(NETWORKS["wan"], compute=float(np.median([trace.computing for trace in entry.traces])))
+    for seed, trace in zip(RULES.seeds, entry.traces, strict=True):
+        assert np.array_equal(found.column(entry, seed, "seconds on wan"), wall_time(model, AGENTS, trace.history))
+        assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
 
 
 @pytest.mark.slow
 def test_parallel_processes_take_functions_of_any_kind() -> None:
-    """Those without a name at the top of a module too, and what they hold."""
     data = np.random.default_rng(3).standard_normal((AGENTS, 9, 6))
 
     def counts(workers: int) -> list[Any]:
@@ -254,38 +229,24 @@ def test_a_time_varying_network_needs_given_steps() -> None:
     assert found.shown
 
 
-def test_networks_by_name() -> None:
-    assert networks_named("lan,wan:latency=1,compute=2") == {
-        "lan": NETWORKS["lan"],
-        "wan:latency=1,compute=2": NetworkModel.named("wan:latency=1,compute=2"),
-    }
-    assert list(networks_named(["latency=1", "bandwidth=2", "wan"])) == ["latency=1,bandwidth=2", "wan"]
-
-
 @pytest.mark.slow
 def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
     def run(rules: Rules, about: dict[str, Any]) -> tuple[Comparison, list[Path]]:
         plan = ComparisonPlan(procrustes, (CTA, ATC), graph, rules)
         said: list[str] = []
-        before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
         made = plan.run(store=Store(tmp_path, about, SerialCommunicator()), advance=said.append)
         assert len(said) == plan.total
-        return made, [path for path in tmp_path.iterdir() if before.get(path) != path.stat().st_mtime_ns]
+        return made, [path for path in tmp_path.glob("*.json") if before.get(path) != path.stat().st_mtime_ns]
 
     rules = Rules(**{**RULES.__dict__, "iterations": 100})
     one, fresh = run(rules, {"data": "x"})
     again, more = run(rules, {"data": "x"})
     assert (len(fresh), more) == (6, [])
-    for entry, other in zip(one.entries, again.entries, strict=True):
-        for trace, twin in zip(entry.traces, other.traces, strict=True):
-            assert (trace.status, trace.message, trace.steps, trace.computing) == (
-                twin.status,
-                twin.message,
-                twin.steps,
-                twin.computing,
-            )
-            assert all(column.tobytes() == twin.history[name].tobytes() for name, column in trace.history.items())
-    assert one.table("csv") == again.table("csv")
+    one.save(tmp_path / "one", plot=False)
+    again.save(tmp_path / "again", plot=False)
+    for name in ("comparison.csv", "comparison.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     assert len(run(Rules(**{**rules.__dict__, "trials": 4}), {"data": "x"})[1]) == 2
     assert len(run(Rules(**{**rules.__dict__, "iterations": 99}), {"data": "x"})[1]) == 6
     assert len(run(rules, {"data": "y"})[1]) == 6
@@ -301,3 +262,164 @@ def test_a_changed_file_or_method_is_run_again(tmp_path: Path) -> None:
     assert first == Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
     data.write_bytes(b"12")
     assert first != Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
+
+
+TUNED = Rules(trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Comparison:
+    return small(rules=TUNED)
+
+
+def counted(history: Any, tolerance: float) -> float:
+    for k, gradient, consensus in zip(history["iteration"], history["gradient_norm"], history["consensus_rms"], strict=True):
+        if gradient <= tolerance and consensus <= tolerance:
+            return float(k)
+    return math.inf
+
+
+@pytest.mark.slow
+def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
+    """With the tuning runs made again outside: the fewest iterations to the smallest tolerance in the median over the seeds."""
+    for entry in tuned.entries:
+        found = []
+        for one in entry.tried:
+            histories = [
+                do.solve(
+                    procrustes(seed),
+                    one.algorithm,
+                    graph(seed),
+                    seed=seed,
+                    iterations=TUNED.iterations,
+                    rows=TUNED.rows(TUNED.iterations),
+                    stopping=TUNED.stop(),
+                ).history
+                for seed in (2, 3)
+            ]
+            counts = [np.median([counted(history, tolerance) for history in histories]) for tolerance in (1e-3, 1e-1, 1.0)]
+            found.append((*counts, np.median([history["gradient_norm"][-1] for history in histories])))
+        least = min(found)
+        assert found[entry.tried.index(entry.chosen)] == least
+        assert math.isfinite(least[0])
+        assert len({each[0] for each in found}) > 1
+
+
+@pytest.mark.slow
+def test_every_method_has_the_same_budget_about_its_own_step(tuned: Comparison) -> None:
+    for label, entry in zip((CTA, ATC), tuned.entries, strict=True):
+        order: Any = label.partition("=")[2]
+        state = next(do.iterate(procrustes(2), DRFGT(order=order), graph(2), seed=2))
+        centre = float(f"{state.step_size.mean():.3g}")
+        assert [one.factor for one in entry.tried] == list(TUNED.factors)
+        for one in entry.tried:
+            assert len(one.traces) == 2
+            assert all(trace.history["iteration"][-1] <= TUNED.iterations for trace in one.traces)
+            step: Any = "auto" if one.factor == 1.0 else centre * one.factor
+            assert one.algorithm == DRFGT(order=order, step_size=step)
+
+
+@pytest.mark.slow
+def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
+    for entry in tuned.entries:
+        for seed, trace in zip((0, 1), entry.traces, strict=True):
+            algorithm = entry.chosen.algorithm
+            result = do.solve(
+                procrustes(seed), algorithm, graph(seed), seed=seed, iterations=TUNED.iterations, rows=TUNED.rows(TUNED.iterations)
+            )
+            shown = len(trace.history["iteration"])
+            assert np.array_equal(result.history["gradient_norm"][:shown], trace.history["gradient_norm"])
+
+
+def trace(end: float, reached: dict[float, int], status: str = "iterations") -> Trace:
+    falls = sorted((k, tolerance) for tolerance, k in reached.items())
+    history = {
+        "iteration": np.array([0, *[k for k, _ in falls], 1000]),
+        "gradient_norm": np.array([9.0, *[tolerance for _, tolerance in falls], end]),
+        "consensus_rms": np.zeros(len(falls) + 2),
+    }
+    return Trace(history, status, "", {}, 0.0, "")
+
+
+JUDGED = Rules(tolerances=(1.0, 0.1), tune=True)
+
+
+def test_merits_by_hand() -> None:
+    both = [trace(0.1, {1.0: 10, 0.1: 50}), trace(0.5, {1.0: 30})]
+    assert merit(both, JUDGED) == (math.inf, 20.0, 0.3)
+    assert merit([both[0]], JUDGED) == (50.0, 10.0, 0.1)
+    assert merit([both[0], both[0], both[1]], JUDGED) == (50.0, 10.0, 0.1)
+    assert merit([trace(2.0, {}, "diverged")], JUDGED) == merit([trace(math.nan, {})], JUDGED) == (math.inf, math.inf, math.inf)
+
+
+def tried(*traces: Trace) -> list[Candidate]:
+    return [Candidate(2.0**place, DRFGT(step_size=2.0**place), f"{2.0**place:g}", (one,)) for place, one in enumerate(traces)]
+
+
+@pytest.mark.parametrize(
+    ("traces", "expected"),
+    [
+        ([trace(0.1, {1.0: 90, 0.1: 100}), trace(0.5, {1.0: 1})], 1.0),  # only one comes to the smallest tolerance
+        ([trace(0.5, {1.0: 9}), trace(0.9, {1.0: 8})], 2.0),  # neither does: the next one counts
+        ([trace(5.0, {}), trace(3.0, {}), trace(4.0, {})], 2.0),  # nothing is reached: how far each came
+        ([trace(2.0, {}, "diverged"), trace(8.0, {})], 2.0),  # a run that ended early is not a good one
+        ([trace(0.1, {0.1: 50}), trace(0.1, {0.1: 50})], 1.0),  # alike: the smaller step
+    ],
+)
+def test_which_step_is_best(traces: list[Trace], expected: float) -> None:
+    assert best(tried(*traces), JUDGED).factor == expected
+
+
+def test_a_best_step_at_the_edge_is_told() -> None:
+    grid = tried(*[trace(float(end), {}) for end in (1, 2, 3)])
+    assert [at_edge(grid, one) for one in grid] == ["smallest", "", "largest"]
+    assert at_edge(grid[:1], grid[0]) == ""
+
+
+def test_the_step_in_words() -> None:
+    found = small(algorithms="drfgt,drgta:step_size=constant,drfgt:safe=true,drsgd", rules=Rules(trials=2, iterations=9))
+    ranges = [
+        r"auto, growing \(\S+ to \S+\)",
+        r"constant \(\S+ to \S+\)",
+        r"auto, constant \(\S+ to \S+\)",
+        r"diminishing \(\S+ to \S+\)",
+    ]
+    for entry, words in zip(found.entries, ranges, strict=True):
+        assert re.fullmatch(words, entry.step), entry.step
+
+
+@pytest.mark.slow
+def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
+    label = "drfgt:step_size=0.002"
+    tuned = small(algorithms=label, rules=TUNED)
+    (first,) = tuned.entries
+    assert first.chosen.factor > 1.0
+    for seed, trace in zip((0, 1), first.untuned, strict=True):
+        options: dict[str, Any] = {"iterations": 500, "rows": TUNED.rows(500), "stopping": TUNED.stop()}
+        result = do.solve(procrustes(seed), DRFGT(step_size=0.002), graph(seed), seed=seed, **options)
+        assert np.array_equal(result.history["gradient_norm"], trace.history["gradient_norm"])
+    assert "does better with its own step" not in " ".join(tuned.notes())
+    own, chosen = (merit(runs, TUNED)[:3] for runs in (first.untuned, first.traces))
+    place = next(place for place in range(3) if own[place] != chosen[place])
+    swapped = replace(first, traces=first.untuned, untuned=first.traces)
+    said = [note for note in replace(tuned, entries=(swapped,)).notes() if "own step" in note]
+    counts = f"{chosen[place]:g} iterations to {(1e-3, 1e-1, 1.0)[place]:g}, not {own[place]:g}"
+    assert said == [f"In the trials {label} does better with its own step (0.002): {counts}."]
+
+
+def test_a_given_step_is_the_centre() -> None:
+    run = do.solve(procrustes(0), DRFGT(step_size=0.003), graph(0), iterations=0)
+    rules = Rules(tune=True, grid=3)
+    for step, made in ((0.003, lambda s: s), ("diminishing:initial=0.003", lambda s: f"diminishing:initial={s}")):
+        method = DRFGT(step_size=step)
+        grid = candidates("drfgt", method, method, run, rules)
+        assert [one.algorithm for one in grid] == [DRFGT(step_size=made(s)) for s in (0.0015, 0.003, 0.006)]
+
+
+def test_an_automatic_policy_is_centred_where_it_starts() -> None:
+    """The horizon's step is its start divided by the square root of the horizon."""
+    method = DRFGT(step_size="horizon:iterations=400")
+    run = do.solve(procrustes(0), method, graph(0), iterations=0)
+    grid = candidates("drfgt", method, method, run, Rules(tune=True, grid=2))
+    automatic = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0).state.step_size.mean()
+    assert grid[1].algorithm.step_size.initial == pytest.approx(2.0 * automatic, rel=5e-3)

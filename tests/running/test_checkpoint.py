@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+import topologies as tp
 from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
-from decentorth.api import Options, set_up
-from decentorth.network import Network, SerialCommunicator
+from decentorth.api import set_up
+from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, FunctionProblem
-from decentorth.protocols import Array, Collective
-from decentorth.running.checkpoint import ENDINGS, PendingSignals, files, interval, kept, newest_notes
-from decentorth.running.checkpoint.states import Arrays, copied, put_together, taken_apart
+from decentorth.protocols import Array, Collective, Row
+from decentorth.running.checkpoint import ENDINGS, files, interval, kept, newest_notes
+from decentorth.running.checkpoint.states import Arrays, copied, taken_apart
 from decentorth.running.history import schedule
 from decentorth.sets import Stiefel
 from decentorth.stopping import GradientNorm
@@ -41,34 +41,7 @@ N = 5
 RING = GRAPHS["ring"](N)
 
 
-class Inner(NamedTuple):
-    """A part of a state."""
-
-    y: NDArray[Any]
-    flag: bool
-    pair: tuple[NDArray[Any], int]
-
-
-class Outer(NamedTuple):
-    """A state with another in it."""
-
-    x: NDArray[Any]
-    inner: Inner
-    k: int
-    name: str
-    nothing: None
-
-
-def state(n: int, seed: int = 0) -> Outer:
-    """Arrays of every type, one of them empty, one with an agent's number alone."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((n, 3, 2))
-    x[0, 0, 0], x[-1, 0, 0] = np.nan, -0.0
-    return Outer(x, Inner(rng.integers(0, 9, n), True, (np.zeros((n, 0, 4)), 10**30)), 7, "name", None)
-
-
 def everything(state: Any) -> dict[str, Any]:
-    """A state by its leaves, arrays as bytes."""
     arrays, numbers = taken_apart(state, "state")
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()} | numbers
 
@@ -79,77 +52,44 @@ def bits(result: Result) -> dict[str, Any]:
     return everything(result.state) | history | {"status": result.status, "message": result.message}
 
 
-def test_a_state_is_its_leaves() -> None:
-    whole = state(4)
-    arrays, numbers = taken_apart(whole, "state")
-    assert list(arrays) == ["state.x", "state.inner.y", "state.inner.pair.0"]
-    assert numbers == {
-        "state.inner.flag": True,
-        "state.inner.pair.1": 10**30,
-        "state.k": 7,
-        "state.name": "name",
-        "state.nothing": None,
-    }
-    again = put_together(state(4, seed=1), "state", arrays, numbers)
-    assert everything(again) == everything(whole)
-    assert (type(again), type(again.inner), type(again.inner.pair)) == (Outer, Inner, tuple)
+class State(NamedTuple):
+    x: Array
+    inner: Any
 
 
 def test_what_is_neither_array_nor_number_is_named() -> None:
-    with pytest.raises(TypeError, match=r"arrays and numbers, but state\.inner is of type dict"):
-        taken_apart(state(2)._replace(inner={}), "state")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"arrays and numbers, but state\.inner\.0 is of type dict"):
+        taken_apart(State(np.zeros(3), ({},)), "state")
 
 
 def test_a_copy_shares_nothing_and_its_memory_is_used_again() -> None:
-    whole = state(4)
+    whole, other = (State(np.arange(6.0) + k, (np.full(2, k), "name", k)) for k in (0, 1))
     first = copied(whole)
     assert everything(first) == everything(whole)
     assert not np.shares_memory(first.x, whole.x)
-    second = copied(state(4, seed=1), first)
-    assert everything(second) == everything(state(4, seed=1))
+    second = copied(other, first)
+    assert everything(second) == everything(other)
     assert second.x is first.x
 
 
-def written(root: Path, ranks: int, n: int, arrays: Arrays, piece: int | None = None) -> Path:
-    """A checkpoint that so many ranks have written."""
-    bounds = even_bounds(n, ranks)
+def own(communicator: ThreadCommunicator, n: int) -> tuple[slice, AgentCollective]:
+    bounds = even_bounds(n, communicator.size)
+    return slice(*bounds[communicator.rank : communicator.rank + 2].tolist()), AgentCollective(communicator, bounds)
 
-    def write(communicator: ThreadCommunicator) -> Path:
-        collective = AgentCollective(communicator, bounds)
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        mine = {name: files.Rows(array[own], own.start, n) for name, array in arrays.items()}
+
+def written(path: Path, ranks: int, n: int, arrays: Arrays) -> None:
+    def write(communicator: ThreadCommunicator) -> None:
+        rows, collective = own(communicator, n)
+        parts = {name: files.Rows(array[rows], rows.start, n) for name, array in arrays.items()}
         if communicator.rank == 0:
-            mine |= {"one": files.Rows(np.arange(3.0), 0, 3), "two": files.Rows(np.zeros((0, 2)), 0, 0)}
-        files.write(root / "000000005", 2, mine, {"fact": 1}, collective)
-        return root / "000000005"
+            parts["one"] = files.Rows(np.arange(3.0), 0, 3)
+        files.write(path, 2, parts, {"fact": 1}, collective)
 
-    return on_ranks(ranks, write)[0]
-
-
-def read(path: Path, ranks: int, n: int) -> Arrays:
-    """What so many ranks read of it, put together."""
-    bounds = even_bounds(n, ranks)
-
-    def slices(communicator: ThreadCommunicator) -> Arrays:
-        manifest = files.read_manifest(path, AgentCollective(communicator, bounds))
-        files.check_sizes(manifest)
-        assert manifest.facts == {"fact": 1}
-        assert files.read(manifest, "one", slice(0, 3)).tolist() == [0.0, 1.0, 2.0]
-        assert files.read(manifest, "two", slice(0, 0)).shape == (0, 2)
-        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
-        return {name: files.read(manifest, name, own) for name in manifest.arrays if name not in ("one", "two")}
-
-    parts = on_ranks(ranks, slices)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def as_bytes(arrays: Arrays) -> dict[str, Any]:
-    """Arrays with their types and shapes."""
-    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+    on_ranks(ranks, write)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(
     n=st.integers(1, 12),
     writers=st.integers(1, 5),
@@ -162,22 +102,33 @@ def as_bytes(arrays: Arrays) -> dict[str, Any]:
 def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
     n: int, writers: int, readers: int, kinds: list[str], shapes: list[list[int]], piece: int, seed: int, tmp_path_factory: Any
 ) -> None:
-    """Bit for bit, whatever the types, the shapes and where pieces end."""
     rng = np.random.default_rng(seed)
     arrays = {}
     for number, (kind, shape) in enumerate(zip(kinds, shapes, strict=False)):
         raw = rng.integers(0, 2 if kind == "|b1" else 256, (n, *shape, np.dtype(kind).itemsize), dtype=np.uint8)
         arrays[f"a{number}"] = raw.view(kind)[..., 0]
+    path = tmp_path_factory.mktemp("written") / "000000005"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "PIECE_BYTES", piece)
-        path = written(tmp_path_factory.mktemp("written"), min(writers, n), n, arrays)
-    assert as_bytes(read(path, min(readers, n), n)) == as_bytes(arrays)
-    assert as_bytes({name: np.load(path / f"{name}.npy", allow_pickle=False) for name in arrays}) == as_bytes(arrays)
+        written(path, min(writers, n), n, arrays)
+
+    def read(communicator: ThreadCommunicator) -> Arrays:
+        rows, collective = own(communicator, n)
+        manifest = files.read_manifest(path, collective)
+        files.check_sizes(manifest)
+        assert manifest.facts == {"fact": 1}
+        assert files.read(manifest, "one", slice(0, 3)).tolist() == [0.0, 1.0, 2.0]
+        return {name: files.read(manifest, name, rows) for name in arrays}
+
+    parts = on_ranks(min(readers, n), read)
+    for name, array in arrays.items():
+        for found in (np.concatenate([part[name] for part in parts]), np.load(path / f"{name}.npy", allow_pickle=False)):
+            assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
 
 
 def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None:
-    """Ranks 0 and 1 of three can read though the last rank's rows are damaged."""
-    path = written(tmp_path, 3, 9, {"x": np.arange(9.0)})
+    path = tmp_path / "000000005"
+    written(path, 3, 9, {"x": np.arange(9.0)})
     spoil(path / "x.npy", -1)
     manifest = files.parsed(path, (path / files.MANIFEST).read_bytes())
     assert files.read(manifest, "x", slice(2, 6)).tolist() == [2.0, 3.0, 4.0, 5.0]
@@ -186,7 +137,6 @@ def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None
 
 
 def spoil(path: Path, place: int) -> None:
-    """Flip a bit of a byte of a file."""
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)
@@ -197,28 +147,17 @@ drfgt = partial(DRFGT, step_size="constant")
 
 def run(folder: Path | None = None, iterations: int = 60, algorithm: Any = None, W: Any = RING, **options: Any) -> Result:
     """A run on PCA, with checkpoints every 20 iterations unless told otherwise."""
-    if folder is not None and "checkpoints" not in options:
-        options["checkpoints"] = Checkpoints(folder, every=20)
-    return solve(pca().problem, drfgt() if algorithm is None else algorithm, W, iterations=iterations, **options)
-
-
-def test_numpy_integers_are_written_as_others_are(tmp_path: Path) -> None:
-    counted = run(tmp_path, iterations=np.int64(4), seed=np.int64(0))  # type: ignore[arg-type]
-    assert bits(counted) == bits(run(iterations=4, seed=0))
+    if folder is not None:
+        options = {"checkpoints": Checkpoints(folder, every=20)} | options
+    problem = options.pop("problem", None) or pca().problem
+    return solve(problem, algorithm or drfgt(), W, iterations=iterations, **options)
 
 
 def names(folder: Path) -> list[int]:
-    """The iterations of the checkpoints in a folder."""
     return sorted(int(path.name) for path in kept(folder))
 
 
-def test_checkpoints_change_nothing(tmp_path: Path) -> None:
-    assert bits(run(tmp_path, checkpoints=Checkpoints(tmp_path, every=1))) == bits(run())
-    assert names(tmp_path) == [58, 59, 60]
-
-
-@pytest.mark.slow_cases("0")
-@pytest.mark.parametrize("stop", [0, 1, 19, 20, 33, 59, 60])
+@pytest.mark.parametrize("stop", [0, 1, 20, 33, 60])
 def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
     """With equally spaced rows nothing tells an extended run from one without a stop; seconds add up."""
     whole = run(record_every=1)
@@ -233,7 +172,6 @@ def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> None:
-    """The log-spaced rows follow from the number of iterations, which stays the same here."""
     whole = run(tmp_path, 300, checkpoints=Checkpoints(tmp_path, every=80))
     for path in kept(tmp_path):
         assert bits(run(iterations=300, resume=path)) == bits(whole)
@@ -248,13 +186,6 @@ def test_an_extended_run_keeps_its_rows_and_takes_the_new_schedule_from_there_on
     assert everything(again.state) == everything(run(iterations=900).state)
 
 
-def test_a_row_that_is_due_where_a_run_goes_on_is_recorded(tmp_path: Path) -> None:
-    run(tmp_path, 33, record_every=11)
-    run(tmp_path / "b", 33, record_every=30, checkpoints=Checkpoints(tmp_path / "b", every=22), stopping=None)
-    again = run(iterations=44, record_every=11, resume=tmp_path / "b" / "000000022")
-    assert again.history["iteration"].tolist() == [0, 22, 33, 44]
-
-
 @pytest.mark.slow
 def test_a_converged_run_stops_where_it_was_unless_asked_for_more(tmp_path: Path) -> None:
     first = run(tmp_path, 5000, stopping=GradientNorm(1e-3))
@@ -266,27 +197,7 @@ def test_a_converged_run_stops_where_it_was_unless_asked_for_more(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_one_process_and_ranks_take_turns(tmp_path: Path) -> None:
-    """Written by 1, then 3, then 2 ranks, among whom the agents are divided differently."""
-
-    def until(iterations: int, communicator: Any) -> tuple[str, dict[str, list[float]]]:
-        result = run(tmp_path, iterations, comm=communicator, record_every=1, resume=tmp_path if kept(tmp_path) else None)
-        return result.collective.sha256(result.x), {
-            name: column.tolist() for name, column in result.history.items() if name != "seconds"
-        }
-
-    until(13, "serial")
-    on_ranks(3, lambda communicator: until(29, communicator))
-    on_ranks(2, lambda communicator: until(44, communicator))
-    whole = run(record_every=1)
-    history = {name: column.tolist() for name, column in whole.history.items() if name != "seconds"}
-    assert until(60, "serial") == (whole.iterates_sha256, history)
-
-
-@pytest.mark.slow
 def test_a_time_varying_network_goes_on_with_its_round(tmp_path: Path) -> None:
-    import topologies as tp
-
     def go(**options: Any) -> Result:
         algorithm = DRFGT(step_size=0.05, penalty=1.0, order="adapt-then-combine")
         return run(algorithm=algorithm, W=tp.sequence_from_name("random_matching", N, 3), **options)
@@ -294,47 +205,6 @@ def test_a_time_varying_network_goes_on_with_its_round(tmp_path: Path) -> None:
     whole = go(record_every=1)
     go(folder=tmp_path, iterations=23, record_every=1)
     assert bits(go(resume=tmp_path, record_every=1)) == bits(whole)
-
-
-class Late(Network):
-    """A network whose messages arrive a round late; in the first round everybody hears oneself alone."""
-
-    queue: Array
-
-    def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
-        xs += push
-        sent = np.concatenate([mixed.reshape(self.n_local, -1) for mixed in super().mix(*xs, rounds=rounds)], axis=1)
-        arrived = self.queue if self.queue.size else np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
-        self.queue = sent
-        parts = np.split(arrived, np.cumsum([x[0].size for x in xs])[:-1], axis=1)
-        return tuple(np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True))
-
-    def in_flight(self) -> dict[str, Array]:
-        return {"queue": self.queue}
-
-    def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
-        super().restore(rounds, messages, bytes, {})
-        self.queue = in_flight["queue"]
-
-
-def test_what_is_in_flight_goes_on_too(tmp_path: Path) -> None:
-    """On another number of ranks, from the middle of a run and from where it began, when nothing had been sent."""
-
-    def go(communicator: Any, iterations: int, folder: Path | None = None, resume: Path | None = None) -> tuple[str, bytes]:
-        late = set_up(pca().problem, DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), RING, comm=communicator)
-        late.network = Late(RING, communicator)
-        late.network.queue = np.zeros((late.network.n_local, 0))
-        checkpoints = None if folder is None else Checkpoints(folder)
-        result = late.solve(Options(iterations=iterations, record_every=5, checkpoints=checkpoints, resume=resume))
-        return result.collective.sha256(result.x), result.history["objective"].tobytes()
-
-    whole = go("serial", 40)
-    for number, first in enumerate((0, 15)):
-        folder = tmp_path / str(number)
-        on_ranks(2, lambda communicator, first=first, folder=folder: go(communicator, first, folder))  # type: ignore[misc]
-        assert go("serial", 40, resume=folder) == whole
-    with pytest.raises(CheckpointError, match=r"the state: network\.queue is in flight there and missing here"):
-        run(iterations=40, algorithm=DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), resume=folder)
 
 
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
@@ -372,42 +242,20 @@ def test_time_between_checkpoints(tmp_path: Path) -> None:
     assert names(tmp_path / "never") == [400]
 
 
-@pytest.mark.parametrize(
-    ("every", "expected"),
-    [
-        (100, (100, np.inf)),
-        ("30s", (np.inf, 30)),
-        ("1.5m", (np.inf, 90)),
-        ("2h", (np.inf, 7200)),
-    ],
-)
-def test_intervals(every: Any, expected: tuple[float, float]) -> None:
-    assert interval("every", every) == expected
+def test_intervals_are_iterations_or_times() -> None:
+    given = (100, "30s", "1.5m", "2h")
+    assert [interval("every", every) for every in given] == [(100, np.inf), (np.inf, 30), (np.inf, 90), (np.inf, 7200)]
+    for wrong in (0, "0s", "s", "1d", "1e-3", "", "inf s", 1.5, "9" * 400 + "s"):
+        with pytest.raises(ValueError, match=r"every must be a number of iterations \(100\) or a time \(30s, 10m, 2h\), got"):
+            Checkpoints("a", every=wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("every", [0, -1, "0s", "s", "1d", "1e-3", "", "inf s", 1.5, "9" * 400 + "s"])
-def test_what_is_no_interval(every: Any) -> None:
-    with pytest.raises(ValueError, match=r"every must be a number of iterations \(100\) or a time \(30s, 10m, 2h\), got"):
-        Checkpoints("a", every=every)
-
-
-class Sends:
-    """A metric that sends this process a signal at an iteration."""
-
-    columns = ()
-
-    def __init__(self, number: int, k: int) -> None:
-        self.number, self.k = number, k
-
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
-        if state.k == self.k:
-            os.kill(os.getpid(), self.number)
-        return ()
+def sends(number: int, k: int) -> Callable[[Row], None]:
+    return lambda row: signal.raise_signal(number) if row.iteration == k else None
 
 
 @contextmanager
 def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
-    """The signal has that handler inside, whoever started these tests."""
     before = signal.signal(number, handler)
     try:
         yield
@@ -415,22 +263,11 @@ def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
         signal.signal(number, before)
 
 
-@pytest.mark.slow
-def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None:
-    kept_all = Checkpoints(tmp_path, keep=100)
-    result = run(tmp_path, record_every=1, metrics=[Sends(signal.SIGUSR1, 1)], checkpoints=kept_all)
-    first, last = names(tmp_path)
-    assert 1 <= first < 60
-    assert last == 60
-    assert bits(result) == bits(run(record_every=1))
-    assert bits(run(record_every=1, resume=tmp_path / f"{first:09d}")) == bits(result)
-
-
 @pytest.mark.parametrize("ending", sorted(ENDINGS))
 def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_path: Path) -> None:
     with handled(ending, signal.SIG_DFL):
         handlers = [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)]
-        ended = run(tmp_path, 10**6, record_every=1, metrics=[Sends(ending, 30)], checkpoints=Checkpoints(tmp_path))
+        ended = run(tmp_path, 10**6, record_every=1, callback=sends(ending, 30), checkpoints=Checkpoints(tmp_path))
         assert [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)] == handlers
     assert (ended.status, ended.converged) == ("terminated", False)
     assert f"ended by {ending.name} after iteration {ended.state.k}" in ended.message
@@ -440,44 +277,22 @@ def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_pat
     assert bits(run(iterations=more, record_every=1, resume=tmp_path)) == bits(run(iterations=more, record_every=1))
 
 
-def test_a_second_interrupt_ends_the_run_at_once(tmp_path: Path) -> None:
-    twice = [Sends(signal.SIGINT, 30), Sends(signal.SIGINT, 30)]
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, 10**6, record_every=1, metrics=twice, checkpoints=Checkpoints(tmp_path))
-    assert names(tmp_path) == []
-
-
 def test_an_ending_that_comes_too_late_for_the_run_takes_effect_after_it(tmp_path: Path) -> None:
     """Nobody looks for signals after the last row: SIGINT is raised where the last checkpoint is written."""
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGINT, 60)], checkpoints=Checkpoints(tmp_path))
+        run(tmp_path, 60, record_every=1, callback=sends(signal.SIGINT, 60), checkpoints=Checkpoints(tmp_path))
     assert names(tmp_path) == [60]
 
 
 def test_what_the_process_ignores_stays_ignored(tmp_path: Path) -> None:
-    """As nohup does with SIGHUP."""
     with handled(signal.SIGHUP, signal.SIG_IGN):
-        result = run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGHUP, 30)], checkpoints=Checkpoints(tmp_path))
+        result = run(tmp_path, 60, record_every=1, callback=sends(signal.SIGHUP, 30), checkpoints=Checkpoints(tmp_path))
     assert (result.status, result.state.k) == ("iterations", 60)
-
-
-def test_a_signal_in_an_inner_context_waits_for_the_end_of_the_outer_one() -> None:
-    signals, reached = PendingSignals(), []
-
-    def interrupted() -> None:
-        with signals:
-            with signals:
-                os.kill(os.getpid(), signal.SIGINT)
-            reached.append(signals.seen)
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert reached == [{signal.SIGINT}]
 
 
 def test_a_signal_between_rows_is_seen_soon(tmp_path: Path) -> None:
     """Rows are seldom, looks are not: the row of iteration 0 sends the signal, the next row would be a million iterations later."""
-    ended = run(tmp_path, 10**6, rows=2, metrics=[Sends(signal.SIGTERM, 0)], checkpoints=Checkpoints(tmp_path))
+    ended = run(tmp_path, 10**6, rows=2, callback=sends(signal.SIGTERM, 0), checkpoints=Checkpoints(tmp_path))
     assert ended.state.k < 1000
     assert ended.history["iteration"].tolist() == [0]
 
@@ -506,65 +321,39 @@ def other_data() -> Any:
     return PCA(data, 3, weights="agents")
 
 
-DIFFERENT: list[tuple[Callable[[Path], Any], str]] = [
-    (
-        lambda folder: run(algorithm=drfgt(penalty=3.0), resume=folder),
-        "algorithm: penalty is 'auto' there and 3.0 here",
-    ),
-    (
-        lambda folder: run(algorithm=drfgt(safe=True), resume=folder),
-        "algorithm: safe is False there and True here",
-    ),
-    (lambda folder: run(W=GRAPHS["path"](N), resume=folder), "W: directed edges is 10 there and 8 here"),
-    (
-        lambda folder: run(W=0.5 * (RING + np.eye(N)), resume=folder),
-        "W: least and largest self weight is [0.6, 0.6] there and [0.8, 0.8] here",
-    ),
-    (lambda folder: run(resume=folder, seed=8), "seed: seed is 0 there and 8 here"),
-    (lambda folder: run(resume=folder, x0=np.eye(12, 3)), "the starting points differ by up to"),
-    (
-        lambda folder: solve(pca(r=2).problem, drfgt(), RING, resume=folder),
-        "problem: shape is [12, 3] there and [12, 2] here",
-    ),
-    (
-        lambda folder: solve(procrustes().problem, drfgt(), RING, resume=folder),
-        "problem: type is PCA there and Procrustes here",
-    ),
-    (
-        lambda folder: solve(other_data(), drfgt(), RING, resume=folder),
-        "the data of agent 3 differ: its objective at the start is",
-    ),
+DIFFERENT: list[tuple[dict[str, Any], str]] = [
+    ({"algorithm": drfgt(penalty=3.0)}, "algorithm: penalty is 'auto' there and 3.0 here"),
+    ({"W": GRAPHS["path"](N)}, "W: directed edges is 10 there and 8 here"),
+    ({"W": 0.5 * (RING + np.eye(N))}, "W: least and largest self weight is [0.6, 0.6] there and [0.8, 0.8] here"),
+    ({"seed": 8}, "seed: seed is 0 there and 8 here"),
+    ({"x0": np.eye(12, 3)}, "the starting points differ by up to"),
+    ({"problem": pca(r=2).problem}, "problem: shape is [12, 3] there and [12, 2] here"),
+    ({"problem": procrustes().problem}, "problem: type is PCA there and Procrustes here"),
+    ({"problem": other_data()}, "the data of agent 3 differ: its objective at the start is"),
 ]
 
 
-@pytest.mark.parametrize(("go", "difference"), DIFFERENT)
-def test_another_run_is_refused_with_the_difference(go: Callable[[Path], Any], difference: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("other", "difference"), DIFFERENT)
+def test_another_run_is_refused_with_the_difference(other: dict[str, Any], difference: str, tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(CheckpointError) as caught:
-        go(tmp_path)
+        run(resume=tmp_path, **other)
     assert f"{tmp_path / '000000060'} is of another run: {difference}" in str(caught.value)
 
 
-def test_fewer_iterations_than_were_made(tmp_path: Path) -> None:
-    run(tmp_path)
-    with pytest.raises(ValueError, match="is at iteration 60, beyond the 59 iterations that are asked for"):
-        run(iterations=59, resume=tmp_path)
+def test_fewer_iterations_and_other_metrics_are_refused(tmp_path: Path) -> None:
+    def twice(problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+        return (2.0 * state.k,)
 
-
-def test_other_metrics_are_refused(tmp_path: Path) -> None:
-    class Twice:
-        columns = ("twice",)
-
-        def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
-            return (2.0 * state.k,)
-
+    twice.columns = ("twice",)  # type: ignore[attr-defined]
     run(tmp_path, 20)
     with pytest.raises(ValueError, match=r"a resumed run keeps its metrics, objective, .*; it was given objective, .*, twice"):
-        run(resume=tmp_path, metrics=[Twice()])
+        run(resume=tmp_path, metrics=[twice])
+    with pytest.raises(ValueError, match="is at iteration 20, beyond the 19 iterations that are asked for"):
+        run(iterations=19, resume=tmp_path)
 
 
 def test_numbers_that_are_not_finite_at_the_start_are_compared_as_they_are(tmp_path: Path) -> None:
-    """A user's objective may be infinite, or no number, where it is not defined."""
     values = [np.inf, np.nan, 1.0, 0.0, -np.inf]
     problem = FunctionProblem(lambda agent, x: values[agent], lambda agent, x: -0.1 * np.ones_like(x), Stiefel(4, 2), N)
     arguments: Any = {"iterations": 9, "record_every": 3}
@@ -581,20 +370,24 @@ def test_another_rounding_is_accepted_with_a_warning(tmp_path: Path, caplog: pyt
     data = samples(UNEVEN[:5], 12, 0)
     near = PCA([a * (1.0 + 1e-13) for a in data], 3, weights="agents")
     with caplog.at_level(logging.WARNING):
-        solve(near, drfgt(), RING, iterations=40, resume=tmp_path)
+        run(iterations=40, problem=near, resume=tmp_path)
     assert "was written where arithmetic rounds differently" in caplog.text
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints of iterations 20, 40 and 60, for copying."""
     folder = tmp_path_factory.mktemp("good")
     run(folder)
     return folder
 
 
+@pytest.fixture
+def checkpoint(good: Path, tmp_path: Path) -> Path:
+    """A copy of the checkpoint of iteration 60, alone in its folder."""
+    return Path(shutil.copytree(good / "000000060", tmp_path / "000000060"))
+
+
 def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change a manifest, and give it the checksum that it then must have."""
     path = folder / files.MANIFEST
     whole = json.loads(path.read_text())
     change(whole["checkpoint"])
@@ -602,20 +395,14 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path.write_text(json.dumps({**whole, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}))
 
 
-def replace(key: str, value: Any) -> Callable[[dict[str, Any]], Any]:
-    return lambda body: body.update({key: value})
-
-
 HUGE = 10**15
 
 
 def stored(kind: str, *shape: int, **changes: Any) -> dict[str, Any]:
-    """The description of an array, with one checksum."""
     return {"kind": kind, "shape": [*shape], "rows": [[0, shape[0], "0" * 64]]} | changes
 
 
 def array(name: str, *description: Any, **changes: Any) -> Callable[[dict[str, Any]], Any]:
-    """Describe an array in another way."""
     return lambda body: body["arrays"].__setitem__(name, stored(*description, **changes))
 
 
@@ -623,17 +410,11 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "huge agents": lambda body: [
         one.update(stored(one["kind"], HUGE, *one["shape"][1:])) for one in body["arrays"].values() if one["shape"][0] == 5
     ],
-    "huge point": array("state.x", "<f8", 5, HUGE, HUGE),
-    "huge history": array("history.counts", "<i8", HUGE, 5),
     "objects": array("state.x", "|O", 5, 12, 3),
     "other shape": array("state.x", "<f8", 5, 3, 12),
-    "other agents": array("state.x", "<f8", 12, 5, 3),
-    "field missing": lambda body: body["arrays"].pop("state.x"),
-    "an array for an agent": array("state.x", "<f8", 1, 12, 3),
     "a path for a name": array("../../etc/passwd", "<f8", 5, 12, 3),
     "rows that overlap": array("state.x", "<f8", 5, 12, 3, rows=[[0, 5, ""], [0, 5, ""]]),
-    "too few checksums": array("state.x", "<f8", 5, 12, 3, rows=[]),
-    "a future history": replace("numbers", {"state.k": 3, "state.gradients": 61}),
+    "a future history": lambda body: body.update(numbers={"state.k": 3, "state.gradients": 61}),
 }
 
 
@@ -649,12 +430,10 @@ def little_memory() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_manifest_that_lies_with_the_right_checksum_is_refused(name: str, good: Path, tmp_path: Path) -> None:
-    path = tmp_path / "000000060"
-    shutil.copytree(good / "000000060", path)
-    changed(path, HOSTILE[name])
-    with little_memory(), pytest.raises(CheckpointError, match=str(path)):
-        set_up(pca().problem, drfgt(), RING).resume(path)  # which makes no iteration
+def test_a_manifest_that_lies_with_the_right_checksum_is_refused(name: str, checkpoint: Path) -> None:
+    changed(checkpoint, HOSTILE[name])
+    with little_memory(), pytest.raises(CheckpointError, match=str(checkpoint)):
+        set_up(pca().problem, drfgt(), RING).resume(checkpoint)  # which makes no iteration
 
 
 def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path) -> None:
@@ -673,70 +452,57 @@ def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path
         run(resume=tmp_path, channel="delay:rounds=1")
 
 
-def test_the_change_itself_is_not_what_is_refused(good: Path, tmp_path: Path) -> None:
-    shutil.copytree(good / "000000060", tmp_path / "000000060")
-    changed(tmp_path / "000000060", lambda body: None)
-    assert run(resume=tmp_path).state.k == 60
+def test_the_change_itself_is_not_what_is_refused(checkpoint: Path) -> None:
+    changed(checkpoint, lambda body: None)
+    assert run(resume=checkpoint).state.k == 60
 
 
-MANIFESTS = {
-    "text": b"\xff\xfe\x00",
-    "another format": b'{"format": "zip"}',
-    "deep": b"[" * 100_000,
-    "deep inside": b'{"format": "decentorth checkpoint", "version": 2, "checkpoint": ' + b"[" * 900 + b"]" * 900 + b"}",
-    "a number without end": b'{"format": "decentorth checkpoint", "version": ' + b"1" * 10_000 + b"}",
+def rewritten(old: bytes, new: bytes) -> Callable[[Path], Any]:
+    return lambda path: path.write_bytes(path.read_bytes().replace(old, new))
+
+
+UNUSABLE = r"manifest\.json is not usable"
+MANIFESTS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "text": (lambda path: path.write_bytes(b"\xff\xfe\x00"), UNUSABLE),
+    "another format": (rewritten(b"decentorth checkpoint", b"zip"), UNUSABLE),
+    "deep": (lambda path: path.write_bytes(b"[" * 100_000), UNUSABLE),
+    "deep inside": (rewritten(b'"checkpoint": {', b'"checkpoint": ' + b"[" * 900 + b"]" * 900 + b', "other": {'), UNUSABLE),
+    "a number without end": (rewritten(b'"version": 2', b'"version": ' + b"1" * 10_000), UNUSABLE),
+    "no checksum of what it says": (rewritten(b"state.gradients", b"state.gradient_"), r".*manifest\.json"),
+    "another version": (
+        rewritten(b'"version": 2', b'"version": 1'),
+        "its format is 1, and this decentorth reads format 2: resume with the version of decentorth that wrote it",
+    ),
+    "gigabytes": (lambda path: os.truncate(path, 10 << 30), "must have at most 16777216 bytes, and has 10737418240"),
 }
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_what_is_no_manifest(name: str, good: Path, tmp_path: Path) -> None:
-    shutil.copytree(good / "000000060", tmp_path / "000000060")
-    (tmp_path / "000000060" / files.MANIFEST).write_bytes(MANIFESTS[name])
-    with little_memory(), pytest.raises(CheckpointError, match=r"000000060 cannot be read: manifest\.json is not usable"):
-        run(resume=tmp_path)
+def test_what_is_no_manifest(name: str, checkpoint: Path) -> None:
+    spoil, words = MANIFESTS[name]
+    path = checkpoint / files.MANIFEST
+    before = path.stat().st_mtime_ns
+    spoil(path)
+    assert path.stat().st_mtime_ns != before
+    with little_memory(), pytest.raises(CheckpointError, match=f"000000060 cannot be read: .*{words}"):
+        run(resume=checkpoint)
 
 
-def test_a_manifest_that_was_changed_without_its_checksum_is_refused(good: Path, tmp_path: Path) -> None:
-    shutil.copytree(good / "000000060", tmp_path / "000000060")
-    path = tmp_path / "000000060" / files.MANIFEST
-    whole = json.loads(path.read_text())
-    whole["checkpoint"]["numbers"]["state.gradients"] += 1
-    path.write_text(json.dumps(whole))
-    with pytest.raises(CheckpointError, match=r"000000060 cannot be read: .*manifest\.json"):
-        run(resume=tmp_path)
-
-
-def test_another_version_of_the_format_is_named(good: Path, tmp_path: Path) -> None:
-    shutil.copytree(good / "000000060", tmp_path / "000000060")
-    path = tmp_path / "000000060" / files.MANIFEST
-    path.write_text(path.read_text().replace('"version": 2', '"version": 1'))
-    message = "its format is 1, and this decentorth reads format 2: resume with the version of decentorth that wrote it"
-    with pytest.raises(CheckpointError, match=message):
-        run(resume=tmp_path)
-
-
-def test_a_manifest_of_gigabytes_is_not_read(good: Path, tmp_path: Path) -> None:
-    shutil.copytree(good / "000000060", tmp_path / "000000060")
-    os.truncate(tmp_path / "000000060" / files.MANIFEST, 10 << 30)
-    with little_memory(), pytest.raises(CheckpointError, match="must have at most 16777216 bytes, and has 10737418240"):
-        run(resume=tmp_path)
-
-
-@pytest.mark.parametrize("name", [files.MANIFEST, "start.npy", "state.x.npy"])
+@pytest.mark.parametrize("name", [files.MANIFEST, "state.x.npy"])
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"])
-def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], name: str, good: Path, tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], name: str, checkpoint: Path) -> None:
     """A FIFO would be waited for; a device has no end."""
-    shutil.copytree(good / "000000060", tmp_path / "000000060")
-    (tmp_path / "000000060" / name).unlink()
-    make(tmp_path / "000000060" / name)
-    with little_memory(), pytest.raises(CheckpointError, match=rf"000000060 cannot be read: {name} is not a regular file"):
-        run(resume=tmp_path)
-    with little_memory(), pytest.raises(ValueError, match=rf"000000060 cannot be read: {name} is not a regular file"):
-        newest_notes(tmp_path)
+    (checkpoint / name).unlink()
+    make(checkpoint / name)
+    for reading in (lambda: run(resume=checkpoint), lambda: newest_notes(checkpoint.parent)):
+        with (
+            little_memory(),
+            pytest.raises((CheckpointError, ValueError), match=f"000000060 cannot be read: {name} is not a regular file"),
+        ):
+            reading()
 
 
 def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: Path) -> None:
-    """What decides about memory, the number of agents, is not believed before."""
     shutil.copytree(good, tmp_path, dirs_exist_ok=True)
     assert newest_notes(tmp_path) == ({}, N)
     changed(tmp_path / "000000060", HOSTILE["huge agents"])
@@ -747,14 +513,8 @@ def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: P
         newest_notes(tmp_path)
 
 
-def files_of(checkpoint: Path) -> list[str]:
-    return sorted(path.name for path in checkpoint.iterdir())
-
-
 SPOILT: dict[str, Callable[[Path], Any]] = {
     "cut short": lambda path: os.truncate(path, path.stat().st_size - 1),
-    "longer": lambda path: path.write_bytes(path.read_bytes() + b" "),
-    "first bit": lambda path: spoil(path, 0),
     "a bit of the header": lambda path: spoil(path, 70),
     "last bit": lambda path: spoil(path, -1),
     "missing": Path.unlink,
@@ -767,10 +527,10 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(
 ) -> None:
     """Each file, in turn; `tests/test_mutants.py` damages them in many more ways."""
     whole = bits(run())
-    for number, name in enumerate(files_of(good / "000000060")):
+    for number, name in enumerate(sorted(path.name for path in (good / "000000060").iterdir())):
         folder = tmp_path / str(number)
         shutil.copytree(good / "000000060", folder / "000000060")
-        if name == files.MANIFEST and how in ("longer", "last bit", "cut short"):
+        if name == files.MANIFEST and how in ("last bit", "cut short"):
             continue  # white space at the end
         SPOILT[how](folder / "000000060" / name)
         with little_memory(), pytest.raises(CheckpointError) as caught:
@@ -786,13 +546,12 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(
     assert "000000060 cannot be read" in caplog.text
 
 
-@pytest.mark.parametrize("size", [0, 1000, 3000])
+@pytest.mark.parametrize("size", [0, 3000])
 def test_a_full_disk_leaves_the_last_good_one(size: int, good: Path, tmp_path: Path) -> None:
-    """Before the first byte, or in the middle."""
     root = tmp_path / "root"
     shutil.copytree(good, root)
     sizes = sorted(path.stat().st_size for path in (good / "000000060").iterdir())
-    assert sizes[0] < 1000 < sizes[-3] < 3000 < sizes[-1]
+    assert sizes[0] < 3000 < sizes[-1]
     message = rf"cannot write the checkpoint of iteration 80: .*File too large.*; the last good one is {root}/000000060$"
     with small_files(size), pytest.raises(CheckpointError, match=message):
         run(root, 90, resume=root)
@@ -807,12 +566,6 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         run(tmp_path / "file" / "folder")
 
 
-def test_an_array_that_cannot_be_held(tmp_path: Path) -> None:
-    collective = AgentCollective(SerialCommunicator(), np.array([0, 2]))
-    with pytest.raises(CheckpointError, match="cannot hold z of type <c16"):
-        files.write(tmp_path / "000000001", 1, {"z": files.Rows(np.zeros(2, dtype=complex), 0, 2)}, {}, collective)
-
-
 def test_what_was_interrupted_in_writing_is_not_seen_and_goes(good: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     shutil.copytree(good, root)
@@ -823,21 +576,18 @@ def test_what_was_interrupted_in_writing_is_not_seen_and_goes(good: Path, tmp_pa
     assert not list(root.glob(".*"))
 
 
-class Counting(SerialCommunicator):
-    """A process that is alone and counts how often it is asked for a maximum."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def max(self, values: Array) -> Array:
-        self.asked += 1
-        return values
-
-
 @pytest.mark.slow
 def test_looks_are_seldom(tmp_path: Path) -> None:
     """In a quarter of a second, however short the iterations: at 1, 5, 21, 85, 341 and 1365, where spans have grown fourfold."""
+
+    class Counting(SerialCommunicator):
+        asked = 0
+
+        def max(self, values: Array) -> Array:
+            self.asked += 1
+            return values
+
     alone, watched = Counting(), Counting()
     run(iterations=1500, rows=2, comm=alone)
-    result = run(iterations=1500, rows=2, comm=watched, checkpoints=Checkpoints(tmp_path))
+    result = run(tmp_path, 1500, rows=2, comm=watched, checkpoints=Checkpoints(tmp_path))
     assert alone.asked < watched.asked <= alone.asked + 7 + result.seconds["total"] / 0.25

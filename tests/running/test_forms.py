@@ -1,10 +1,8 @@
-"""Networks, methods and tolerances in the forms in which people give them."""
+"""Networks, methods and tolerances in the forms in which people give them, and methods that fit a problem."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable
 from typing import Any
 
 import networkx as nx
@@ -13,8 +11,12 @@ import pytest
 
 import decentorth as do
 import topologies as tp
+from decentorth import registry
 from decentorth.api import forms
+from decentorth.api.capabilities import check_capabilities, fitting
+from decentorth.network import Network
 from decentorth.stopping import GradientNorm
+from tests.support.building import built
 from tests.support.j_orthogonal import hevp
 
 DATA = np.random.default_rng(0).standard_normal((6, 20, 8))
@@ -53,57 +55,34 @@ def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
     np.testing.assert_array_equal([text.get_position() for text in axes.texts], places)
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "no network": (lambda: do.solve(PROBLEM, "drfgt"), ValueError, "so W is needed: a name such as 'ring'"),
-    "other size": (lambda: do.solve(PROBLEM, "drfgt", "torus:3x3"), ValueError, "'torus:3x3' has 9 agents, but the problem has 6"),
-    "sequence": (
-        lambda: do.solve(PROBLEM, "drfgt", tp.PeriodicSequence([tp.metropolis_weights(tp.ring(6))])),
-        ValueError,
-        "give step_size and penalty as numbers, and rounds without chebyshev",
-    ),
-    "function": (lambda: do.solve(PROBLEM, "drfgt", lambda k: np.eye(6)), TypeError, "topologies.PeriodicSequence([W0, W1])"),
-    "directed": (lambda: do.solve(PROBLEM, "drfgt", CITIES.to_directed()), ValueError, "this graph is directed: take push_pull"),
-    "name as a problem": (
-        lambda: do.solve("pca", "drfgt", "ring"),  # type: ignore[arg-type]
-        TypeError,
-        "the problem must be an object such as do.problems.",
-    ),
-    "no method": (lambda: do.solve(PROBLEM, 3, "ring"), TypeError, "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),  # type: ignore[arg-type]
-    "parameter": (
-        lambda: do.solve(PROBLEM, "drfgt:stepsize=1", "ring"),
-        ValueError,
-        "no parameter 'stepsize'; did you mean 'step_size'?",
-    ),
-    "argument": (
-        lambda: do.solve(PROBLEM, "drfgt", "ring", iteration=3),  # type: ignore[call-arg]
-        TypeError,
-        "solve has no parameter 'iteration'; did you mean 'iterations'?",
-    ),
-    "swapped letters": (lambda: do.DRGFT, AttributeError, "no attribute 'DRGFT'; did you mean 'DRFGT'?"),
-}
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((PROBLEM, "drfgt"), "so W is needed: a name such as 'ring'"),
+        ((PROBLEM, "drfgt", "torus:3x3"), "'torus:3x3' has 9 agents, but the problem has 6"),
+        ((PROBLEM, "drfgt", tp.RandomMatching(6, 0)), "give step_size and penalty as numbers, and rounds without chebyshev"),
+        ((PROBLEM, "drfgt", lambda k: np.eye(6)), "topologies.PeriodicSequence([W0, W1])"),
+        ((PROBLEM, "drfgt", CITIES.to_directed()), "this graph is directed: take push_pull"),
+        (("pca", "drfgt", "ring"), "the problem must be an object such as do.problems."),
+        ((PROBLEM, 3, "ring"), "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),
+        ((PROBLEM, "drfgt:stepsize=1", "ring"), "'stepsize'; did you mean 'step_size'?"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_to_type(arguments: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+        do.solve(*arguments)
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_used_is_refused_with_what_to_type(case: str) -> None:
-    call, kind, words = REFUSED[case]
-    with pytest.raises(kind, match=re.escape(words)):
-        call()
-
-
-def test_numbers_of_any_precision_are_compared_without_a_warning() -> None:
-    """With bounds that they cannot hold, and as the numbers that they are."""
-    numbers: tuple[Any, ...] = (np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5))
-    for number in numbers:
-        assert do.DRFGT(step_size=number).step_size == 0.5
-    with pytest.raises(ValueError, match="step_size must be positive and finite, got inf"):
-        do.DRFGT(step_size=np.float32(np.inf))  # type: ignore[arg-type]
+def test_misspelt_names_are_refused_with_what_to_type() -> None:
+    with pytest.raises(TypeError, match=r"solve has no parameter 'iteration'; did you mean 'iterations'\?"):
+        do.solve(PROBLEM, "drfgt", "ring", iteration=3)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match=r"no attribute 'DRGFT'; did you mean 'DRFGT'\?"):
+        do.DRGFT  # noqa: B018
 
 
 @pytest.mark.parametrize("method", ["drgta", "drsgd", "rgd", "lbfgs"])
 def test_a_start_off_the_set_is_refused_where_a_method_moves_along_it(method: str) -> None:
-    """A start near the set is not: the end of a run of a method that approaches it."""
-    alone = method in ("rgd", "lbfgs")
-    problem, W = (PROBLEM.pooled(), None) if alone else (PROBLEM, "ring")
+    problem, W = (PROBLEM.pooled(), None) if method in ("rgd", "lbfgs") else (PROBLEM, "ring")
     x0 = PROBLEM.start(0)
     words = "with feasibility 0; that of x0 is 1.77: give problem.constraint.project(x0[None])[0], or leave x0 out"
     with pytest.raises(ValueError, match=re.escape(words)):
@@ -113,8 +92,9 @@ def test_a_start_off_the_set_is_refused_where_a_method_moves_along_it(method: st
     assert do.solve(PROBLEM, "drfgt", "ring", x0=1.5 * x0, iterations=500).row.values["feasibility"] < 1e-3
 
 
-@pytest.mark.parametrize("method", ["landing", "drfgt", "rfextra", "push_pull", "asynchronous_drfgt"])
-@pytest.mark.parametrize("case", ["zero", "equal columns"])
+@pytest.mark.parametrize(
+    ("method", "case"), [("landing", "zero"), ("drfgt", "equal columns"), ("rfextra", "zero"), ("push_pull", "equal columns")]
+)
 def test_a_start_whose_rank_a_landing_method_would_keep_is_refused(method: str, case: str) -> None:
     """skew(G x^T) x + penalty x (x^T x - I) maps a vector that x maps to zero to zero, so no step makes x injective."""
     x0 = np.zeros((8, 2)) if case == "zero" else np.repeat(PROBLEM.start(0)[:, :1], 2, axis=1)
@@ -158,20 +138,16 @@ def test_tolerances_that_every_start_meets_are_refused(rule: Any) -> None:
         assert do.solve(PROBLEM, "drfgt", "ring", stopping=one, iterations=3).status == "iterations"
 
 
-def test_a_tolerance_of_feasibility_alone_serves_from_a_start_off_the_set() -> None:
-    result = do.solve(PROBLEM, "drfgt", "ring", x0=1.2 * PROBLEM.start(0), stopping=FEASIBILITY)
-    assert (result.converged, result.row.iteration > 0) == (True, True)
-
-
-@pytest.mark.parametrize("number", ["1e4000", "nan"])
-def test_a_start_of_longer_numbers_is_refused_in_one_line(number: str) -> None:
-    with pytest.raises(ValueError, match="x0 must be finite"):  # and no RuntimeWarning
-        do.solve(PROBLEM, "drfgt", "ring", x0=np.full((8, 2), np.longdouble(number)))
+def test_tolerances_of_the_gradient_and_of_a_start_off_the_set_end_a_run() -> None:
+    by_number, by_rule = (do.solve(PROBLEM, "drfgt", "ring", stopping=rule, record_every=5) for rule in (1e-2, GradientNorm(1e-2)))
+    assert by_number.converged
+    assert by_number.message == by_rule.message
+    off = do.solve(PROBLEM, "drfgt", "ring", x0=1.2 * PROBLEM.start(0), stopping=FEASIBILITY)
+    assert (off.converged, off.row.iteration > 0) == (True, True)
 
 
 @pytest.mark.parametrize("method", ["gs_jobcd", "hyperbolic_jacobi", "j_jobcd", "csdm", "rgd"])
 def test_a_start_that_is_not_j_orthogonal_is_refused_without_a_penalty(method: str) -> None:
-    """Which would keep its distance from the set to the end; a penalty brings it there."""
     problem = hevp(6)
     x0 = 1.5 * problem.start(0)
     with pytest.raises(ValueError, match=r"that of x0 is 0\.208: leave x0 out$"):
@@ -179,19 +155,7 @@ def test_a_start_that_is_not_j_orthogonal_is_refused_without_a_penalty(method: s
     assert do.solve(problem, "umcm", x0=x0, iterations=200).row.values["feasibility"] < 1e-5
 
 
-def test_settings_keep_their_signature() -> None:
-    assert list(inspect.signature(GradientNorm).parameters) == ["tolerance", "relative"]
-    assert list(inspect.signature(do.solve).parameters)[:3] == ["problem", "algorithm", "W"]
-
-
-def test_a_number_is_a_tolerance_of_the_gradient_norm() -> None:
-    results = [do.solve(PROBLEM, "drfgt", "ring", stopping=rule, record_every=5) for rule in (1e-2, GradientNorm(1e-2))]
-    assert results[0].message == results[1].message
-    assert results[0].status == "converged"
-
-
 def test_a_relative_tolerance_is_a_share_of_the_first_gradient_norm(tmp_path: Any) -> None:
-    """Also of the first one before a resumed run was cut off."""
     more: Any = {"stopping": GradientNorm(0.05, relative=True) & do.stopping.Consensus(1.0), "record_every": 5}
     result = do.solve(PROBLEM, "drfgt", "ring", **more)
     norms = result.history["gradient_norm"]
@@ -200,3 +164,46 @@ def test_a_relative_tolerance_is_a_share_of_the_first_gradient_norm(tmp_path: An
     do.solve(PROBLEM, "drfgt", "ring", iterations=15, record_every=5, checkpoints=do.Checkpoints(tmp_path, 5))
     resumed = do.solve(PROBLEM, "drfgt", "ring", resume=tmp_path, **more)
     assert (resumed.row.iteration, resumed.message) == (result.row.iteration, result.message)
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "pca": {"data": "synthetic", "rank": 2},
+    "gevp": {"dimension": 12, "rank": 2},
+    "rsr": {"dimension": 9, "rank": 3, "inliers": 60, "outliers": 40},
+}
+
+
+@pytest.mark.parametrize(
+    ("problem", "agents", "algorithm", "first"),
+    [
+        ("pca", 1, "generalized_landing", ["rgd", "landing", "pcal", "plam"]),
+        ("gevp", 4, "destiny", ["drfgt", "dprgt", "drgta"]),
+        ("gevp", 1, "deepca", ["conjugate_gradients", "generalized_landing", "landing"]),
+        ("rsr", 1, "gs_jobcd", ["rsm", "rssm", "drsm"]),
+    ],
+)
+def test_methods_that_fit_come_in_order_and_pass_the_checks(problem: str, agents: int, algorithm: str, first: list[str]) -> None:
+    own = built(registry.problems.get(problem)(**SMALL[problem]).problem(agents, 0))
+    known = registry.algorithms.defaults()
+    names = fitting(own, Network(tp.weights_from_name(tp.complete(agents))), known[algorithm], known)
+    assert names[: len(first)] == first
+    for name in names:
+        check_capabilities(own, known[name])
+    assert not {"dgd", "gradient_tracking"} & {*names}  # they have no constraint
+
+
+def test_on_a_directed_graph_only_its_methods_fit() -> None:
+    own = built(registry.problems.get("pca")(**SMALL["pca"]).problem(6, 0))
+    known = registry.algorithms.defaults()
+    W = tp.directed_weights(tp.digraph_from_name("directed_ring", 6))
+    assert {*fitting(own, Network(W), known["cdadt"], known)} == {"push_pull", "drgta", "asynchronous_drfgt"}
+
+
+def test_a_refusal_keeps_its_reason_and_names_methods() -> None:
+    with pytest.raises(TypeError, match=r"DRFGT needs Landing of its problem; JOrthogonal has none\. .*: hyperbolic_jacobi, "):
+        do.solve(hevp(6), "drfgt", iterations=1)
+    problem = registry.problems.get("gevp")(**SMALL["gevp"]).problem(4, 0)
+    with pytest.raises(ValueError, match=r"or one agent \(.*\)\. Algorithms that fit with their default settings: ddrs, "):
+        do.solve(problem, "landing", "ring", iterations=1)
+    with pytest.raises(TypeError, match=r"DRFGT needs Sampled .* Algorithms that fit with their default settings: drfgt, "):
+        do.solve(problem, "drfgt:batch_size=2", "ring", iterations=1)

@@ -36,7 +36,7 @@ RING = GRAPHS["ring"](N)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(iterations=st.integers(0, 100_000), rows=st.integers(2, 400))
 def test_the_schedule_is_log_spaced_from_first_to_last(iterations: int, rows: int) -> None:
     """About as many rows as asked for, never more; where integers allow it, their ratios are equal."""
@@ -74,7 +74,6 @@ def test_a_run_records_what_is_due() -> None:
 
 
 def test_measuring_changes_nothing() -> None:
-    """However often, and iterated by hand: the same bits."""
     case = procrustes()
     x0 = point(case.problem)
     arguments: Any = {"x0": x0, "iterations": 50}
@@ -88,12 +87,8 @@ def test_measuring_changes_nothing() -> None:
 
 
 def test_recorders_see_every_row_and_further_metrics_join() -> None:
-    class Recorded:
-        def __init__(self) -> None:
-            self.rows: list[Row] = []
-
-        def record(self, row: Row) -> None:
-            self.rows.append(row)
+    class Recorded(list[Row]):
+        record = list.append
 
     class FirstEntry:
         columns = ("first_entry", "twice")
@@ -104,7 +99,7 @@ def test_recorders_see_every_row_and_further_metrics_join() -> None:
 
     recorder = Recorded()
     result = solve(pca().problem, DRFGT(), RING, iterations=20, recorders=[recorder], metrics=[FirstEntry()])
-    assert tuple(recorder.rows) == result.history.rows
+    assert tuple(recorder) == result.history.rows
     assert result.history["first_entry"][-1] == pytest.approx(result.x[:, 0, 0].mean(), rel=1e-14)
     np.testing.assert_array_equal(result.history["twice"], 2.0 * result.history["iteration"])
 
@@ -125,15 +120,13 @@ def test_a_run_stops_at_the_first_row_that_is_good_enough() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Sated(Landing):
-    """Has enough after some iterations."""
-
     enough: int = 7
 
     def ending(self, problem: Any, state: Any) -> Stop | None:
         return Stop("converged", True, f"enough at {state.k}") if state.k >= self.enough else None
 
 
-@pytest.mark.parametrize("record_every", [1, 5, 1000])
+@pytest.mark.parametrize("record_every", [1, 5])
 @pytest.mark.parametrize("enough", [0, 7])
 def test_a_method_may_end_its_run_at_any_iteration(enough: int, record_every: int) -> None:
     """Between two rows that were due too, and then there is a row of the end; before any rule is asked."""
@@ -161,10 +154,10 @@ def ended_by_time(after: int, stopping: StoppingRule, comm: Any = "serial", **ar
     return solve(slow(after), method, W, iterations=2000, record_every=1000, stopping=stopping, comm=comm, **arguments)
 
 
-@pytest.mark.parametrize("after", [0, 100])
+@pytest.mark.parametrize("after", [0, 40])
 def test_a_limit_of_time_is_held_to_an_iteration(after: int, tmp_path: Path) -> None:
     """Also where iterations become slow on the way, and checkpoints are due in between; a slower machine makes fewer iterations."""
-    for checkpoints in (None, Checkpoints(tmp_path, every=2)):
+    for checkpoints in (None, Checkpoints(tmp_path, every=8)):
         result = ended_by_time(after, Time(0.3), checkpoints=checkpoints)
         assert (result.status, result.message) == ("time_limit", "stopped at the time limit of 0.3 s")
         assert result.history["iteration"].tolist() == [0, result.state.k]
@@ -173,7 +166,6 @@ def test_a_limit_of_time_is_held_to_an_iteration(after: int, tmp_path: Path) -> 
 
 
 def test_a_limit_of_time_is_that_of_the_job_that_resumes(tmp_path: Path) -> None:
-    """Within a combination too; the seconds of the run add up."""
     first = ended_by_time(0, Time(0.3), checkpoints=Checkpoints(tmp_path, every=1000))
     for rule in (Time(0.3), ObjectiveBelow(-1.0) | Time(0.3) & Time(0.1)):
         again = ended_by_time(0, rule, resume=tmp_path)
@@ -182,57 +174,42 @@ def test_a_limit_of_time_is_that_of_the_job_that_resumes(tmp_path: Path) -> None
         assert again.row.seconds >= first.row.seconds + 0.3
 
 
-def test_ranks_hold_a_limit_of_time_together() -> None:
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row(ranks: int) -> None:
+    unmet = ObjectiveBelow(-1.0)
+
     def ended(communicator: Any) -> tuple[str, list[int], str]:
-        result = ended_by_time(0, Time(0.3), communicator)
+        rule = Time(0.1) & unmet | Time(0.2) & unmet | Time(0.3)
+        result = ended_by_time(0, rule, communicator)
         return result.status, result.history["iteration"].tolist(), result.collective.sha256(result.x)
 
-    first, *others = on_ranks(3, ended)
-    assert others == [first] * 2
+    first, *others = on_ranks(ranks, ended)
+    assert others == [first] * (ranks - 1)
     assert first[0] == "time_limit"
-    assert first[1] == [0, first[1][-1]]
+    assert len(first[1]) == len(set(first[1])) <= 4
     assert first[1][-1] <= 6
 
 
-def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row() -> None:
-    """Each of several limits adds its own."""
-    unmet = ObjectiveBelow(-1.0)
-    for communicators in (1, 3):
-
-        def iterations(communicator: Any, several: bool = communicators > 1) -> list[int]:
-            rule = Time(0.1) & unmet | Time(0.2) & unmet | Time(0.3)
-            found = ended_by_time(0, rule, communicator if several else "serial")
-            recorded: list[int] = found.history["iteration"].tolist()
-            return recorded
-
-        for found in on_ranks(communicators, iterations):
-            assert len(found) == len(set(found)) <= 4
-            assert found[-1] <= 6
-
-
-def exploding(agent_to_blame: int) -> FunctionProblem[Stiefel]:
-    """Gradients of size one, but for one agent's of 1e60."""
+def exploding() -> FunctionProblem[Stiefel]:
+    """Gradients of size one, but for those of agent 3, of 1e60."""
 
     def gradient(agent: int, x: Array) -> Array:
-        size = 1e60 if agent == agent_to_blame else 1.0
-        return size * np.arange(x.size, dtype=np.float64).reshape(x.shape)
+        return (1e60 if agent == 3 else 1.0) * np.arange(x.size, dtype=np.float64).reshape(x.shape)
 
     return FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), N)
 
 
-@pytest.mark.parametrize("agent", [0, 3, 4])
-def test_divergence_names_agent_iteration_and_a_smaller_step(agent: int) -> None:
-    result = solve(exploding(agent), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1)
+def test_divergence_names_agent_iteration_and_a_smaller_step_once() -> None:
+    with pytest.warns(RuntimeWarning, match=r"^diverged: the point of agent 3 [^\n]*$") as warned:
+        result = solve(exploding(), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1)
+    assert [warning.filename for warning in warned] == [__file__]
     assert (result.status, result.converged, result.state.k) == ("diverged", False, 1)
-    words = rf"diverged: the point of agent {agent} is not finite at iteration 1\b.* 0 *\)?.*0\.5 .*try 0\.1, or 'auto'"
+    words = r"diverged: the point of agent 3 is not finite at iteration 1\b.* 0 *\)?.*0\.5 .*try 0\.1, or 'auto'"
     assert re.search(words, result.message), result.message
     assert result.history["iteration"].tolist() == [0]
 
 
-def test_a_run_that_diverges_warns_once_in_python_and_not_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.warns(RuntimeWarning, match=r"^diverged: the point of agent 3 [^\n]*$") as warned:
-        solve(exploding(3), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100)
-    assert [warning.filename for warning in warned] == [__file__]
+def test_a_run_of_the_command_line_that_diverges_warns_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert main(["--problem", "procrustes", "--step-size", "10", "--iterations", "50"]) == 3
@@ -244,6 +221,9 @@ def test_divergence_from_a_start_off_the_set_names_the_start() -> None:
     result = solve(problem, DRFGT(step_size=0.1, penalty=1.0), RING, x0=18.0 * np.eye(4, 2), iterations=100)
     assert result.status == "diverged"
     assert "x0 is not on St(4, 2), with feasibility 457: give problem.constraint.project(x0[None])[0]" in result.message
+
+
+NEAR = np.array([[0.8], [0.6], [0.0], [0.0]])
 
 
 def spoilt(name: str) -> FunctionProblem[Stiefel]:
@@ -260,23 +240,20 @@ def spoilt(name: str) -> FunctionProblem[Stiefel]:
     return FunctionProblem(value, gradient, Stiefel(4, 1), 3)
 
 
-@pytest.mark.slow_cases("DPRGT-None", "DPRGT-sleep:p=0.2", "DRFGT-delay:rounds=2", "DRFGT-sleep:p=0.2")
+@pytest.mark.slow_cases("DPRGT-sleep:p=0.2", "DRFGT-delay:rounds=2")
 @pytest.mark.parametrize(
     ("method", "channel"),
     [
         (DGD(step_size=0.04), None),
-        (DGD(step_size=0.04), "delay:rounds=2"),
-        (DPRGT(step_size=0.04), None),
         (DPRGT(step_size=0.04), "sleep:p=0.2"),
         (DRFGT(step_size=0.04, penalty=1.0), "delay:rounds=2"),
-        (DRFGT(step_size=0.04, penalty=1.0), "sleep:p=0.2"),
     ],
     ids=lambda one: str(one) if one is None or isinstance(one, str) else type(one).__name__,
 )
 def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, channel: str | None) -> None:
     """By its agent and the iteration, whatever was measured when, in one process and on ranks; the counts are those of the run."""
-    W, x0 = GRAPHS["ring"](3), np.array([[0.8], [0.6], [0.0], [0.0]])
-    states = iterate(spoilt(""), method, W, x0=x0, channel=channel)
+    W = GRAPHS["ring"](3)
+    states = iterate(spoilt(""), method, W, x0=NEAR, channel=channel)
     points = [state.x.copy() for state in islice(states, 200)]
     first = next(k for k, x in enumerate(points) if x[2, 0, 0] < 0.3)
     assert 5 < first < 150
@@ -286,15 +263,15 @@ def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, ch
     )
 
     def ended(comm: Any, every: int) -> tuple[str, int, int]:
-        arguments: Any = {"iterations": 200, "record_every": every, "x0": x0, "comm": comm, "channel": channel}
+        arguments: Any = {"iterations": 200, "record_every": every, "x0": NEAR, "comm": comm, "channel": channel}
         result = solve(spoilt("gradient"), method, W, **arguments)
         assert result.status == "diverged"
         assert result.message.endswith(words), result.message
         return result.message, result.state.k, result.network.rounds
 
-    for every in (1, 7, 200):
+    for every in (1, 200):
         alone = ended("serial", every)
-        again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=x0, channel=channel)
+        again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=NEAR, channel=channel)
         assert alone[2] == again.network.rounds
     assert on_ranks(3, lambda comm: ended(comm, 200)) == [alone] * 3
 
@@ -307,9 +284,7 @@ def test_a_gradient_that_overflows_far_away_may_be_the_fault_of_the_step() -> No
 
 
 def test_an_objective_that_is_not_finite_is_named() -> None:
-    """Of a method that chooses its steps by it."""
-    x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
-    result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=x0, iterations=300)
+    result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=NEAR, iterations=300)
     assert result.status == "diverged"
     assert re.search(
         r"; the objective of agent 2 is not finite at its point of iteration \d+, .*correct .* smaller step", result.message
@@ -318,8 +293,7 @@ def test_an_objective_that_is_not_finite_is_named() -> None:
 
 def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     """And the run goes on, as an objective may be undefined; the same on ranks."""
-    x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
-    arguments: Any = {"x0": x0, "iterations": 200, "record_every": 1}
+    arguments: Any = {"x0": NEAR, "iterations": 200, "record_every": 1}
     method, W = DPRGT(step_size=0.04), GRAPHS["ring"](3)
     expected = solve(spoilt(""), method, W, **arguments).iterates_sha256
     assert not caplog.records
@@ -336,7 +310,6 @@ def test_an_objective_that_a_method_does_not_need_is_named_once(caplog: pytest.L
 
 @pytest.mark.slow
 def test_divergence_on_a_bad_channel_names_a_smaller_step_and_no_momentum() -> None:
-    """Automatic steps and momentum know nothing of the channel."""
     problem = CCASettings(data="synthetic").problem(10, 0)
     result = solve(problem, CDADT(), GRAPHS["path"](10), iterations=1000, channel="loss:p=0.5")
     assert result.status == "diverged"
@@ -364,40 +337,26 @@ def test_a_run_that_leaves_its_region_stops() -> None:
     ("arguments", "words"),
     [
         ({"iterations": -1}, "iterations must be at least 0, got -1"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"x0": np.eye(3)}, r"x0 must have the shape of one agent's point, \(12, 3\), got \(3, 3\)"),
+        ({"x0": np.eye(3)}, "x0 must have the shape of one agent's point, (12, 3), got (3, 3)"),
         ({"x0": np.full((12, 3), np.nan)}, "x0 must be finite"),
-    ],
-)
-def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        solve(pca().problem, DRFGT(), RING, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"x0": np.full((12, 3), np.longdouble("1e4000"))}, "x0 must be finite"),  # and no RuntimeWarning
         ({"rows": "9"}, "rows must be a whole number or None, got '9'"),
         ({"x0": 1j * np.eye(12, 3)}, "x0 must hold real numbers, got dtype complex128"),
         ({"stopping": True}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance"),
         ({"stopping": Time}, "or a tolerance of the gradient norm such as 1e-6, got <class"),
         ({"stopping": lambda row: 1.0}, "must return True or False, decentorth.protocols.Stop(status, converged, message) or None"),
         ({"checkpoints": "folder"}, """checkpoints must be such as do.Checkpoints("folder", every=1000), got 'folder'"""),
-        ({"metrics": ["error"]}, "metrics must be a list of functions with columns, the names of their values, got ['error']"),
         ({"recorders": [print]}, "recorders must be a list of objects with a function record(row), got [<built-in"),
         ({"callback": "print"}, "callback must be a function of a row, such as print, got 'print'"),
     ],
 )
-def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(TypeError, match=re.escape(words)):
+def test_what_cannot_work_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
         solve(**{"problem": pca().problem, "algorithm": DRFGT(), "W": RING, **arguments})
 
 
-@pytest.mark.parametrize("whole", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("whole", [np.int64, np.uint8])
 def test_numbers_of_numpy_make_the_bits_of_python_numbers(whole: Any, tmp_path: Path) -> None:
-    """Wherever a number is given; a run may be resumed with either."""
-
     def bits(whole: Any, real: Any, truth: Any, wide: Any = int, **more: Any) -> str:
         settings = ProcrustesSettings(dimension=whole(20), rank=whole(15))  # 20 * 15 is more than a uint8 holds
         method = DRGTA(rounds=whole(2), step_size=real(2.0**-8), chebyshev=truth(True))
@@ -412,9 +371,12 @@ def test_numbers_of_numpy_make_the_bits_of_python_numbers(whole: Any, tmp_path: 
 
 
 def test_settings_hold_python_numbers() -> None:
-    """So that they are written and compared as such."""
-    found = [DRFGT(batch_size=np.uint8(3)).batch_size, DRFGT(penalty=np.float32(0.5)).penalty]  # type: ignore[arg-type]
-    assert [(type(one), one) for one in found] == [(int, 3), (float, 0.5)]
+    halves: list[Any] = [kind(0.5) for kind in (np.float16, np.float32, np.float64)]
+    found = [DRFGT(batch_size=np.uint8(3)).batch_size, *[DRFGT(penalty=half).penalty for half in halves]]  # type: ignore[arg-type]
+    assert [(type(one), one) for one in found] == [(int, 3), *[(float, 0.5)] * 3]
+    assert DRFGT(penalty=np.longdouble(0.5)).penalty == 0.5  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="step_size must be positive and finite, got inf"):
+        DRFGT(step_size=np.float32(np.inf))  # type: ignore[arg-type]
     side: Any = np.uint8(200)
     assert repr(Stiefel(side, side).shape) == "(200, 200)"
     with pytest.raises(TypeError, match="rounds must be a whole number, got True"):
@@ -424,7 +386,6 @@ def test_settings_hold_python_numbers() -> None:
 
 
 def ended(comm: Any = "serial", **options: Any) -> tuple[str, str, int, int]:
-    """How a run ended, at which iteration, and that of its last row."""
     result = solve(pca().problem, DRFGT(), RING, comm=comm, **{"iterations": 60, "record_every": 1, **options})
     return result.status, result.message, result.state.k, result.row.iteration
 
@@ -440,21 +401,18 @@ def stops(row: Row) -> None:
 
 @pytest.mark.parametrize("callback", [ends, stops, lambda row: np.bool_(row["iteration"] == 7)])
 def test_a_callback_ends_the_run(callback: Any) -> None:
-    """Other answers than True do not."""
     for answer in (None, False, 12, "True"):
         assert ended(callback=lambda row, answer=answer: answer)[0] == "iterations"
     found = ("stopped", "the callback ended the run at iteration 7", 7, 7)
     assert ended(callback=callback, progress=True) == found
-    assert on_ranks(3, lambda comm: ended(comm, callback=callback)) == [found] * 3
     assert on_ranks(3, lambda comm: ended(comm, callback=callback if comm.rank == 0 else None)) == [found] * 3
 
 
 @pytest.mark.parametrize("rule", [ends, stops, lambda row, collective: ends(row), GradientNorm(1e-9) | ends])
 def test_a_function_of_the_row_ends_the_run(rule: Any) -> None:
-    found = ("stopped", "the stopping rule ended the run at iteration 7", 7, 7)
-    alone, *others = ended(stopping=rule), *on_ranks(3, lambda comm: ended(comm, stopping=rule))
-    assert others == [alone] * 3
-    assert (alone[0], alone[1].partition(":")[0], *alone[2:]) == found  # a tolerance that is missed stands behind
+    status, message, *k = ended(stopping=rule)
+    assert (status, k) == ("stopped", [7, 7])
+    assert message.startswith("the stopping rule ended the run at iteration 7")  # a tolerance that is missed stands behind
 
 
 @pytest.mark.parametrize("answer", [True, Stop("enough", True, "so it is")])
@@ -483,7 +441,6 @@ def test_a_row_has_its_columns_by_name_as_the_history() -> None:
 
 
 def interrupt(row: Row) -> None:
-    """Ctrl-C in the middle of a run, at a row of the schedule."""
     if row.iteration == 7:
         signal.raise_signal(signal.SIGINT)
 
@@ -497,19 +454,16 @@ def test_an_interrupted_run_returns_its_result() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_interruption_is_a_keyboard_interrupt() -> None:
+def test_a_second_interruption_is_a_keyboard_interrupt_and_a_users_own_handler_stays() -> None:
     def twice(row: Row) -> None:
         interrupt(row)
         interrupt(row)
 
     with pytest.raises(KeyboardInterrupt):
         ended(callback=twice)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_a_users_own_handler_of_interruptions_stays() -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    assert before is signal.default_int_handler
     try:
         assert ended(callback=interrupt)[0] == "iterations"
     finally:
@@ -521,40 +475,35 @@ def blas_threads() -> set[int]:
     return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
 
 
-@pytest.mark.slow_cases("gradient")
-@pytest.mark.parametrize("moment", ["build", "value", "gradient"])
-def test_one_blas_thread_wherever_bits_are_made(moment: str) -> None:
+def test_one_blas_thread_wherever_bits_are_made() -> None:
     """Products of large matrices depend on the number of threads; the user's own number is back afterwards."""
-    seen: list[set[int]] = []
+    seen: dict[str, set[int]] = {}
 
-    def look(now: str) -> None:
-        if now == moment:
-            seen.append(blas_threads())
-
-    def value(agent: int, x: Array) -> float:
-        look("value")
-        return 0.0
-
-    def gradient(agent: int, x: Array) -> Array:
-        look("gradient")
-        return x
+    def look(moment: str, result: Any) -> Any:
+        seen.setdefault(moment, set()).update(blas_threads())
+        return result
 
     def build(agents: slice, collective: Collective) -> FunctionProblem[Stiefel]:
-        look("build")
-        return FunctionProblem(value, gradient, Stiefel(4, 2), N).restrict(agents)
+        look("build", None)
+        return FunctionProblem(lambda i, x: look("value", 0.0), lambda i, x: look("gradient", x), Stiefel(4, 2), N).restrict(agents)
 
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         solve(Deferred(N, build), DRFGT(), RING, iterations=2)
         assert blas_threads() == before
+        loops: list[Any] = [iterate(pca().problem, DRFGT(), RING) for _ in range(2)]  # and are abandoned
+        for loop in loops:
+            next(loop)
+        assert blas_threads() == {1}
+        for loop in loops:
+            loop.close()
+        assert blas_threads() == before
     assert 2 in before
-    assert seen
-    assert set().union(*seen) == {1}
+    assert seen == {"build": {1}, "value": {1}, "gradient": {1}}
 
 
-@pytest.mark.parametrize("raises", [False, True])
-def test_overlapping_runs_in_threads_leave_the_blas_threads_of_the_process(raises: bool) -> None:
-    """The first of two runs to begin is the first to end, by itself or by an error; the other one keeps its single thread."""
+def test_overlapping_runs_in_threads_leave_the_blas_threads_of_the_process() -> None:
+    """The first of two runs to begin is the first to end, by an error; the other one keeps its single thread."""
     begun, overlapping, ended = threading.Event(), threading.Event(), threading.Event()
     seen: list[set[int]] = []
 
@@ -562,8 +511,7 @@ def test_overlapping_runs_in_threads_leave_the_blas_threads_of_the_process(raise
         if row.iteration == 1:
             begun.set()
             overlapping.wait(HUNG)
-            if raises:
-                raise ArithmeticError("the end of the first run")
+            raise ArithmeticError("the end of the first run")
 
     def second(row: Row) -> None:
         overlapping.set()
@@ -576,24 +524,12 @@ def test_overlapping_runs_in_threads_leave_the_blas_threads_of_the_process(raise
         one = pool.submit(solve, pca().problem, DRFGT(), RING, iterations=2, callback=first)
         assert begun.wait(HUNG)
         other = pool.submit(solve, pca().problem, DRFGT(), RING, iterations=2, callback=second)
-        assert isinstance(one.exception(HUNG), ArithmeticError) == raises
+        assert isinstance(one.exception(HUNG), ArithmeticError)
         ended.set()
         other.result(HUNG)
         assert blas_threads() == before
     assert 2 in before
     assert set().union(*seen) == {1}
-
-
-def test_abandoned_loops_leave_the_blas_threads_of_the_process() -> None:
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        loops = [iterate(pca().problem, DRFGT(), RING) for _ in range(2)]
-        for loop in loops:
-            next(loop)
-        assert blas_threads() == {1}
-        for loop in loops:
-            loop.close()  # type: ignore[attr-defined]  # a generator
-        assert blas_threads() == before
 
 
 @pytest.mark.parametrize("function", [solve, iterate])

@@ -1,18 +1,44 @@
-"""When a run ends: the rules, and how they combine."""
+"""When a run ends: rules, their combinations, and agents that decide themselves, in which no observer has a say."""
 
 from __future__ import annotations
 
+import contextlib
 import operator
+import re
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import decentorth as do
+import topologies as tp
+from decentorth.algorithms import CDADT
+from decentorth.api import Run, set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
-from decentorth.protocols import Collective, Row, Stop
-from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, Iterations, ObjectiveBelow, Rule, Time
+from decentorth.problems import RSRSettings, Spread
+from decentorth.protocols import Array, Collective, Row, Stop
+from decentorth.running.checkpoint import Snapshot, kept
+from decentorth.running.local_stopping import Agreement, Tally
+from decentorth.stopping import (
+    Consensus,
+    Error,
+    Feasibility,
+    GradientNorm,
+    Iterations,
+    LocalMaximum,
+    ObjectiveBelow,
+    Rule,
+    Time,
+    rules_of,
+)
+from tests.reference import naive
+from tests.support.distributed import own_pencils
+from tests.support.networks import Recording, Replaying
+from tests.support.problems import GRAPHS, pca, procrustes
 from tests.support.threads import on_ranks
 
 ALONE = AgentCollective(SerialCommunicator(), np.array([0, 4]))
@@ -41,7 +67,6 @@ DONE = Stop("iterations", False, "all done")
 
 
 def test_the_floor_of_an_objective() -> None:
-    """Reached is not converged."""
     floor = ObjectiveBelow(-1e3)
     assert floor(row(objective=-999.0), ALONE) is None
     assert floor(row(objective=-1e3), ALONE) == Stop("objective_floor", False, "objective -1000 <= -1000")
@@ -67,66 +92,28 @@ def test_a_function_in_a_combination_answers_true_or_false() -> None:
     assert (found.status, found.converged) == ("stopped", False)
 
 
-@pytest.mark.parametrize("answer", [1, 0.0, "yes"])
-def test_other_answers_of_a_function_are_refused(answer: Any) -> None:
-    with pytest.raises(TypeError, match=r"must return True or False, decentorth\.protocols\.Stop\(.*\) or None, got "):
-        (GradientNorm(1e-6) | (lambda row: answer))(row(gradient_norm=1.0), ALONE)
-
-
 @pytest.mark.parametrize(
-    ("one", "two", "expected"),
+    ("one", "two", "either", "both"),
     [
-        (None, None, None),
-        (GOOD, None, GOOD),
-        (None, GOOD, GOOD),
-        (LATE, None, LATE),
-        (None, LATE, LATE),
-        (GOOD, BETTER, GOOD),
-        (GOOD, LATE, GOOD),
-        (LATE, GOOD, GOOD),
+        (None, None, None, None),
+        (GOOD, None, GOOD, None),
+        (None, GOOD, GOOD, None),
+        (LATE, None, LATE, None),
+        (GOOD, BETTER, GOOD, ("converged", True)),
+        (GOOD, LATE, GOOD, ("time_limit", False)),
+        (LATE, GOOD, GOOD, ("time_limit", False)),
+        (DONE, LATE, LATE, ("time_limit", False)),
     ],
 )
-def test_either(one: Stop | None, two: Stop | None, expected: Stop | None) -> None:
-    """Where one rule means convergence and the other does not, the run has converged."""
+def test_either_and_both(one: Stop | None, two: Stop | None, either: Stop | None, both: tuple[str, bool] | None) -> None:
+    """The run has converged where either rule means it, or where both do; both are asked, since asking may communicate."""
     first, second = Says(one), Says(two)
-    assert (first | second)(row(), ALONE) == expected
-    assert (first.asked, second.asked) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "status", "converged"),
-    [
-        (GOOD, BETTER, "converged", True),
-        (GOOD, LATE, "time_limit", False),
-        (LATE, GOOD, "time_limit", False),
-        (LATE, DONE, "iterations", False),
-        (DONE, LATE, "time_limit", False),
-    ],
-)
-def test_both(one: Stop, two: Stop, status: str, converged: bool) -> None:
-    """Convergence only where both mean it; the status never says otherwise."""
-    found = (Says(one) & Says(two))(row(), ALONE)
-    assert found is not None
-    assert found.converged is converged
-    assert found.status == status
-    assert found.message == f"{one.message}, {two.message}"
-
-
-@pytest.mark.parametrize(("one", "two"), [(None, None), (GOOD, None), (None, GOOD), (LATE, None), (None, LATE)])
-def test_both_wait_for_both(one: Stop | None, two: Stop | None) -> None:
-    """And ask both, since asking may communicate."""
-    first, second = Says(one), Says(two)
-    assert (first & second)(row(), ALONE) is None
-    assert (first.asked, second.asked) == (1, 1)
-
-
-def test_and_binds_before_or() -> None:
-    never, good, late = Says(None), Says(GOOD), Says(LATE)
-    assert (never & good | late)(row(), ALONE) == LATE
-    assert (late | never & good)(row(), ALONE) == LATE
-    assert ((late | never) & good)(row(), ALONE) is not None
-    assert (never & (good | late))(row(), ALONE) is None
-    assert (good & good & good)(row(), ALONE) == Stop("converged", True, "small enough, small enough, small enough")
+    assert (first | second)(row(), ALONE) == either
+    found = (first & second)(row(), ALONE)
+    assert (first.asked, second.asked) == (2, 2)
+    assert (found is None) == (both is None)
+    if one and two and both:
+        assert found == Stop(*both, f"{one.message}, {two.message}")
 
 
 @pytest.mark.parametrize(
@@ -139,37 +126,28 @@ def test_and_binds_before_or() -> None:
     ],
 )
 def test_tolerances(rule: Any, metric: str, words: str) -> None:
-    """At or below; nothing else in the row matters, and NaN is not small."""
     others: dict[str, Any] = dict.fromkeys(("gradient_norm", "consensus_rms", "feasibility", "error"), 1.0)
     small = rule(1e-3)
     assert small(row(**{**others, metric: 1e-3}), ALONE) == Stop("converged", True, f"{words} 1.00e-03 <= 0.001")
     assert small(row(**{**others, metric: np.nextafter(1e-3, 1)}), ALONE) is None
     assert small(row(**{**others, metric: float("nan")}), ALONE) is None
     assert small(row(**others), ALONE) is None
+    with pytest.raises(ValueError, match="an error tolerance needs a problem whose answer is known"):
+        Error(1e-3)(row(gradient_norm=0.0), ALONE)
     for bad in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"tolerance must be positive and finite, got {bad}"):
             rule(bad)
 
 
-def test_an_error_tolerance_needs_a_known_answer() -> None:
-    with pytest.raises(ValueError, match="an error tolerance needs a problem whose answer is known"):
-        Error(1e-3)(row(gradient_norm=0.0), ALONE)
-
-
-def test_iterations() -> None:
-    assert Iterations(10)(row(9), ALONE) is None
+def test_iterations_and_time() -> None:
+    assert [Iterations(10)(row(k), ALONE) is None for k in (9, 10, 11)] == [True, False, False]
     assert Iterations(10)(row(10), ALONE) == Stop("iterations", False, "stopped at the limit of 10 iterations")
-    assert Iterations(10)(row(11), ALONE) is not None
-    with pytest.raises(ValueError, match="number must be at least 0, got -1"):
-        Iterations(-1)
-
-
-def test_time() -> None:
     assert Time("2m") == Time(120)  # type: ignore[arg-type]  # text is read
     assert Time(2.5)(row(seconds=2.0), ALONE) is None
     assert Time(2.0)(row(seconds=2.0), ALONE) == Stop("time_limit", False, "stopped at the time limit of 2 s")
-    with pytest.raises(ValueError, match="seconds must be positive and finite, got 0"):
-        Time(0)
+    for make, words in ((Iterations, "number must be at least 0, got -1"), (Time, "seconds must be positive and finite, got -1")):
+        with pytest.raises(ValueError, match=words):
+            make(-1)
 
 
 def test_the_clock_of_rank_0_decides_for_all() -> None:
@@ -202,3 +180,376 @@ def test_an_incomplete_rule_says_so() -> None:
 
     with pytest.raises(TypeError, match="Nothing is not a complete rule: it must define __call__"):
         Nothing()(row(), ALONE)
+
+
+N = 5
+RING = GRAPHS["ring"](N)
+
+
+def quantities(states: list[Any], W: Array, factor: float | None) -> dict[str, float]:
+    """The largest of each over the agents, from the last two states, agent by agent."""
+    before, now = states
+    neighbours = [[j for j in range(len(W)) if W[i, j] != 0] for i in range(len(W))]
+    found = {
+        "disagreement": [naive.norm(x - sum(W[i, j] * now.x[j] for j in neighbours[i])) for i, x in enumerate(now.x)],
+        "feasibility": [naive.infeasibility(x) for x in now.x],
+    }
+    if factor is not None:
+        found["gradient"] = [factor * naive.norm(y) for y in now.tracker]
+    else:
+        steps = getattr(before, "step_size", np.ones(len(W)))
+        found["movement"] = [naive.norm(x - old) / step for x, old, step in zip(now.x, before.x, steps, strict=True)]
+    return {name: max(values) for name, values in found.items()}
+
+
+def first_stop(run: Run, W: Array, rule: LocalMaximum, every: int, factor: float | None) -> tuple[int, dict[str, float]]:
+    """The first iteration at which the agents meet and all quantities are within the tolerance, and the largest of them."""
+    states = run.states()
+    before = None
+    for state in states:
+        if state.k % every == 0 and before is not None:
+            found = quantities([before, state], W, factor)
+            if max(found.values()) <= rule.tolerance:
+                return state.k, found
+        before = state._replace(x=state.x.copy())
+    raise AssertionError
+
+
+METHODS: dict[str, tuple[Any, float | None]] = {
+    "DRFGT": (do.DRFGT(), 2.0),
+    "DESTINY": (do.DESTINY(), 1.0),
+    "DPRGT": (do.DPRGT(rounds=2), 1.0),
+    "REXTRA": (do.REXTRA(), None),
+    "DeEPCA": (do.DeEPCA(), None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "graph"), [("DRFGT", "ring"), ("DESTINY", "path"), ("REXTRA", "star"), ("DeEPCA", "ring")])
+def test_they_stop_where_they_first_meet_with_all_of_them_done(name: str, graph: str) -> None:
+    """Never early, and no later than `every` iterations after; the points are those of a run that nobody stops."""
+    algorithm, factor = METHODS[name]
+    W = GRAPHS[graph](N)
+    every, rule = 7, LocalMaximum(1e-3, every=7)
+    result = do.solve(pca().problem, algorithm, W, iterations=5000, stopping=rule)
+    k, found = first_stop(set_up(pca().problem, algorithm, W), W.toarray(), rule, every, factor)
+    assert (result.status, result.converged, result.state.k, result.row.iteration) == ("converged", True, k, k)
+    agreed = result.row.agreed
+    assert agreed is not None
+    assert agreed.maxima == pytest.approx(found, rel=1e-9, abs=1e-14)
+    said = ", ".join(f"{word} {value:.2e}" for word, value in agreed.maxima.items())
+    assert result.message == f"the agents agreed by {tp.flooding_rounds(W)} rounds of max-consensus: local {said} <= 0.001"
+    state = next(islice(set_up(pca().problem, algorithm, W).states(), k, None))
+    assert state.x.tobytes() == result.x.tobytes()
+
+
+def test_every_round_message_and_byte_is_counted_in_all_and_apart() -> None:
+    """Per attempt: one exchange of points, diameter rounds of three numbers; the default is ten iterations for each round."""
+    algorithm = do.DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt")
+    result = do.solve(pca().problem, algorithm, RING, iterations=100, stopping=LocalMaximum(1e-9))
+    agreement = result.agreement
+    assert agreement is not None
+    assert (agreement.every, agreement.rounds, agreement.exchanges) == (30, 2, 3)
+    attempts, edges, size = 4, 2 * N, 36  # at 0, 30, 60, 90
+    apart = Tally(attempts, 3 * attempts, 3 * attempts * edges, attempts * edges * 8 * (size + 2 * 3))
+    assert agreement.tally == apart
+    row = result.row
+    assert (row.rounds, row.messages) == (100 + apart.rounds, 100 * edges + apart.messages)
+    assert row.bytes == 100 * edges * 8 * 2 * size + apart.bytes
+    only = do.solve(pca().problem, do.DRFGT(), RING, iterations=90, stopping=LocalMaximum(1e-9, ("gradient",), 30, 4)).agreement
+    assert only is not None
+    assert only.tally == Tally(4, 16, 16 * edges, 16 * edges * 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "graph", "tolerance"),
+    [("DRFGT", "ring", 1e-5), ("DESTINY", "star", 1e-5), ("DPRGT", "ring", 1e-2)],
+)
+def test_what_a_local_tolerance_implies(name: str, graph: str, tolerance: float) -> None:
+    """Inequalities (2) to (4) of `agreement`, with the steepest secant of the fields for L."""
+    algorithm, c = METHODS[name]
+    assert c is not None
+    for case in (pca(), procrustes()) if graph == "ring" else (procrustes(),):
+        W, problem = GRAPHS[graph](N), case.problem
+        result = do.solve(problem, algorithm, W, iterations=40_000, stopping=LocalMaximum(tolerance, every=5))
+        assert result.converged
+        gap = 1.0 - tp.spectrum(W).lambda_2
+        mean = result.x.mean(0)
+        hat = naive.polar(mean)
+        r = tolerance / gap
+        s = np.hypot(r, r + tolerance)
+        assert np.sqrt(np.mean([naive.norm(x - mean) ** 2 for x in result.x])) <= r
+        assert result.row.values["consensus_rms"] <= s
+        here, there = (tracked(name, problem, result.state, x) for x in (result.x, np.repeat(hat[None], N, axis=0)))
+        L = max(naive.norm(f - g) / naive.norm(x - hat) for f, g, x in zip(here, there, result.x, strict=True))
+        assert result.row.values["gradient_norm"] <= tolerance + c * L * s
+        rest = np.mean([naive.norm(f - g) for f, g in zip(here, there, strict=True)])
+        assert result.row.values["gradient_norm"] <= tolerance + c * rest
+
+
+def tracked(name: str, problem: Any, state: Any, x: Array) -> Any:
+    gradient = problem.gradient(x)
+    if name == "DPRGT":
+        return problem.constraint.tangent(x, gradient)
+    of_penalty = problem.constraint.landing if name == "DRFGT" else problem.constraint.dissolved
+    return of_penalty(x, gradient, state.penalty)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "field"),
+    [
+        (do.DRFGT(), "landing"),
+        (do.DRGTA(), "tangent"),
+        (do.DESTINY(), "dissolved"),
+        (do.DPRGT(), "tangent"),
+        (do.GradientTracking(penalty=5.0), "penalised"),
+    ],
+)
+def test_how_much_shorter_than_the_riemannian_gradient_a_field_may_be(algorithm: Any, field: str) -> None:
+    """Where x^T x = I; for one gradient, orthogonal to x, it is as short as that."""
+    assert algorithm.gradient_factor is not None
+    constraint, rng = pca().problem.constraint, np.random.default_rng(0)
+    x = constraint.project(rng.standard_normal((200, *constraint.shape)))
+    g = rng.standard_normal(x.shape)
+    g[0] -= x[0] @ (x[0].T @ g[0])
+    penalty = [] if field == "tangent" else [np.full(200, 3.0)]
+    fields = getattr(constraint, field)(x, g, *penalty)
+    ratios = [naive.norm(naive.tangent_projection(a, b)) / naive.norm(f) for a, b, f in zip(x, g, fields, strict=True)]
+    assert max(ratios) <= algorithm.gradient_factor * (1 + 1e-12)
+    assert ratios[0] == pytest.approx(algorithm.gradient_factor, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_movement_bounds_the_mean_field_of_descent() -> None:
+    """x_i <- sum_j W_ij x_j - alpha F_i(x_i): the mean movement over alpha is the mean field, though no F_i vanishes."""
+    problem, alpha = pca().problem, 0.02
+    algorithm = do.DGD(step_size=alpha, penalty=20.0)
+    result = do.solve(problem, algorithm, RING, iterations=20_000, stopping=LocalMaximum(1e-7, ("movement",), every=10))
+    assert result.converged
+    fields = problem.constraint.penalised(result.x, problem.gradient(result.x), np.full(N, 20.0))
+    assert naive.norm(naive.mean(fields)) <= 1.1e-7
+    assert min(naive.norm(each) for each in fields) > 1e-2
+
+
+class _Meets:
+    """What agents that meet know of their network beforehand, and what it has cost."""
+
+    flooding_rounds, period = 2, 1
+    rounds = messages = bytes = 0
+    reliable = contextlib.nullcontext
+
+
+class Meeting(_Meets, Recording):
+    pass
+
+
+class MeetingAgain(_Meets, Replaying):
+    pass
+
+
+@pytest.mark.parametrize(("algorithm", "case"), [(do.DRFGT(), procrustes), (do.REXTRA(), pca)])
+def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: Any) -> None:
+    """Every exchange of the agents that meet is recorded; each alone, told the same, comes to the same conclusion."""
+    rule = LocalMaximum(0.3, every=40)
+    setup = set_up(case().problem, algorithm, RING)
+    recording: Any = Meeting(setup.network)
+    together = Agreement((rule,), setup.problem, algorithm, recording)
+    states, verdicts = [], []
+    for state in islice(setup.states(), 401):
+        states.append(state._replace(**{name: value.copy() for name, value in arrays(state).items()}))
+        if state.k == together.next:
+            together.look(Snapshot(state, (0, 0, 0), {}, {}))
+            verdicts.append((state.k, together.wanted == state.k, together.latest))
+    assert {met for _, met, _ in verdicts} == {False, True}
+    for agent in range(N):
+        own = slice(agent, agent + 1)
+        network: Any = MeetingAgain(recording, agent)
+        problem = setup.problem.restrict(own)
+        alone = Agreement((rule,), problem, algorithm, network)
+        for k, met, latest in verdicts:
+            state = states[k]._replace(**{name: value[own] for name, value in arrays(states[k]).items()})
+            assert alone.next == k
+            alone.look(Snapshot(state, (0, 0, 0), {}, {}))
+            assert (alone.wanted == k, alone.latest) == (met, latest)
+        assert network.exhausted()
+
+
+def arrays(state: Any) -> dict[str, Array]:
+    return {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("channel", [("bursts:p=0.2,length=5,bad=1",), ("sleep:p=0.1", "topk:share=0.3")])
+def test_on_a_bad_channel_they_wait_for_each_other(channel: tuple[str, ...]) -> None:
+    """What is lost is sent again, so that they decide alike, in one iteration, and what they say is true."""
+    algorithm, rule = do.DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), LocalMaximum(1e-3, every=20)
+    W = tp.uniform_weights(tp.ring(N), 0.8)
+    result = do.solve(pca().problem, algorithm, W, iterations=20_000, stopping=rule, channel=do.Channel(*channel))
+    assert result.converged
+    assert result.row.agreed is not None
+    found = quantities([result.state, result.state], W.toarray(), 2.0)
+    assert result.row.agreed.maxima == pytest.approx({name: found[name] for name in result.row.agreed.maxima}, rel=1e-9)
+    agreement = result.agreement
+    assert agreement is not None
+    assert result.row.rounds == result.state.k + agreement.tally.rounds
+    if "sleep" not in channel[0]:
+        assert agreement.tally.rounds > 3 * agreement.tally.attempts
+        assert agreement.tally.messages > 3 * agreement.tally.attempts * 2 * N
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["one_peer_exponential:8", "periodic@ring:8|star:8"])
+def test_on_a_network_that_repeats_itself(name: str) -> None:
+    """Disagreement is that with what a whole period makes of the points; with one peer at a time it is x_i - xbar."""
+    sequence = tp.sequence_from_name(name)
+    problem = pca((6,) * 8).problem
+    result = do.solve(
+        problem, do.DRFGT(step_size=0.02, penalty=1.0), sequence, iterations=20_000, stopping=LocalMaximum(1e-3, every=10)
+    )
+    assert result.converged
+    agreed = result.row.agreed
+    assert agreed is not None
+    assert agreed.rounds == tp.flooding_rounds(sequence)
+    spread = [naive.norm(x - result.x.mean(0)) for x in result.x]
+    if name.startswith("one"):
+        assert agreed.maxima["disagreement"] == pytest.approx(max(spread), rel=1e-6)
+    period = sequence.period
+    assert period is not None
+    worst = max(tp.joint_contraction(sequence, start) for start in range(period))
+    assert np.sqrt(np.mean(np.square(spread))) <= 1e-3 / (1.0 - worst)
+
+
+def bits(result: do.Result) -> tuple[Any, ...]:
+    history = {name: column.tobytes() for name, column in result.history.items() if name != "seconds"}
+    assert result.agreement is not None
+    return result.x.tobytes(), history, result.status, result.message, result.agreement.tally, result.agreement.latest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "channel"), [(do.DRFGT(), None), (do.REXTRA(), "loss:p=0.1")])
+def test_a_run_that_goes_on_is_one_that_never_stopped(algorithm: Any, channel: str | None, tmp_path: Path) -> None:
+    def go(iterations: int, **options: Any) -> do.Result:
+        arguments: Any = {"stopping": LocalMaximum(1e-2, every=10), "record_every": 1, "channel": channel}
+        return do.solve(pca().problem, algorithm, RING, iterations=iterations, **arguments, **options)
+
+    whole = go(3000)
+    assert whole.converged
+    assert whole.state.k > 40
+    for cut in (18, 19, 20, 21):
+        folder = tmp_path / str(cut)
+        go(cut, checkpoints=do.Checkpoints(folder))
+        assert bits(go(3000, resume=folder)) == bits(whole)
+    go(3000, checkpoints=do.Checkpoints(tmp_path / "end", every=10))
+    assert bits(go(3000, resume=tmp_path / "end")) == bits(whole)
+    assert bits(go(3000, resume=kept(tmp_path / "end")[1])) == bits(whole)
+
+
+def test_a_run_that_goes_on_may_be_judged_anew(tmp_path: Path) -> None:
+    problem = pca().problem
+
+    def go(rule: Any, **options: Any) -> do.Result:
+        return do.solve(problem, do.DRFGT(), RING, iterations=5000, stopping=rule, record_every=5000, **options)
+
+    first = go(LocalMaximum(1e-2, every=10), checkpoints=do.Checkpoints(tmp_path))
+    further = go(LocalMaximum(1e-4, every=10), resume=tmp_path)
+    assert further.state.k == go(LocalMaximum(1e-4, every=10)).state.k > first.state.k
+    again = go(LocalMaximum(1e-2, ("feasibility",), every=10), resume=tmp_path)
+    assert again.state.k == first.state.k
+    assert again.message.startswith("the agents agreed by 2 rounds of max-consensus: local feasibility")
+
+
+@pytest.mark.parametrize("algorithm", [do.RGD(), do.DRFGT()])
+def test_an_agent_alone_is_the_global_rule(algorithm: Any) -> None:
+    problem = pca().problem.pooled()
+    mine = do.solve(problem, algorithm, iterations=20_000, stopping=LocalMaximum(1e-4, ("gradient",), every=10))
+    theirs = do.solve(problem, algorithm, iterations=20_000, stopping=GradientNorm(1e-4), record_every=10)
+    assert mine.state.k == theirs.state.k
+    assert mine.row.agreed is not None
+    assert mine.row.agreed.maxima == {"gradient": theirs.row.values["gradient_norm"]}
+    assert mine.message.startswith("the agent decided alone: local gradient ")
+    assert mine.row.rounds == theirs.row.rounds
+
+
+@pytest.mark.slow
+def test_an_agent_whose_samples_are_spread_decides_the_same_on_all_ranks() -> None:
+    def stopped(communicator: Any) -> tuple[int, str]:
+        algorithm = do.Landing(step_size=0.05, penalty=1.0)
+        result = do.solve(Spread(pca().problem), algorithm, comm=communicator, iterations=5000, stopping=LocalMaximum(1e-3))
+        return result.state.k, result.message
+
+    alone = stopped("serial")
+    assert alone[1].startswith("the agent decided alone")
+    assert on_ranks(2, stopped) == [alone] * 2
+
+
+def test_with_the_rules_of_an_observer() -> None:
+    """`&` waits for both, `|` for either; rows are added where the agents agree and the observer does not."""
+    arguments: Any = {"iterations": 5000, "record_every": 5000}
+
+    def go(rule: Any) -> do.Result:
+        return do.solve(pca().problem, do.DRFGT(step_size="constant"), RING, stopping=rule, **arguments)
+
+    agents, observer = LocalMaximum(1e-2, every=10), GradientNorm(1e-5)
+    early = go(agents)
+    both = go(agents & observer)
+    either = go(observer | agents)
+    assert (both.converged, either.converged) == (True, True)
+    assert either.state.k == early.state.k < both.state.k
+    assert both.state.k % 10 == 0
+    assert both.message.startswith("the agents agreed by ")
+    assert re.search(", gradient norm .* <= 1e-05$", both.message)
+    assert both.history["iteration"].tolist() == [0, *range(early.state.k, both.state.k + 1, 10)]
+    two = go(agents & LocalMaximum(1e-3, ("disagreement",), every=10))
+    assert two.converged
+    assert two.agreement is not None
+    assert two.agreement.quantities == ("gradient", "disagreement", "feasibility")
+    assert rules_of(LocalMaximum, agents & observer | ObjectiveBelow(0.0)) == (agents,)
+    assert rules_of(LocalMaximum, Consensus(1.0)) == rules_of(LocalMaximum, None) == ()
+
+
+def test_where_nobody_knows_the_constraint_agents_use_what_they_believe() -> None:
+    """x_i^T d_i with the tracker d_i of the mean of the B_i x_i."""
+    problem = own_pencils()
+    result = do.solve(problem, CDADT(), GRAPHS["ring"](problem.n_agents), iterations=20_000, stopping=LocalMaximum(1e-4, every=20))
+    assert result.converged
+    agreed, state = result.row.agreed, result.state
+    assert agreed is not None
+    believed = [naive.norm(naive.sym(x.T @ d) - np.eye(x.shape[1])) for x, d in zip(state.x, state.product_tracker, strict=True)]
+    assert agreed.maxima["feasibility"] == pytest.approx(max(believed), rel=1e-9)
+    assert tuple(agreed.maxima) == ("movement", "disagreement", "feasibility")
+
+
+def test_agents_that_run_away_do_not_agree() -> None:
+    result = do.solve(
+        pca().problem, do.DRFGT(step_size=50.0, penalty=1.0), RING, iterations=100, stopping=LocalMaximum(1e-2, every=3)
+    )
+    assert result.status == "diverged"
+
+
+def rsr() -> Any:
+    return RSRSettings(dimension=6, rank=2, inliers=30, outliers=30).problem(1, 0)
+
+
+GRADIENT = LocalMaximum(1e-3, ("gradient",))
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "W", "rule", "words"),
+    [
+        (pca().problem, do.REXTRA(), RING, GRADIENT, "agents of this method have no estimate of the mean gradient"),
+        (rsr(), do.Landing(), None, LocalMaximum(1e-3), "needs a differentiable problem"),
+        (pca().problem, do.DRFGT(), RING, LocalMaximum(1e-3, rounds=1), "1 rounds of max-consensus are too few .* it takes 2"),
+        (pca().problem, do.DRFGT(), RING, LocalMaximum(1e-3) & LocalMaximum(1e-2, every=7), "must have the same every and rounds"),
+        (
+            pca().problem,
+            do.DGD(step_size=1e-3, penalty=1.0),
+            tp.RandomMatching(N, 0),
+            LocalMaximum(1e-3),
+            "no number of rounds is sure",
+        ),
+    ],
+)
+def test_what_agents_cannot_know(problem: Any, algorithm: Any, W: Any, rule: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        do.solve(problem, algorithm, W, iterations=5, stopping=rule)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from decentorth.commands.run.command import main
+from pathlib import Path
 
-_OWN_METHOD = """
+from decentorth.commands.run.command import main
+from decentorth.records.saved_runs import read_history, read_summary
+
+OWN_METHOD = """
 import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from decentorth import register
-from {room} import main
+from decentorth.commands.compare import main
 
 class State(NamedTuple):
     x: np.ndarray
@@ -41,6 +44,7 @@ class Averaging:
 if __name__ == "__main__":
     sys.exit(main())
 """
+"""A user's script that compares with one method more, ``averaging``."""
 
 
 def run(*words: str) -> int:
@@ -48,6 +52,8 @@ def run(*words: str) -> int:
     return main([*words, "--quiet"])
 
 
-def own_method(room: str) -> str:
-    """A user's script that runs the command of ``room`` with one method more, ``averaging``."""
-    return _OWN_METHOD.format(room=room)
+def comparable(folder: str | Path) -> tuple[str, dict[str, bytes]]:
+    """What two runs with the same bits have in common: the hash of their points and the columns of their histories but seconds."""
+    history = read_history(folder)
+    columns = {name: column.tobytes() for name, column in history.items() if name != "seconds"}
+    return read_summary(folder)["iterates_sha256"], columns
