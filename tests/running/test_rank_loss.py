@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -161,7 +161,7 @@ def test_whenever_ranks_stop_they_have_a_copy_in_common(ranks: int, start: int, 
         rewind = Rewind(ranks, Held(start, np.full((1, 1), float(start)), (0, 0, 0), 0), History())
         for k in range(start, last + 1):
             if k >= rewind.next:
-                rewind.look(Snapshot(State(k), (k, k, k), {}, {}))
+                rewind.look(Snapshot(cast(Any, State(k)), (k, k, k), {}, {}))
         rewinds.append(rewind)
     back = min(rewind.latest for rewind in rewinds)
     assert max(made) - back < 2 * ranks or back == start

@@ -20,9 +20,10 @@ from decentorth.algorithms.common.schedules import (
     Geometric,
     Horizon,
     Piecewise,
+    Schedule,
     SquareSummable,
 )
-from decentorth.algorithms.common.step_sizes import SCHEDULES, Schedule, checked, schedule
+from decentorth.algorithms.common.step_sizes import SCHEDULES, checked, schedule
 from tests.reference import rivals
 from tests.support.problems import CASES, GRAPHS, point, relative, stack
 
