@@ -161,7 +161,8 @@ def test_whenever_ranks_stop_they_have_a_copy_in_common(ranks: int, start: int, 
         rewind = Rewind(ranks, Held(start, np.full((1, 1), float(start)), (0, 0, 0), 0), History())
         for k in range(start, last + 1):
             if k >= rewind.next:
-                rewind.look(Snapshot(State(k), (k, k, k), {}, {}))
+                state: Any = State(k)
+                rewind.look(Snapshot(state, (k, k, k), {}, {}))
         rewinds.append(rewind)
     back = min(rewind.latest for rewind in rewinds)
     assert max(made) - back < 2 * ranks or back == start
