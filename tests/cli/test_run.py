@@ -193,7 +193,7 @@ BAD = [
     ("--algorithm landing", "Landing is a centralized method for one agent, but the problem has 10"),
     ("--problem gevp --algorithm destiny", "Algorithms that fit with their default settings: drfgt, dprgt"),
     ("--problem hspp --agents 1 --algorithm umcm --spread-samples 3", "UMCM needs HessianProducts of its problem; SpreadProblem"),
-    ("--problem hspp --agents 1 --algorithm csdm --spread-samples 51", "the pairs of 100 points make from 1 to 50 blocks, got 51"),
+    ("--problem hspp --agents 1 --algorithm csdm --spread-samples 51", "pairs of 100 points make from 1 to 50 blocks, got 51"),
     ("--problem pca --data missing.npy", "missing.npy"),
     ("--weights-file ring.npy --agents 10", "ring.npy is for 4 agents: leave --agents out (now 10)"),
     ("--weights-file apart.npy --agents 4", "connected"),
