@@ -149,8 +149,7 @@ class FunctionProblem(AgentProblem[C]):
         if type(found).__module__.partition(".")[0] != "torch":
             raise ValueError(f"{must}, got a {type(found).__name__}")
         if tuple(found.shape) != shape or found.is_complex() or found.is_sparse:
-            got = f"{found.dtype}, {found.layout}, of shape {tuple(found.shape)}"
-            raise ValueError(f"{must}, got {got}")
+            raise ValueError(f"{must}, got {found.dtype}, {found.layout}, of shape {tuple(found.shape)}")
         answer = type(points)(found.detach().to(points.tensor)).copy()
         return answer.host() if away else answer
 
