@@ -87,7 +87,7 @@ def test_an_answer_that_samples_have_lost_too_is_not_reported(caplog: pytest.Log
     problem = PCA(graded(1e-10, 1.0)[0], R)
     problem.prepare(collective(5))
     assert (problem.error_name, problem.optimum) == ("", None)
-    assert caplog.messages == ["components 3 and 4 are too small: no error is reported"]
+    assert caplog.messages == ["components 3 and 4 are too small to distinguish: no error is reported"]
 
 
 def test_the_answer_of_all_components_and_of_one() -> None:
