@@ -23,8 +23,6 @@ class Products(NamedTuple):
 class Pairs(problems.CCA):
     """The problem without its answer, which the metrics would otherwise compute for columns of the history."""
 
-    error_name = ""
-
     @property
     def optimal_value(self) -> None:  # type: ignore[override]
         """The least value is left unknown."""

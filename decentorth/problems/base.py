@@ -346,7 +346,8 @@ class Deferred(NamedTuple):
         def made(agents: slice, collective: Collective) -> Any:
             wanted = [in_units(drawn(agents, d), collective, sizes.wanted) for d in sizes.views]
             found = make(drawn(agents, sizes.width), agents, collective)
-            return found.with_units(tuple(one for _, units in wanted for one in units))
+            known = tuple(one for _, units in wanted for one in units)
+            return found.with_units(known or found.units)
 
         known = sizes if sizes.width else None
         return Deferred(self.n_agents, made, self.outline, sizes=known, sites=self.sites)

@@ -145,11 +145,11 @@ class FunctionProblem(AgentProblem[C]):
         points = self._put(x) if away else x
         numbers = [self._put(given).tensor for given in (self._numbers, *batch)]
         found: Any = function(numbers[0], points.tensor, *numbers[1:])
+        must = f"{name} on a device must be a tensor of shape {shape}, dense and real"
         if type(found).__module__.partition(".")[0] != "torch":
-            raise ValueError(f"{name} on a device must be a tensor, got a {type(found).__name__}")
+            raise ValueError(f"{must}, got a {type(found).__name__}")
         if tuple(found.shape) != shape or found.is_complex() or found.is_sparse:
-            got = f"{found.dtype}, {found.layout}, of shape {tuple(found.shape)}"
-            raise ValueError(f"{name} on a device must be a tensor of shape {shape}, dense and real, got {got}")
+            raise ValueError(f"{must}, got {found.dtype}, {found.layout}, of shape {tuple(found.shape)}")
         answer = type(points)(found.detach().to(points.tensor)).copy()
         return answer.host() if away else answer
 
