@@ -36,7 +36,7 @@ extensions = [
 ]
 root_doc = "index"
 templates_path = ["_templates"]
-exclude_patterns = ["results"]
+exclude_patterns = ["results", "api/methods.rst"]
 suppress_warnings = [
     "sphinx_gallery.duplicate_filename",  # "figure1.py" of two papers; pages have the folder in their names
     "ref.python",  # words such as "shape" in the types of parameters are attributes of several classes
@@ -51,7 +51,8 @@ myst_heading_anchors = 3
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 
-autosummary_generate = True
+(ROOT / "docs/api/methods.rst").write_text(reference_pages.listed(), encoding="utf-8")  # autosummary reads the disk
+autosummary_generate = [f"api/{page.name}" for page in (ROOT / "docs/api").iterdir() if page.is_file()]
 autosummary_context = {"algorithms": [cls.__name__ for cls in reference_pages.classes()]}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
@@ -136,6 +137,7 @@ def setup(app: Any) -> None:
     app.connect("html-page-context", shallow, priority=400)
     app.connect("autodoc-process-docstring", plain, priority=400)
     app.connect("source-read", reference_pages.linked)
+    app.connect("source-read", reference_pages.methods)
     app.connect("source-read", gallery_pages.stored)
     app.connect("builder-inited", gallery_pages.pictures, priority=900)  # behind sphinx-gallery
     app.connect("autodoc-process-docstring", reference_pages.expand, priority=900)  # behind napoleon

@@ -97,6 +97,18 @@ def linked(app: Any, page: str, source: list[str]) -> None:
         source[0] = text
 
 
+def listed(*families: str) -> str:
+    """The list of the methods in these families, in all without one, from which autosummary makes their pages."""
+    found = [one.__name__ for one in classes() if not families or one.__module__.split(".")[2] in families]
+    return "\n".join([".. autosummary::", "   :toctree: generated", "", *(f"   decentorth.{name}" for name in sorted(found)), ""])
+
+
+def methods(app: Any, page: str, source: list[str]) -> None:
+    """In api/algorithms.md, put the list of methods in place of each line ``methods: FAMILY ...``."""
+    if page == "api/algorithms":
+        source[0] = re.sub(r"^methods: (.*)$", lambda found: listed(*found[1].split()), source[0], flags=re.M)
+
+
 def indented(lines: list[str]) -> list[str]:
     """The lines of a directive's content."""
     return ["", *(f"   {line}" for line in lines), ""]

@@ -29,7 +29,7 @@ from ..numerics.ordered_sums import norms
 from ..protocols import Array, Landing, Problem
 from .merit import hessian_product
 
-P = Problem[object]
+_P = Problem[object]
 _KERNEL = 1e-7
 _NEWTON = 50
 
@@ -59,7 +59,7 @@ class LocalRate(NamedTuple):
     """The dimension of the manifold of solutions through this one."""
 
 
-def landing_jacobian(problem: P, x: Array, penalty: Array) -> Array:
+def landing_jacobian(problem: _P, x: Array, penalty: Array) -> Array:
     """``(n_local, d r, d r)``: the Jacobian of each agent's landing field on St(d, r) at its point, points flattened by rows.
 
     ``x`` is ``(n_local, d, r)`` and ``penalty`` is ``(n_local,)``.
@@ -104,7 +104,7 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
 
 
 def local_rate(
-    problem: P, W: WeightsLike | DirectedWeights, x: Array, step: Array, penalty: Array, order: Order = "combine-then-adapt"
+    problem: _P, W: WeightsLike | DirectedWeights, x: Array, step: Array, penalty: Array, order: Order = "combine-then-adapt"
 ) -> LocalRate:
     """The linear rate of DRFGT at a solution; dense, O((n d r)^3), for small problems with all agents in this process.
 
