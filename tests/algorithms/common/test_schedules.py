@@ -167,7 +167,6 @@ def test_barzilai_borwein_of_each_agent_by_hand() -> None:
 @pytest.mark.parametrize("kind", ["diminishing", "horizon:iterations=9"])
 @pytest.mark.parametrize("name", CASES)
 def test_landing_follows_policies(name: str, kind: str) -> None:
-    """As descent along the landing field does; `test_generalized` has Barzilai-Borwein steps."""
     case = CASES[name](rows=(30,))
     x0, a = point(case.problem), 0.1 / case.lipschitz[0]
     steps = [a / 3 if kind.startswith("horizon") else a / np.sqrt(k + 1) for k in range(15)]
