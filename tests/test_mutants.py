@@ -33,6 +33,7 @@ from decentorth.commands.line.config import Command
 from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.settings import CaseSettings
 from decentorth.commands.study.command import STUDIES
+from decentorth.commands.study.sweep import kept
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_triples
 from decentorth.problems.common.division import Divided, Division
 from decentorth.records.saved_runs import read_history, read_start, read_summary
@@ -159,9 +160,12 @@ def read_flags(path: Path) -> None:
         Command(line.split()).resolve()
 
 
+KEY = list(STUDIES["spectral"].trials(False, 0)[0])
+
+
 def read_table(path: Path) -> None:
     """As a study goes on with its file."""
-    STUDIES["spectral"].kept(path)
+    kept(path, KEY)
 
 
 @cache
@@ -276,7 +280,7 @@ def one(read: Callable[[Path], object], name: str, data: bytes, edit: Edit, *hos
 
 
 def readers() -> dict[str, Reader]:
-    study = ",".join(STUDIES["spectral"].columns) + "\n" + ",".join(map(str, range(len(STUDIES["spectral"].columns)))) + "\n"
+    study = ",".join([*KEY, "sigma"]) + "\n16,ring,metropolis,0,0.5\n"
     files, cycle, images = checkpoint(), nx.cycle_graph(N), np.arange(36)
     bomb = packed(idx(images.reshape(9, 4))) + 25 * gzip.compress(bytes(1 << 26))
     dense, sparse = market(VALUES), market(scipy.sparse.coo_array(VALUES))
