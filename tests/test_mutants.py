@@ -32,7 +32,6 @@ from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command
 from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.settings import CaseSettings
-from decentorth.commands.study.command import STUDIES
 from decentorth.commands.study.sweep import kept
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_triples
 from decentorth.problems.common.division import Divided, Division
@@ -162,7 +161,7 @@ def read_flags(path: Path) -> None:
 
 def read_table(path: Path) -> None:
     """As a study goes on with its file."""
-    kept(path, [*STUDIES["spectral"].trials(False, 0)[0]])
+    kept(path, ["n", "family", "weights", "seed"])
 
 
 @cache
@@ -277,8 +276,7 @@ def one(read: Callable[[Path], object], name: str, data: bytes, edit: Edit, *hos
 
 
 def readers() -> dict[str, Reader]:
-    columns = [*STUDIES["spectral"].trials(False, 0)[0], "sigma"]
-    study = ",".join(columns) + "\n" + ",".join(map(str, range(len(columns)))) + "\n"
+    study = "n,family,weights,seed,sigma\n16,ring,metropolis,0,0.5\n"
     files, cycle, images = checkpoint(), nx.cycle_graph(N), np.arange(36)
     bomb = packed(idx(images.reshape(9, 4))) + 25 * gzip.compress(bytes(1 << 26))
     dense, sparse = market(VALUES), market(scipy.sparse.coo_array(VALUES))
