@@ -142,9 +142,7 @@ def test_other_shapes_in_parts_have_the_bits_of_the_whole(name: str, shape: tupl
 def test_the_rows_of_gram_agents_are_referred_to_not_copied(name: str) -> None:
     a, b = data()
     problem: Any = PCA(a, R) if name == "pca" else Procrustes(a, b)
-    tables = [
-        (i, *table) for at, form in problem._parts for i, table in zip(np.arange(N)[at], form.tables(), strict=True)
-    ]
+    tables = [(i, *table) for at, form in problem._parts for i, table in zip(np.arange(N)[at], form.tables(), strict=True)]
     referred = [(i, targets) for i, rows, targets, _ in tables if np.shares_memory(rows, a[i])]
     assert {i for i, _ in referred} == {i for i, m in enumerate(UNEVEN) if 2 * m > D}
     assert all(targets is None if name == "pca" else np.shares_memory(targets, b[i]) for i, targets in referred)
