@@ -247,8 +247,8 @@ def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: in
         assert found.flags.c_contiguous
         assert found.flags.writeable
     assert not np.shares_memory(gradient, problem.gradient(x))
-    assert isinstance(problem, Sampled)
     assert problem.nonsmooth == (name in ("rsr", "odl", "l1-pca", "sparse-pca", "robust-pca", "sparse-cca"))
+    assert isinstance(problem, Sampled)
     assert isinstance(problem, Smooth) == (name in ("pca", "ica", "procrustes", "cca"))
     assert isinstance(problem, ColumnOracle) == (name in ("ica", "rsr", "odl", "l1-pca", "sparse-pca"))
     if isinstance(problem, ColumnOracle):

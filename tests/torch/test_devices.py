@@ -223,7 +223,7 @@ def test_a_retraction_brings_one_integer_of_each_agent_and_a_line_search_numbers
 def test_mixing_is_multiplication_with_W(graph: Any) -> None:
     W, device = tp.metropolis_weights(graph), opened(CPU)
     x = RNG.standard_normal((W.shape[0], 4, 2))
-    found = device.mixing(W.indptr, W.indices, W.data)(device.put(x)).host()
+    found = device.mixing(W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data)(device.put(x)).host()
     np.testing.assert_allclose(found, np.einsum("ij,jkl->ikl", W.toarray(), x), rtol=0.0, atol=1e-15)
 
 

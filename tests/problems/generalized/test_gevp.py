@@ -91,7 +91,8 @@ def test_the_error_is_the_distance_in_the_metric_of_B() -> None:
 
 def test_a_run_that_diverges_says_so() -> None:
     """Between finite and infinite there are points without a projection: their error is NaN."""
-    result = solve(GEVP(*pencil(N, 100.0, 0), P), GeneralizedLanding(step_size=1e3, safe=False), iterations=100, rows=100)
+    problem: Any = GEVP(*pencil(N, 100.0, 0), P)
+    result = solve(problem, GeneralizedLanding(step_size=1e3, safe=False), iterations=100, rows=100)
     assert result.status == "diverged"
     assert np.isnan(prepared(GEVP(*pencil(N, 100.0, 0), P)).error(np.full((N, P), np.nan)))
 

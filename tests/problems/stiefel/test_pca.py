@@ -166,7 +166,7 @@ def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place
 
 
 def built(n_agents: int = 10, seed: int = 0, **settings: Any) -> Any:
-    problem = PCASettings(**settings).problem(n_agents, seed).build(slice(0, n_agents), collective(n_agents))
+    problem: Any = PCASettings(**settings).problem(n_agents, seed).build(slice(0, n_agents), collective(n_agents))
     problem.prepare(collective(n_agents))
     return problem
 
