@@ -32,9 +32,11 @@ from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command
 from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.settings import CaseSettings
+from decentorth.commands.study.spectral import trials
 from decentorth.commands.study.sweep import kept
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_triples
-from decentorth.problems.common.division import Divided, Division
+from decentorth.problems import PCASettings
+from decentorth.problems.common.division import Division
 from decentorth.records.saved_runs import read_history, read_start, read_summary
 from decentorth.running.checkpoint import newest_notes
 from tests.support.mutants import Counts, Edit, Reader, Seed, compressed, edited, header, lines, tried, zipped
@@ -42,6 +44,7 @@ from tests.support.problems import GRAPHS, pca
 
 MUTANTS, OF_A_CHILD = 100, 20  # of every reader beside those written by hand; of one that starts a process for each file
 ROOT = Path(__file__).resolve().parents[1]
+STUDY = list(trials(False, 0)[0])
 MANIFEST = "000000004/manifest.json"
 M, D, N = 9, 4, 6
 VALUES = np.random.default_rng(0).standard_normal((M, D))
@@ -116,7 +119,7 @@ SPARSE = (
 
 def read_data(path: Path) -> None:
     """As the problems read matrices."""
-    Division([str(path)], Divided(), 2, 0).read(slice(0, 2))
+    Division([str(path)], PCASettings(data=str(path)), 2, 0).read(slice(0, 2))
     file = MatrixFile(str(path))
     file.observed([0])
     file.stored()
@@ -125,7 +128,7 @@ def read_data(path: Path) -> None:
 
 def read_named(path: Path) -> None:
     """As the problems read tables with named columns."""
-    named = Divided(columns=("a", "c"), label_column="b", drop_missing=True)
+    named = PCASettings(data=str(path), columns=("a", "c"), label_column="b", drop_missing=True)
     Division([str(path)], named, 2, 0).read(slice(0, 2))
     _ = MatrixFile(str(path), Columns(("a",), "b")).labels
 
@@ -161,7 +164,7 @@ def read_flags(path: Path) -> None:
 
 def read_table(path: Path) -> None:
     """As a study goes on with its file."""
-    kept(path, ["n", "family", "weights", "seed"])
+    kept(path, STUDY)
 
 
 @cache
@@ -276,7 +279,7 @@ def one(read: Callable[[Path], object], name: str, data: bytes, edit: Edit, *hos
 
 
 def readers() -> dict[str, Reader]:
-    study = "n,family,weights,seed,sigma\n16,ring,metropolis,0,0.5\n"
+    study = ",".join([*STUDY, "gap"]) + "\n64,ring,metropolis,0,0.5\n"
     files, cycle, images = checkpoint(), nx.cycle_graph(N), np.arange(36)
     bomb = packed(idx(images.reshape(9, 4))) + 25 * gzip.compress(bytes(1 << 26))
     dense, sparse = market(VALUES), market(scipy.sparse.coo_array(VALUES))

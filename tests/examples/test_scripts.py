@@ -137,7 +137,7 @@ def test_figures_of_paper_002(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_subspaces_and_dictionaries_are_found_over_networks(tmp_path: Path) -> None:
     """Half the iterations: everybody comes near the subspace, and to the dictionary where the graph is not a ring."""
-    said = drawn("examples/nonsmooth/network.py", tmp_path, "--seeds", "1", "--share", "0.4")
+    said = drawn("examples/nonsmooth/network.py", tmp_path, "--seeds", "1", "--share", "0.5")
     rows = re.findall(
         r"^(\S.*), (ring|random graph|complete graph), steps (.*): error (\S+) \(.*; below 1e-06 on [01] of 1", said, re.M
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -186,8 +186,9 @@ def test_products_are_minus_the_gradients_of_pca() -> None:
     assert not isinstance(whole("procrustes"), Eigenproblem)
 
 
-def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Any:
-    return ProcrustesSettings(**settings).problem(n_agents, seed).build(slice(0, n_agents), collective(n_agents))
+def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Procrustes:
+    made: Any = ProcrustesSettings(**settings).problem(n_agents, seed).build(slice(0, n_agents), collective(n_agents))
+    return cast(Procrustes, made)
 
 
 def pooled_gram(problem: Procrustes) -> Array:

@@ -167,19 +167,19 @@ def test_gradient_tracking_in_euclidean_space_on_functions_of_tensors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "got"),
+    ("change", "said"),
     [
-        (lambda x: None, "a NoneType"),
-        (lambda x: x[..., 0], "torch.float64, torch.strided, of shape (6, 12)"),
-        (lambda x: x.numpy(), "a ndarray"),
-        (lambda x: x + 1j, "torch.complex128, torch.strided, of shape (6, 12, 3)"),
-        (lambda x: x.to_sparse(), "torch.float64, torch.sparse_coo, of shape (6, 12, 3)"),
+        (lambda x: None, "must be a tensor, got a NoneType"),
+        (lambda x: x[..., 0], "of shape (6, 12, 3), dense and real, got torch.float64, torch.strided, of shape (6, 12)"),
+        (lambda x: x.numpy(), "must be a tensor, got a ndarray"),
+        (lambda x: x + 1j, "of shape (6, 12, 3), dense and real, got torch.complex128, torch.strided, of shape (6, 12, 3)"),
+        (lambda x: x.to_sparse(), "of shape (6, 12, 3), dense and real, got torch.float64, torch.sparse_coo, of shape (6, 12, 3)"),
     ],
     ids=["None", "shape", "NumPy", "complex", "sparse"],
 )
-def test_answers_that_are_no_dense_real_tensors_are_refused_in_one_line(change: Any, got: str) -> None:
+def test_answers_that_are_no_dense_real_tensors_are_refused_in_one_line(change: Any, said: str) -> None:
     wrong = FunctionProblem(lambda agents, x: x.sum((-2, -1)), lambda agents, x: change(x), Euclidean(D, R), N, stacked=True)
-    with pytest.raises(ValueError, match=re.escape(f"of shape (6, 12, 3), dense and real, got {got}")):
+    with pytest.raises(ValueError, match=re.escape(said)):
         solve(wrong, GradientTracking(step_size=0.1), RING, device=CPU)
 
 

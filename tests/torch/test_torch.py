@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, Checkpoints, solve
 from decentorth.problems import PCA, from_function, from_module
 from decentorth.sets import Stiefel
 from tests.problems.test_autodiff import DATA, POINTS, D, M, N, R, pca
-from tests.support.examples import drawn, run
+from tests.support.examples import drawn
 from tests.support.mpi import ROOT
 
 torch = pytest.importorskip("torch")
@@ -249,7 +251,8 @@ def test_an_own_objective_becomes_a_figure(tmp_path: Path) -> None:
     assert float(said.split()[-4]) < 0.3
 
 
-def test_the_notebook_learns_the_rotation() -> None:
-    said = run("examples/notebooks/objective_in_torch.py")
+def test_the_notebook_learns_the_rotation(tmp_path: Path) -> None:
+    words = [sys.executable, str(ROOT / "examples/notebooks/objective_in_torch.py")]
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     (learnt,) = re.findall(r"distance from the rotation: (\S+)", said)
     assert float(learnt) < 0.01
