@@ -67,7 +67,7 @@ class Once(argparse.Action):
             raise InputError(f"{flag} specified multiple times: give it once")
         if self.nargs == 0 or values is None:
             values = not str(flag).startswith("--no-") or spelled(self.dest).startswith("no-")
-        vars(namespace)[self.dest] = values
+        setattr(namespace, self.dest, values)
 
 
 class Parser(argparse.ArgumentParser):

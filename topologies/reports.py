@@ -91,7 +91,7 @@ def _table(title: str, heads: Sequence[str], rows: Rows, left: Collection[int]) 
     No number is cut, however narrow the terminal is, and nothing is cut in a file or a pipe.
     """
     yield title
-    texts = [[f"{cell:.9g}" if type(cell) is float else str(cell) for cell in row] for row in (heads, *rows)]
+    texts = [[f"{cell:.9g}" if isinstance(cell, float) else str(cell) for cell in row] for row in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     last = len(widths) - 1
     room = widths[last]

@@ -102,7 +102,7 @@ def shown(name: str, item: Any, defaults: bool = False) -> str:
     """
     given = []
     for field in fields(item):
-        one = vars(item)[field.name]
+        one = getattr(item, field.name)
         if defaults or one != field.default:
             text = field.metadata.get("text", _written)
             given.append(f"{field.name}={text(one)}")
@@ -112,7 +112,7 @@ def shown(name: str, item: Any, defaults: bool = False) -> str:
 def _written(value: object) -> str:
     """A value as it is written."""
     text = str(value)
-    return text.lower() if value in (None, True, False) else text
+    return text.lower() if value is None or type(value) is bool else text
 
 
 def specifications(words: Iterable[str]) -> list[str]:

@@ -166,13 +166,10 @@ def hint(annotation: object) -> Hint:
     )
 
 
-def _name_of(annotation: Any) -> str:
-    match annotation:
-        case Shape(words=words):
-            return words
-        case type():
-            return annotation.__name__
-    return str(annotation)
+def _name_of(annotation: object) -> str:
+    if isinstance(annotation, Shape):
+        return annotation.words
+    return str(getattr(annotation, "__name__", annotation))
 
 
 def _joined(parts: list[Hint]) -> Hint:

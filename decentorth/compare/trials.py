@@ -120,7 +120,7 @@ class Store:
         if self.communicator.rank > 0:
             return None
         rules, kind = job.rules, type(job.algorithm)
-        sources = {vars(sys.modules[base.__module__]).get("__file__") for base in kind.__mro__}
+        sources = {getattr(sys.modules[base.__module__], "__file__", None) for base in kind.__mro__}
         facts = {
             **self._about,
             "algorithm": [kind.__qualname__, values(job.algorithm), sorted(_stamps(sources))],

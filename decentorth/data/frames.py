@@ -122,4 +122,4 @@ def _numbers(frame: Frame, names: Sequence[Any], cure: str = "choose those of nu
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """True for each missing cell of a frame's column: None, and NaN, NaT and pandas.NA, which do not equal themselves."""
     same = [cell is not None and cell == cell for cell in column]
-    return np.array([known is not True and known is not np.True_ for known in same], dtype=bool)
+    return np.array([type(known) not in (bool, np.bool_) or not known for known in same], dtype=bool)

@@ -63,8 +63,9 @@ _SPINS = 0 if local_ranks() > len(cores()) else 20
 """The number of further tests of a request before the core is yielded: none if there are more ranks than cores."""
 _TESTS = 8
 """The number of tests of a request between two readings of the clock."""
-# macOS and Windows lack it
-_yield_core: Callable[[], None] = vars(os).get("sched_yield", partial(time.sleep, 0))
+_yield_core: Callable[[], None] = partial(time.sleep, 0)
+if sys.platform == "linux":
+    _yield_core = os.sched_yield
 _LOOK_EVERY = 0.25
 _LONG = 0.02
 """The seconds after which a rank that waits sleeps between its tests, so that the others have the cores."""
