@@ -83,7 +83,6 @@ def test_mixing_time_needs_a_random_walk() -> None:
 @pytest.mark.slow
 def test_multigrid_agrees_with_dense() -> None:
     """On an irregular graph; test_spectra has closed forms of meshes for which it is used."""
-    pytest.importorskip("pyamg")
     W = topologies.metropolis_weights(topologies.adjacency_from_name("random_geometric:1700"))
     values = np.linalg.eigvalsh(W.toarray())
     gap = smallest_eigenvalue(eigenvalues._laplacian(W), without_constant=True)
