@@ -5,10 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = [
-    *("collections", "cp", "nx", "optimize", "pandas", "patches", "patheffects"),
-    *("pyamg", "sparse", "spatial", "yaml"),
-]
+__all__ = ["collections", "cp", "nx", "optimize", "pandas", "patches", "patheffects"]
+__all__ += ["pyamg", "sparse", "spatial", "yaml"]
 
 
 class _Later:
