@@ -132,7 +132,8 @@ def test_figures_are_written_with_fonts_that_publishers_take(tmp_path: Path) -> 
     assert main("florentine_families", plot=tmp_path / "graph.svg") == 0
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
     assert main("ring:5", plot=tmp_path / "graph.pdf") == 0
-    topologies.draw_spectrum([1.0, 0.5]).figure.savefig(tmp_path / "drawn.pdf")
+    drawn: Any = topologies.draw_spectrum([1.0, 0.5]).figure
+    drawn.savefig(tmp_path / "drawn.pdf")
     for name in ("graph.pdf", "drawn.pdf"):
         content = (tmp_path / name).read_bytes()
         assert b"/CIDFontType2" in content
