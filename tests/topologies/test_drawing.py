@@ -14,7 +14,6 @@ from topologies.drawing import _segments, agent_positions
 
 draw_graph: Any = drawing.draw_graph
 draw_spectrum: Any = drawing.draw_spectrum
-"""Their artists have more attributes than types say."""
 
 
 def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity() -> None:
