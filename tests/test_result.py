@@ -200,8 +200,7 @@ def test_frames_and_figures_have_what_the_history_has() -> None:
     (line,) = (line for line in figure.axes[0].lines if line.get_gid() == "objective")
     np.testing.assert_array_equal(line.get_ydata(), RESULT.history["objective"])
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows
-    axes: Any = tp.draw_graph(GRAPH)
-    assert axes._repr_png_().startswith(b"\x89PNG")
+    assert tp.draw_graph(GRAPH)._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
 
 
 def test_data_sets_have_iterations_and_agents() -> None:

@@ -62,10 +62,7 @@ def random_bounds(n: int, ranks: int, rng: np.random.Generator) -> Index:
 
 @pytest.mark.parametrize("n", range(1, 13))
 def test_the_plans_of_all_ranks_are_the_mixing_of_one_process(n: int) -> None:
-    """Bit for bit, for every number of ranks, over graphs from trees to complete, even and arbitrary blocks.
-
-    What is sent is what is needed: `played` takes every letter, and tests/mpi/test_bits.py counts agents and messages.
-    """
+    """Bit for bit, for every number of ranks and any blocks, from trees to complete; what is sent is what is needed."""
     rng = np.random.default_rng(n)
     for density in (0.0, 0.2, 0.6, 1.0):
         W = random_weights(n, density, seed=n)

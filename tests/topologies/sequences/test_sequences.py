@@ -101,11 +101,8 @@ def test_each_edge_is_used_with_its_weight_and_its_probability(
     assert np.abs(times[edges] / draws - p).max() < 5 * np.sqrt(p * (1 - p) / draws)
 
 
-def test_links_that_never_fail() -> None:
+def test_seeds_and_iterations_differ_and_links_may_never_fail() -> None:
     assert topologies.LinkFailures(METROPOLIS, 0.0).at(4).toarray() == pytest.approx(METROPOLIS, abs=1e-15)
-
-
-def test_seeds_and_iterations_differ() -> None:
     keys = {topologies.RandomMatching(20, seed).distinct(k) for seed in range(10) for k in range(10)}
     assert len(keys) == 100
 

@@ -41,13 +41,10 @@ def test_weights_are_a_laplacian_in_closed_form(W: sparse.csr_array, scale: floa
     expect(W, 1 - scale * laplacian)
 
 
-def test_negative_second_eigenvalue() -> None:
+def test_negative_second_eigenvalue_and_one_agent_by_convention() -> None:
     found = tp.spectrum([[0.2, 0.8], [0.8, 0.2]])
     assert found.lambda_2 == found.lambda_min == pytest.approx(-0.6, abs=1e-15)
     assert found.sigma == pytest.approx(0.6, abs=1e-15)
-
-
-def test_one_agent_by_convention() -> None:
     found = tp.spectrum([[1.0]])
     assert found == MixingSpectrum(n=1, lambda_2=0.0, lambda_min=0.0, sigma=0.0, gap=1.0)
     assert found.rounds_for(1e-9) == 0
