@@ -70,7 +70,7 @@ def test_every_part_has_the_bits_of_the_whole(library: str) -> None:
 @pytest.mark.slow
 def test_stacked_data_are_not_copied_and_float32_gets_a_warning() -> None:
     problem = made("autograd")
-    assert np.shares_memory(problem._own, DATA)
+    assert np.shares_memory(problem._own.items[0][0], DATA)
     import jax.numpy as jnp
 
     with pytest.warns(UserWarning, match="f is computed in float32, not float64"):
