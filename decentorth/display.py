@@ -1,11 +1,16 @@
-"""Short texts, and HTML for notebooks: a title and facts by name."""
+"""Short texts, and HTML for notebooks: a title, facts by name, and a small curve as inline SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
 
+import numpy as np
+
 from topologies.memory import size as size
+
+WIDTH, HEIGHT = 240, 60
+"""The size of a curve in pixels."""
 
 
 def shape(sides: Iterable[int]) -> str:
@@ -20,12 +25,28 @@ def aligned(facts: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{name:{width}}  {fact}" for name, fact in lines)
 
 
-def table(title: str, facts: Mapping[str, object]) -> str:
-    """A title and a table of facts by name, as HTML without scripts or files."""
+def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
+    """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale; empty for fewer than two values."""
+    points = np.array([point for point in zip(x, y, strict=True) if 0 < point[1] < np.inf])
+    if len(points) < 2:
+        return ""
+    (left, low), (right, high) = points.min(0), points.max(0)
+    points[:, 1] = -np.log10(points[:, 1])
+    places = points - points.min(0)
+    places *= (WIDTH - 4, HEIGHT - 4) / np.maximum(places.max(0), 1e-300)
+    path = " ".join(f"{across:.1f},{down:.1f}" for across, down in places + 2)
+    line = f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="1.5"/>'
+    caption = escape(f"{name}: {low:.2g} to {high:.2g}, iterations {left:g} to {right:g}")
+    picture = f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{caption}">{line}</svg>'
+    return f'<figure style="margin:0">{picture}<figcaption><small>{caption}</small></figcaption></figure>'
+
+
+def table(title: str, facts: Mapping[str, object], picture: str = "") -> str:
+    """A title, a table of facts by name, and a picture, as HTML without scripts or files."""
     left = 'style="text-align:left"'
     cells = [(escape(name), escape(str(value))) for name, value in facts.items()]
     rows = "".join(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in cells)
-    return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table>{picture}</div>"
 
 
 class Shown:

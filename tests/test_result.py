@@ -50,11 +50,15 @@ def test_a_result_prints_in_a_few_lines() -> None:
         assert words in repr(RESULT)
 
 
-def test_a_notebook_shows_facts_and_nothing_from_elsewhere() -> None:
+def test_a_notebook_shows_facts_and_a_curve_and_nothing_from_elsewhere() -> None:
     page = Page(RESULT._repr_html_())
     assert RESULT.message in page.text
-    assert {tag for tag, _ in page.tags} <= set("div strong table tr th td".split())
+    assert {tag for tag, _ in page.tags} <= set("div strong table tr th td figure svg polyline figcaption small".split())
     assert not any("src" in attributes or "href" in attributes for _, attributes in page.tags)
+    (points,) = (str(attributes["points"]).split() for tag, attributes in page.tags if tag == "polyline")
+    norms, heights = RESULT.history["gradient_norm"], np.array([float(point.split(",")[1]) for point in points])
+    expected = np.log10(norms.max() / norms) / np.log10(norms.max() / norms.min())
+    np.testing.assert_allclose((heights - heights.min()) / np.ptp(heights), expected, atol=2e-3)
 
 
 def test_names_that_are_html_are_shown_as_text() -> None:

@@ -151,10 +151,10 @@ class Parser(argparse.ArgumentParser):
         """The help, one group below the other; flags and numbers are never cut."""
         width = max(60, min(get_terminal_size().columns, 120))
         wrap = partial(wrapped, width=width, break_on_hyphens=False, break_long_words=False)
-        lines = [f"Usage: {self.prog} [flags]"]
+        lines = [f"Usage: {self.prog}{' [flags]' * any(self.groups.values())}"]
         lines += [line for part in self.summary.split("\n") for line in ("", *wrap(part)) if part]
         for heading, group in self.groups.items():
-            lines += ["", heading]
+            lines += ["", heading] * bool(group)
             for name, setting in group.items():
                 flags = f"  --{spelled(name)}"
                 if setting.default and bool in hint(setting.hint).types:

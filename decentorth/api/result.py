@@ -12,7 +12,7 @@ import numpy as np
 
 from topologies import text
 
-from ..display import Shown, shape, size
+from ..display import Shown, curve, shape, size, table
 from ..network import Network
 from ..network.collective import AgentCollective
 from ..problems import AgentProblem
@@ -136,6 +136,12 @@ class FinishedRun(Shown):
     def __repr__(self) -> str:
         facts = [f"  {name:<14} {value}" for name, value in self._facts().items()]
         return "\n".join([type(self).__name__, *facts])
+
+    def _repr_html_(self) -> str:
+        names = ("gradient_norm", "subgradient_norm", "objective", "seconds")
+        drawn = next(name for name in names if name in self.history)
+        picture = curve(self.history["iteration"], self.history[drawn], drawn)
+        return table(type(self).__name__, self._facts(), picture)
 
     def plot(self, **options: Any) -> Figure:
         """A figure of the history; needs matplotlib.

@@ -8,7 +8,7 @@ from inspect import cleandoc
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 
-from topologies.flags import unknown
+from topologies.flags import arguments, unknown
 
 from .. import registry
 from .line.shell import of_function
@@ -17,12 +17,11 @@ _COLUMN = 24
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Print the names of a kind: 0, or 2 with the reason on standard error.
+    """Print the names of a kind, or the help without one: 0, or 2 with the reason on standard error.
 
     The arguments are those of this process by default.
     """
-    kinds = "|".join(KINDS)
-    return of_function(tokens, listed, f"decentorth list {kinds}", missing=f"give a kind: {kinds}")
+    return of_function(arguments(tokens) or ["--help"], listed, f"decentorth list {'|'.join(KINDS)}")
 
 
 def listed(kind: str, /) -> str:

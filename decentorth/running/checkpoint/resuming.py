@@ -267,7 +267,7 @@ def _warn_of_bits(manifest: files.Manifest, read: Arrays, identity: Identity, co
     if not all(collective.everyone(b"same" * same)):
         words = "where arithmetic rounds differently: bits will differ from those of an unbroken run"
         _warn(collective, f"{manifest.path} was written {words}")
-    if (version := manifest.facts["decentorth"]) != __version__:
+    if (version := manifest.facts.get("decentorth")) != __version__:
         words = f"by decentorth {version}, this is {__version__}: bits may differ"
         _warn(collective, f"{manifest.path} was written {words}")
 
