@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from html import escape
-
-import numpy as np
 
 from topologies.memory import size as size
 
@@ -27,16 +26,15 @@ def aligned(facts: Iterable[tuple[str, str]]) -> str:
 
 def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
     """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale; empty for fewer than two values."""
-    points = np.array([point for point in zip(x, y, strict=True) if 0 < point[1] < np.inf])
+    points = [(float(a), math.log10(b)) for a, b in zip(x, y, strict=True) if 0 < b < math.inf]
     if len(points) < 2:
         return ""
-    (left, low), (right, high) = points.min(0), points.max(0)
-    points[:, 1] = -np.log10(points[:, 1])
-    places = points - points.min(0)
-    places *= (WIDTH - 4, HEIGHT - 4) / np.maximum(places.max(0), 1e-300)
-    path = " ".join(f"{across:.1f},{down:.1f}" for across, down in places + 2)
+    (left, low), (right, high) = (tuple(map(one, zip(*points, strict=True))) for one in (min, max))
+    across, up = (WIDTH - 4) / (right - left), (HEIGHT - 4) / ((high - low) or 1.0)
+    places = [(2 + (a - left) * across, HEIGHT - 2 - (b - low) * up) for a, b in points]
+    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
     line = f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="1.5"/>'
-    caption = escape(f"{name}: {low:.2g} to {high:.2g}, iterations {left:g} to {right:g}")
+    caption = escape(f"{name}: {10**low:.2g} to {10**high:.2g}, iterations {left:g} to {right:g}")
     picture = f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{caption}">{line}</svg>'
     return f'<figure style="margin:0">{picture}<figcaption><small>{caption}</small></figcaption></figure>'
 
