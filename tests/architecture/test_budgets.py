@@ -32,7 +32,7 @@ BUDGETS = {
     "class names used twice": 11,
     "rooms": 27,
     "arrows between rooms": 139,
-    "lines of tests": 36_139,
+    "lines of tests": 36_140,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""

@@ -17,7 +17,7 @@ with the old points on the right: REXTRA without its projection (`extra`). The f
     x_i     state.x                 lambda  penalty    (n_local,)
     u_i     state.dual              F_i     constraint.landing or dissolved (x, gradient, penalty)
 
-The paper's text was not at hand; fixed points, exchanges and the linear rate are tested (``test_theorems.py``).
+The paper's text was not at hand; fixed points and exchanges are tested (``test_theorems.py``).
 Automatic steps of the mapping are 0.8/7 of the limit over M, and lambda is then 2 M, as in `destiny`.
 An iteration sends half the bytes of DRFGT, which sends its trackers too. With one agent it is the landing algorithm.
 """
