@@ -61,10 +61,10 @@ def test_certificates_close(name: str, nonnegative: bool) -> None:
     topologies.check_weights(found.W, graph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_any_dual_matrix_gives_a_valid_bound(nonnegative: bool) -> None:
     """Also one that is no solution of anything: the certificate does not rest on the solver."""
-    pytest.importorskip("cvxpy")
     graph = topologies.grid(3, 3)
     tails, heads = np.array(sorted(graph.edges)).T
     problem = fastest._Problem(9, tails, heads, nonnegative)
