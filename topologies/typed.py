@@ -369,10 +369,12 @@ def _settings(entry: type[Any]) -> Mapping[str, Setting]:
     found = {}
     for name, annotation in declared(entry).items():
         field = entry.__dataclass_fields__[name]
-        required = field.default is MISSING and field.default_factory is MISSING
-        default = None if required else field.default
-        if field.default_factory is not MISSING:
+        default = field.default
+        if callable(field.default_factory):
             default = field.default_factory()
+        required = isinstance(default, type(MISSING))  # a class from another process has a MISSING of its own
+        if required:
+            default = None
         text = texts.get(name, hint(annotation).help)
         found[name] = Setting(annotation, default, required, text)
     return found

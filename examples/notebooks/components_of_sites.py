@@ -106,7 +106,7 @@ figure = result.plot(width="page")
 # Every message is counted. This table has the quantities, where they went, and
 # how many bytes they took.
 
-pd.DataFrame(result.sent_table())
+pd.DataFrame(result.sent())
 
 # %%
 # The picture that the laboratories wanted

@@ -169,9 +169,9 @@ def test_gradient_tracking_in_euclidean_space_on_functions_of_tensors() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda x: None, "must be a tensor, got a NoneType"),
+        (lambda x: None, "of shape (6, 12, 3), dense and real, got a NoneType"),
         (lambda x: x[..., 0], "of shape (6, 12, 3), dense and real, got torch.float64, torch.strided, of shape (6, 12)"),
-        (lambda x: x.numpy(), "must be a tensor, got a ndarray"),
+        (lambda x: x.numpy(), "of shape (6, 12, 3), dense and real, got a ndarray"),
         (lambda x: x + 1j, "of shape (6, 12, 3), dense and real, got torch.complex128, torch.strided, of shape (6, 12, 3)"),
         (lambda x: x.to_sparse(), "of shape (6, 12, 3), dense and real, got torch.float64, torch.sparse_coo, of shape (6, 12, 3)"),
     ],
