@@ -146,7 +146,7 @@ class FunctionProblem(AgentProblem[C]):
         numbers = [self._put(given).tensor for given in (self._numbers, *batch)]
         found: Any = function(numbers[0], points.tensor, *numbers[1:])
         must = f"{name} on a device must be a tensor of shape {shape}, dense and real"
-        if type(found).__module__.partition(".")[0] != "torch":
+        if not isinstance(found, type(points.tensor)):
             raise ValueError(f"{must}, got a {type(found).__name__}")
         if tuple(found.shape) != shape or found.is_complex() or found.is_sparse:
             raise ValueError(f"{must}, got {found.dtype}, {found.layout}, of shape {tuple(found.shape)}")
