@@ -248,7 +248,7 @@ def _answer(what: str, function: Function, arguments: tuple[object, ...], shape:
     try:
         found = function(*arguments)
     except Exception as error:
-        if "read-only" in str(error):
+        if isinstance(error, ValueError) and "read-only" in str(error):
             raise ValueError(f"{what} must not write into x, the agent's point: let it work on x.copy()") from error
         error.add_note(f"raised by {what}")
         raise
