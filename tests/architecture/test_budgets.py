@@ -25,7 +25,7 @@ BUDGETS = {
     "conditional expressions in 1,000 code lines": 13.8,
     "Any in 1,000 lines": 12.0,
     "getattr, hasattr, setattr": 33,
-    "isinstance": 174,
+    "isinstance": 175,
     "functions that import": 54,
     "functions above 45 code lines": 0,
     "modules above 300 code lines": 0,
