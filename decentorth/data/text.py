@@ -156,7 +156,7 @@ class TextReader(Reader):
                 raise ValueError(f"{self.path}: line {number} has {len(fields)} columns, but line {first} has {columns}")
             if words := [column for column, field in enumerate(fields) if not is_number(field)]:
                 place = f"line {number}, column {words[0] + 1} (counted from 1)"
-                cure = f"leave such columns out, exclude={tuple(names[column] for column in words if names)!r}"
+                cure = f"leave such columns out, exclude={tuple(names[column] for column in words if column < len(names))!r}"
                 wrong = f"{shown(fields[words[0]])} is not a number; {cure}; a line of names holds no numbers"
                 raise ValueError(f"{self.path}: {place}: {wrong}")
 

@@ -313,6 +313,8 @@ def check_components(n_components: Any, most: int, what: str) -> int:
     """The number of components, ``most`` for None; ``what`` is the reason of the upper bound."""
     if n_components is None:
         return most
+    if type(n_components) is bool:  # which Python counts as a whole number
+        raise TypeError(f"n_components must be a whole number or None, got {n_components}")
     if not 1 <= check_scalar(n_components, "n_components", Integral) <= most:
         raise ValueError(f"n_components must be between 1 and {most}, {what}, got {n_components}")
     return int(n_components)

@@ -245,6 +245,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         among = Among(own.start, entries.joined([(x.shape[1], y.shape[1]) for x, y in pairs]))
         n1, n2 = map(sum, zip(*among.features, strict=True))
         rank = self._rank(m, n1, n2)
+        formed = len(both) == len(among.features) and max(n1, n2) <= FORMED
         found: list[Array] = []
         parts: list[list[Array]] = []
         columns, ridges = list[Units](), list[float]()
@@ -256,7 +257,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             parts.append([one.standard(a) for one, a in zip(scaled, view, strict=True)])
             squares = entries.joined([float((part * part).sum()) for part in parts[-1]])
             ridges.append(self.ridge * sum(squares) / (m * width))
-            found += [one.completed(a) for one, a in zip(each, view, strict=True)]
+            found += [one.completed(a) for one, a in zip(each, view, strict=True) if formed]
         self._columns, self._ridges = tuple(columns), tuple(ridges)
         with one_thread():
             with entries.together():
@@ -267,9 +268,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             point = np.concatenate((whole[~second], whole[second]))
         self.n_features_in_: int = n1
         self.n_samples_seen_, self._predict_1d, self._seen = m, False, None
-        if len(both) == len(among.features) and max(n1, n2) <= FORMED:
-            whole_rows = np.concatenate(found, axis=1)
-            self._seen = RunningCovariance.empty(n1 + n2).joined(whole_rows)
+        if formed:
+            self._seen = RunningCovariance.empty(n1 + n2).joined(np.concatenate(found, axis=1))
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self

@@ -263,7 +263,7 @@ class PCA(StreamEstimator):
     @property
     def _share(self) -> bool:
         """True if n_components is a share of the variance."""
-        return self.n_components is not None and 0.0 < self.n_components < 1.0
+        return isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
 
     def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None) -> Self:
         if self.weights not in get_args(Weights):

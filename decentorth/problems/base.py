@@ -497,12 +497,13 @@ class Loadable:
     @classmethod
     def _check_settings(cls, call: str, last: str, settings: Sequence[object], more: Mapping[str, object]) -> None:
         """Raise a TypeError unless the class takes these settings, which follow the argument ``last`` of ``call``."""
-        given = {"n_agents": 1, "first_agent": 0, **more}
+        arrays = [None] * cls._arrays
         try:
-            inspect.signature(cls).bind(*[None] * cls._arrays, *settings, **given)
+            inspect.signature(cls).bind(*arrays, *settings, n_agents=1, first_agent=0, **more)
         except TypeError as error:
             call = f"{cls.__name__}.{call} takes the settings of {cls.__name__}"
-            raise TypeError(f"{call} after {last}: {error}") from None
+            _, _, wrong = str(error).rpartition("bind() ")
+            raise TypeError(f"{call} after {last}: {wrong}") from None
 
     @classmethod
     def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:

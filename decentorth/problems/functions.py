@@ -146,7 +146,7 @@ class FunctionProblem(AgentProblem[C]):
         numbers = [self._put(given).tensor for given in (self._numbers, *batch)]
         found: Any = function(numbers[0], points.tensor, *numbers[1:])
         must = f"{name} on a device must be a tensor of shape {shape}, dense and real"
-        if type(found).__module__.partition(".")[0] != "torch":
+        if not isinstance(found, type(points.tensor)):
             raise ValueError(f"{must}, got a {type(found).__name__}")
         if tuple(found.shape) != shape or found.is_complex() or found.is_sparse:
             raise ValueError(f"{must}, got {found.dtype}, {found.layout}, of shape {tuple(found.shape)}")
@@ -248,7 +248,7 @@ def _answer(what: str, function: Function, arguments: tuple[object, ...], shape:
     try:
         found = function(*arguments)
     except Exception as error:
-        if "read-only" in str(error):
+        if isinstance(error, ValueError) and "read-only" in str(error):
             raise ValueError(f"{what} must not write into x, the agent's point: let it work on x.copy()") from error
         error.add_note(f"raised by {what}")
         raise

@@ -350,6 +350,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
     "a folder": (lambda folder: str(folder), "is a folder"),
     "unknown extension": (write("a.xlsx", "1"), r"unknown extension '\.xlsx'; known are \.npy, .*\.mtx\.gz"),
     "empty npy": (write("a.npy", ""), "is empty: it has 0 bytes"),
+    "more columns than names": (write("a.txt", "values\n1 2 3\n4 x 6\n"), r"line 3, column 2 .*: 'x' is not a number"),
     "only a header": (write("a.csv", "a,b\n"), r"is empty: line 1 \('a,b'\) holds no number, and no line follows"),
     "truncated npy": (write("a.npy", npy_bytes(A)[:-8]), r"is truncated"),
     "two arrays in an npy": (write("a.npy", npy_bytes(A) * 2), r"promises 280 bytes of data .*there are 688"),

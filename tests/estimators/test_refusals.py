@@ -39,6 +39,8 @@ def streamed(estimator: Any) -> Any:
 
 BAD: tuple[tuple[Callable[[], Any], str], ...] = (
     (lambda: PCA(7).fit(X), "n_components must be between 1 and 6, the fewer of samples and features, got 7"),
+    (lambda: PCA(cast(Any, "mle")).fit(X), "n_components must be an instance of int, not str"),
+    (lambda: CCA(True).fit(X, Y), "n_components must be a whole number or None, got True"),
     (lambda: PCA(1.5).fit(X), "n_components must be an instance of int, not float"),
     (lambda: PCA().fit_agents([csr_array(np.eye(3))] * 2, HALF), "X of agent 0 is sparse: give X.toarray()"),
     (lambda: PCA(2, algorithm="rgd").fit(csr_array(X)), "sparse samples need algorithm='auto', got 'rgd': or give X.toarray()"),

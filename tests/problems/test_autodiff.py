@@ -106,6 +106,7 @@ def test_own_gradients_need_no_library_and_mini_batches_run() -> None:
         ({"f": lambda a, x: a @ x, "backend": "autograd"}, TypeError, "f cannot be differentiated (autograd: "),
         ({"data": [DATA[0], DATA[1, :0]], "backend": "autograd"}, ValueError, "agent 1 must have equally many rows, at least one"),
         ({"data": [DATA[0], {"a": DATA[1]}]}, ValueError, "the data of agent 1 must be an array of real numbers whose rows are"),
+        ({"data": [DATA[0], (DATA[1], DATA[2])]}, ValueError, "agents 1 and 0 must have equally many arrays, got 2 and 1"),
         ({"data": [np.ma.masked_less(DATA[0], 0.0)]}, ValueError, "or a tuple of them, got masked entries"),
     ],
 )

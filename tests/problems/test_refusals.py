@@ -54,6 +54,7 @@ def ultrae(given: Any = None, signs: Any = (1, -1, -1, 1), **more: Any) -> Any:
 Entry = tuple[Callable[[], Any], str]
 SAMPLES: tuple[Entry, ...] = (
     (lambda: of.PCA([ROWS[0], spoiled(np.nan)], 2), "A of agent 1 must be finite; entry [1, 2] is nan (2 such entries)"),
+    (lambda: of.PCA.from_sites(ROWS, 2, n_agents=9), "after sites: got multiple values for keyword argument 'n_agents'"),
     (lambda: of.PCA([ROWS[0], 1e160 * ROWS[0]], 2), "A of agent 1 must be at most 1e+150 in size, as squares are"),
     (
         lambda: of.Procrustes(ROWS, [np.ones((2, 3)), np.array([[1, 1, 1], [1, -np.inf, 1]])], n_agents=9, first_agent=6),

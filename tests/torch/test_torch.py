@@ -180,6 +180,15 @@ def test_data_sets_and_loaders_are_the_samples_of_their_agents() -> None:
             from_module(small(), loss, items)
 
 
+def test_a_parameter_may_be_a_number() -> None:
+    module = torch.nn.Linear(D, 2)
+    module.scale = torch.nn.Parameter(torch.tensor(3.0))
+    module.register_forward_hook(lambda layer, _, output: layer.scale * output)
+    made = from_module(module, torch.nn.functional.cross_entropy, [(DATA[0], np.zeros(M, dtype=int))], orthogonal=["weight"])
+    assert made.module_at(made.start(0)).scale == 3.0
+    assert made.check_gradient().right
+
+
 def test_modules_that_cannot_be_are_refused() -> None:
     data, loss = [(DATA[0], np.zeros(M))], torch.nn.functional.mse_loss
     with pytest.raises(ValueError, match=re.escape("the module has no parameter '3.weight'; it has 0.weight, 0.bias")):

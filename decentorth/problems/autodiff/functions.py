@@ -101,8 +101,8 @@ class DifferentiatedProblem(AgentProblem[C]):
         """The first library that can differentiate f of the first agent."""
         reasons, cure = [], ""
         for name in backends:
-            alone = LIBRARIES[name](f, self._own.numbered, batched=False)
             try:
+                alone = LIBRARIES[name](f, self._own.numbered, batched=False)
                 self._of_agent(alone, True, 0, alone.arrays(self._own.items[0]), point)
             except WrongAnswer as error:
                 reasons.append(f"{name}: {error}")
@@ -257,6 +257,10 @@ def from_function(
         n_agents = check("n_agents", Count, n_agents)
     if data is not None:
         own = arranged(data)
+        for agent, arrays in enumerate(own.items):
+            if len(arrays) != len(own.items[0]):
+                got = f"got {len(arrays)} and {len(own.items[0])}"
+                raise ValueError(f"agents {agent} and 0 must have equally many arrays, {got}")
         if n_agents not in (None, len(own.items)):
             raise ValueError(f"n_agents is {n_agents}: the data are those of {len(own.items)} agents")
     elif n_agents is None:
@@ -321,11 +325,11 @@ def arranged(data: object) -> AgentData:
     """All agents' data, stacked where their shapes permit it."""
     if isinstance(data, list) and data:
         given = [_own(one, f" of agent {agent}") for agent, one in enumerate(data)]
-        items = [arrays for arrays, _ in given]
-        stacked = None
-        if len({tuple(map(np.shape, one)) for one in items}) == 1:
-            stacked = tuple(map(np.stack, zip(*items, strict=True)))
-        return AgentData(items, stacked, given[0][1])
+        items, bare = [arrays for arrays, _ in given], given[0][1]
+        if len({tuple(map(np.shape, one)) for one in items}) > 1:
+            return AgentData(items, None, bare)
+        stacked = tuple(map(np.stack, zip(*items, strict=True)))
+        return AgentData(list(zip(*stacked, strict=True)), stacked, bare)
     if _is_of_samples(data):
         got = f"got one {type(data).__name__}"
         raise ValueError(f"data must be a list with a data set or loader for each agent, {got}")

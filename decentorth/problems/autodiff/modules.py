@@ -60,7 +60,7 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         end = 0
         for name in order:
             start, end = end, end + math.prod(shapes[name])
-            n, p = shapes[name][0], math.prod(shapes[name][1:])
+            n, p = math.prod(shapes[name][:1]), math.prod(shapes[name][1:])
             wide = name in orthogonal and n < p
             self._places[name] = slice(start, end), shapes[name], wide
             if name in orthogonal:
@@ -82,7 +82,7 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
             part = x[..., place, 0]
             if wide:
                 part = part.reshape(*part.shape[:-1], -1, shape[0]).swapaxes(-1, -2)
-            found[name] = part.reshape(*x.shape[:-2], *shape)
+            found[name] = part.reshape((*x.shape[:-2], *shape))
         return found
 
     def start(self, seed: int) -> Array:
@@ -103,8 +103,9 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
     def module_at(self, x: Array) -> Any:
         """A copy of the module, in float64, with the parameters of one point ``(p, 1)``."""
         made = copy.deepcopy(self._module)
+        found = self._parameters(x)
         for name, parameter in made.named_parameters():
-            parameter.data = parameter.new_tensor(self._parameters(x)[name])
+            parameter.data = parameter.new_tensor(found[name])
         return made
 
 

@@ -74,7 +74,7 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
         row, column = np.argwhere(bad)[0].tolist()
         must, entry = "be finite", array[row, column]
         if np.isfinite(entry):
-            must = f"be at most {LARGEST:g} in size, as squares are computed: divide all"
+            must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number"
         place, repair = f"entry [{row}, {column}]", ""
         if frame:
             place = f"column {frame.columns[column]} in row {frame.rows[row]}"

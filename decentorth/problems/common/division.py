@@ -12,6 +12,7 @@ from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
 from ..base import AgentProblem, Deferred, Outline, View
 from .pooled import ASIS, HERE, Missing, Units, Wanted, in_units
+from .pooled import rows as number_of_rows
 
 if TYPE_CHECKING:
     from ...data.arrays import Extent
@@ -142,15 +143,15 @@ class Divided(Sourced):
         return tuple(map(Units.none, widths)) if self.wanted.any else ()
 
     def idle(self) -> dict[str, str]:
-        found = super().idle()
+        found = {}
         if self.partition != "dirichlet":
             found["dirichlet_alpha"] = "it is for partition dirichlet"
         if self.partition == "even":
             found["labels"] = "they are for partition by-label, dirichlet and by-column"
-            return found
+            return found | super().idle()
         if self.labels is not None:
             found["label_column"] = "labels has them"
-        return found | {"shuffle": "it is for an even partition"}
+        return found | {"shuffle": "it is for an even partition"} | super().idle()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,6 +393,8 @@ class Part(NamedTuple):
     agents: slice
     source: SampleSource
     seed: int
+    total: int = 0
+    """The number of samples of all agents; the counts of a source may be estimates. 0 for random samples."""
 
     @property
     def place(self) -> DataPlace:
@@ -410,8 +413,9 @@ class OneView(Divided, ABC):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             (rows,) = source.read(agents, collective)
             rows = self._prepared(rows, collective)
+            total = number_of_rows(rows, collective)
             with collective.together():
-                return self._made(Part(rows, agents, source, seed))
+                return self._made(Part(rows, agents, source, seed, total))
 
         def stand_in(rows: list[Array], agents: slice, _: Collective) -> AgentProblem[Any]:
             return self._stand_in(Part(rows, agents, source, seed))

@@ -260,7 +260,7 @@ def refuse_columns(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) ->
     if names:
         name = f"column {names[columns[0]]!r}"
         cure = f"leave it out, exclude={tuple(names[k] for k in columns[:20])!r}"
-    more = f", and so are {len(columns) - 1} more" * (len(columns) > 1)
+    more = f", like {len(columns) - 1} more" * (len(columns) > 1)
     raise ValueError(f"{name} {what}{more}: {cure}")
 
 

@@ -469,7 +469,7 @@ def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, mis
 def check_rank(rank: int, features: int) -> None:
     """Raise ValueError for more columns of x than features of all agents, TypeError for a rank that is not a whole number."""
     if not 1 <= check("rank", int, rank) <= features:
-        raise ValueError(f"all agents hold {features} features, fewer than {rank} components")
+        raise ValueError(f"rank must be from 1 to {features}, the features of all agents, got {rank}")
 
 
 def by_features(whole: Array, n_agents: int) -> list[Array]:

@@ -339,7 +339,8 @@ class MatrixCompletionSettings(Sourced):
             for agent, out in enumerate(held, agents.start):
                 if np.isnan(out).all():
                     without = f"held_out {self.held_out:g} leaves agent {agent} without a held-out entry"
-                    raise ValueError(f"{without}, as each column keeps at least {least}: ask for more")
+                    cure = "ask for a larger share, a smaller rank or a positive ridge"
+                    raise ValueError(f"{without}, as each column keeps at least {least}: {cure}")
         place = DataPlace(n_agents=n_agents, first_agent=agents.start)
         return MatrixCompletion(columns, self.rank, ridge=self.ridge, held_out=held, truth=truth, **place)
 

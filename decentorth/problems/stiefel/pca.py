@@ -223,8 +223,8 @@ class PCASettings(OneView, Centred):
         return super().problem(n_agents, seed)
 
     def _made(self, part: Part) -> PCA:
-        m = sum(part.source.counts)
-        return PCA(part.rows, self.rank, weights=self.weighting, n_samples=m, **part.place)
+        weights = self.weighting
+        return PCA(part.rows, self.rank, weights=weights, n_samples=part.total, **part.place)
 
     def _stand_in(self, part: Part) -> PCA:
         return StandIn(part.rows, self.rank, weights="agents", **part.place)

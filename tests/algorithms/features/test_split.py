@@ -246,7 +246,7 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
     problem = do.problems.SplitPCA(parts(A), RANK)
     refused: list[tuple[Callable[[], Any], str]] = [
         (lambda: do.problems.SplitPCA([A[:10, :4], A[:, 4:]], 2), "same samples, row for row: A of agent 0 has 10 rows"),
-        (lambda: do.problems.SplitPCA(parts(A), 25), "all agents hold 24 features, fewer than 25 components"),
+        (lambda: do.problems.SplitPCA(parts(A), 25), "rank must be from 1 to 24, the features of all agents, got 25"),
         (lambda: do.problems.SplitGEVP(parts(A[:2]), parts(A[:2]), 2), "own features depend on each other: give a ridge"),
         (lambda: do.problems.SplitCCA([A[:, :3]], [A[:9, 3:]], 2), "same samples, got 30 and 9 rows of agent 0"),
         (lambda: do.problems.SplitCCA([A[:, :3]], [A[:, 3:]], 4), "the smaller view has 3 features"),

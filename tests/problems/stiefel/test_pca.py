@@ -227,6 +227,14 @@ def test_images_and_labels_in_idx_files_are_divided_as_the_bundled_ones(partitio
     np.testing.assert_allclose(scaled, bundled / 256, rtol=1e-12, atol=1e-15)
 
 
+def test_the_samples_of_a_long_text_are_counted(tmp_path: Path) -> None:
+    """Not estimated from its first lines, which are short here: the objective is the mean over all samples."""
+    path = tmp_path / "a.csv"
+    path.write_text("1,0\n" * 9_000 + f"{'2':0>200},1\n" * 91_000)
+    value = built(2, data=str(path), rank=1).value(np.repeat([[[1.0], [0.0]]], 2, axis=0)).mean()
+    np.testing.assert_allclose(value, -0.5 * (9_000 + 4 * 91_000) / 100_000, rtol=1e-12)
+
+
 def test_by_label_needs_labels_for_idx_images(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the partition 'by-label' needs `labels`"):
         built(data=write_idx(tmp_path)["data"], partition="by-label")
