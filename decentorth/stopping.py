@@ -19,8 +19,8 @@ import numpy as np
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 from .settings import Count, Finite, Natural, Positive, Range, Seconds, Settings, check, missing
 
-__all__ = "Consensus Error Feasibility GradientNorm Iterations LocalMaximum ObjectiveBelow".split()
-__all__ += "Rule Stationarity Time as_rule rules_of".split()
+__all__ = ["Consensus", "Error", "Feasibility", "GradientNorm", "Iterations", "LocalMaximum"]
+__all__ += ["ObjectiveBelow", "Rule", "Stationarity", "Time", "as_rule", "rules_of"]
 R = TypeVar("R", bound="Rule")
 
 

@@ -57,7 +57,7 @@ def _libraries(modules: int) -> list[Any]:
 
 def _is_openmp(library: Any) -> bool:
     """True for OpenMP itself, and for OpenBLAS on top of it."""
-    layer = vars(library).get("threading_layer")
+    layer = getattr(library, "threading_layer", None)
     return library.user_api == "openmp" or (library.internal_api, layer) == ("openblas", "openmp")
 
 

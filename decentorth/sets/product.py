@@ -116,8 +116,8 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         """The part's points in the agents' points, ``(n_local, ...)``, as views; other arguments as they are."""
         match argument:
             case np.ndarray(ndim=3):
-                shape = self.parts[number].shape
-                return argument[:, self.rows[number]].reshape(-1, *shape)
+                shape = len(argument), *self.parts[number].shape
+                return argument[:, self.rows[number]].reshape(shape)
         return argument
 
     def feasibility(self, x: Array, *given: Array, **named: Array) -> Array:

@@ -136,6 +136,7 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "ridge": (lambda: SampleCovariance(np.ones((3, 2)), -1.0), ValueError, "ridge must be finite and not negative, got -1"),
     "one set": (lambda: Product(Stiefel(4, 2)), ValueError, "a product needs at least two sets, got 1"),
     "unequal sets": (lambda: Product(Stiefel(4, 2), Stiefel(4, 3)), ValueError, "must have equally many columns, got 2, 3"),
+    "wide points": (lambda: Product(Stiefel(4, 2), Stiefel(3, 2)).feasibility(np.ones((2, 7, 4))), ValueError, "cannot reshape"),
     "no set": (lambda: Product(Stiefel(4, 2), cast(Any, "ball")), TypeError, "must be constraint sets, got str"),
     "retraction": (lambda: UNIT.retract(HERE, HERE, cast(Any, "exp")), ValueError, "must be one of polar, .*, got 'exp'"),
     "direction": (lambda: UNIT.landing(HERE, HERE, HERE, cast(Any, "exp")), ValueError, "must be one of psi-b, .*, got 'exp'"),

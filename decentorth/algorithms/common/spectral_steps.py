@@ -18,7 +18,8 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Spectral
 from ...settings import Share
 
-Length = Annotated[Literal["unit", "nuclear"], "Matrix signs, or these times the nuclear norm."]
+_LENGTHS = "Steps along matrix signs, which must shrink, or these times the direction's nuclear norm."
+Length = Annotated[Literal["unit", "nuclear"], _LENGTHS]
 Weight = Annotated[Share, "theta, the weight of the new gradient in its running mean."]
 
 

@@ -88,8 +88,9 @@ class UnreliableAgents:
     def step(self, problem: Any, network: Any, streams: Streams, state: Any) -> Any:
         """The method's step through the channel; agents that sleep keep their state."""
         k, correction = state.k, self._network.channel.correction
-        asleep = self._asleep(k)
+        # the earlier iteration first: chains search backwards for one before the last
         back = self._crashed(max(k - 1, 0)) & ~self._crashed(k)
+        asleep = self._asleep(k)
         if back.any():
             self._restart(state, asleep, back)
         sleeping = np.flatnonzero(asleep[self._network.agents])

@@ -14,7 +14,7 @@ import numpy as np
 from ...numerics.ordered_sums import Csr, accumulate, entry_rows
 from ...protocols import Array, Index
 from ..ledger import Contents, Ledger
-from ..network import Arrays, InFlight, Network, Plan
+from ..network import Arrays, InFlight, Network, Placement, Plan
 from ..traffic import Traffic
 from .channel import Channel, ChannelError
 from .draws import Mask
@@ -110,8 +110,8 @@ class UnreliableNetwork(Network):
     steady = False
     channel: Channel
 
-    def __init__(self, W: Any, *where: Any, channel: Channel, seed: int = 0) -> None:
-        super().__init__(W, *where)
+    def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
+        super().__init__(W, comm, placement)
         if self.directed:
             why = "whose two directions fail and are repaired together"
             cure = "take asynchronous_drfgt, which tolerates loss:p=... and delays on directed graphs"
