@@ -20,7 +20,7 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 31_488,
+    "code lines": 31_492,
     "code lines above 100 characters, in 1,000": 14.7,
     "conditional expressions in 1,000 code lines": 13.8,
     "Any in 1,000 lines": 12.0,
@@ -32,7 +32,7 @@ BUDGETS = {
     "class names used twice": 11,
     "rooms": 27,
     "arrows between rooms": 139,
-    "lines of tests": 36_157,
+    "lines of tests": 36_165,
 }
 """The highest permitted value of each measure of decentorth and topologies. A room is a module or a folder right below decentorth,
 or topologies; an arrow is a pair of rooms of which one imports from the other."""
