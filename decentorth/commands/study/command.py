@@ -95,6 +95,6 @@ def _make(study: Study, asked: StudySettings) -> None:
         save(study.figure(rows), picture)
         lines = [*study.conclusions(rows), str(path), str(picture)]
     except KeyError as error:
-        raise InputError(f"{path} has no column {error}: choose another --out, or remove it") from None
+        raise InputError(f"{path} lacks the column {error}: choose another --out, or remove it") from None
     if not asked.quiet:
         say("\n".join(lines))
