@@ -17,7 +17,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import set_up
+from decentorth.api import Options, set_up
 from decentorth.commands.plot import command as plot
 from decentorth.commands.run.command import main as run
 from tests.support.threads import on_ranks
@@ -95,6 +95,13 @@ def test_a_saved_result_is_read_bit_for_bit(tmp_path: Path) -> None:
     RESULT.save(tmp_path, overwrite=True)
     assert plot.main([str(tmp_path)]) == 0
     assert run(["--config", str(tmp_path / "config.yaml")]) == 2
+
+
+def test_a_result_is_saved_with_its_own_counts_after_another_solve_of_the_run(tmp_path: Path) -> None:
+    made = set_up(PROBLEM, "drfgt", GRAPH)
+    first, _ = made.solve(Options(iterations=2)), made.solve(Options(iterations=4))
+    first.save(tmp_path)
+    assert json.loads((tmp_path / "summary.json").read_text())["rounds"] == first.row.rounds
 
 
 def test_ranks_save_one_folder(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def call(function: Callable[..., T], words: Sequence[str], missing: str = "") ->
     if places[len(rest) :]:
         raise InputError(missing)
     if len(rest) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in taken):
-        raise InputError(f"unexpected {rest[len(places)]!r}")
+        raise InputError(f"unexpected {rest[len(places)]!r}; give only {' '.join(places)} and flags")
     return function(*rest, **given)
 
 

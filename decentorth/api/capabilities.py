@@ -191,11 +191,12 @@ def check_network(algorithm: Method, network: Network) -> None:
     weights = f"{name} needs doubly stochastic weights, and this graph is directed"
     others = "take push_pull, or drgta, which retracts; or an undirected graph"
     eigenvalues = "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed"
+    growing = "growing steps are for undirected graphs: take step size auto"
     refusals = (
         (SplitFeatures in declared.requires, f"{split}: take ring, or another"),
         (not declared.directed, f"{weights}: {others}"),
         (declared.chebyshev, f"{eigenvalues}: leave it out"),
-        (declared.running() is not algorithm, "growing steps are for undirected graphs: take auto"),
+        (declared.running() is not algorithm, growing),
     )
     for refused, words in refusals:
         if refused:

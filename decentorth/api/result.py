@@ -312,7 +312,7 @@ class Result(FinishedRun):
 
     def summary(self) -> dict[str, Any]:
         """The facts for ``summary.json``; called by all ranks. What has left each site is listed for 100 agents at most."""
-        network, table = self.network, []
+        table = []
         if self.n_agents <= _LARGEST_TABLE:
             table = [row._asdict() for row in self.sent()]
         units = [{"mean": one.mean.tolist(), "scale": one.scale.tolist()} for one in self.units]
@@ -320,11 +320,8 @@ class Result(FinishedRun):
             "status": self.status,
             "converged": self.converged,
             "message": self.message,
-            "iterations": self.state.k,
-            "rounds": network.rounds,
-            "messages": network.messages,
-            "bytes": network.bytes,
-            "gradients": self.state.gradients,
+            "iterations": self.row.iteration,
+            **{name: self.row[name] for name in COUNTS[1:]},
             "seconds": dict(self.seconds),
             "metrics": dict(self.row.values),
             "iterates_sha256": self.collective.sha256(self.x),

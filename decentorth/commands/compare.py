@@ -57,7 +57,7 @@ class CompareSettings(CaseSettings, Rules):
         Networks for the modelled wall time: datacenter, lan, wan, wifi, satellite or ideal, with other parameters if
         needed ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
     out : str
-        Folder for comparison.csv, trials.csv, table.md, table.tex, figure.png, figure.svg,
+        Folder for comparison.csv, trials.csv, curves.csv, table.md, table.tex, figure.png, figure.svg,
         comparison.json, comparison.yaml and runs. Runs already in it are not repeated.
     overwrite : bool
         Replace tables and figures of another comparison in out.

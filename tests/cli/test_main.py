@@ -51,6 +51,7 @@ def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str])
         (["graph", "ring:4", "word"], "decentorth graph: unexpected 'word'"),
         (["new", "algorithm"], "decentorth new: give a kind and a name, as in: decentorth new algorithm heavy_ball"),
         (["replay", "--plugin", "x.py"], "decentorth: give the log first, as in: decentorth replay run.log --plugin FILE.py"),
+        (["list", "graphs", "word"], "decentorth list: unexpected 'word'; give only KIND and flags"),
         (["list", "problem"], "decentorth list: unexpected 'problem' (kinds: problems, algorithms, "),
         (["--install-completion", "tcsh"], "decentorth: --install-completion takes one of bash, zsh, fish, or nothing"),
     ],

@@ -70,6 +70,8 @@ def test_a_copy_shares_nothing_and_its_memory_is_used_again() -> None:
     second = copied(other, first)
     assert everything(second) == everything(other)
     assert second.x is first.x
+    masked = np.ma.array([1.0, 2.0])
+    assert not np.shares_memory(copied(masked), masked)
 
 
 def own(communicator: ThreadCommunicator, n: int) -> tuple[slice, AgentCollective]:

@@ -195,6 +195,14 @@ def test_a_file_that_is_not_of_the_study_is_refused(content: bytes, message: str
     assert path.read_bytes() == content
 
 
+def test_a_whole_file_without_a_measured_column_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trials = spectral.trials(False, 0)
+    lines = [",".join(map(str, one)) for one in (trials[0], *(trial.values() for trial in trials))]
+    (tmp_path / "spectral.csv").write_text("\n".join(lines))
+    assert main(["spectral", "--out", str(tmp_path), "--quiet"]) == 2
+    assert "lacks the column 'gap': choose another --out, or remove it" in capsys.readouterr().err
+
+
 def test_trials_are_put_into_their_place_and_others_in_the_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study.csv"
     whole = written(spectral.STUDY, FEW, tmp_path / "other.csv")

@@ -61,7 +61,7 @@ def directed_spectrum(M: WeightsLike) -> DirectedSpectrum:
     if n == 1:
         return DirectedSpectrum(1, 0.0, 0.0, v, np.zeros(1, dtype=np.complex128))
     if n > LARGEST_DENSE:
-        raise ValueError(f"the spectrum is for up to {LARGEST_DENSE} agents, got {n}")
+        raise ValueError(f"the spectrum of directed weights is for up to {LARGEST_DENSE} agents, got {n}")
     rest = B.toarray() - np.outer(v, np.ones(n))
     root = np.sqrt(v)
     values = np.linalg.eigvals(rest).astype(np.complex128)

@@ -151,7 +151,7 @@ class Recursion:
         self._mean_curvature: float | None = None
         self.largest_curvature = float(np.abs(np.linalg.eigvalsh(hessians)).max())
         if self.largest_curvature == 0:
-            raise ValueError("some curvature must not be zero: nothing pulls the agents")
+            raise ValueError("some curvature must not be zero: nothing pulls the agents to a minimiser")
         if d == 1 and np.all(hessians == hessians[0]):
             self._prepare_blocks(dense(matrix), float(hessians[0, 0, 0]), order)
         else:

@@ -45,8 +45,8 @@ def agent_names(graph: Any) -> Names:
     """The labels that `numbered` has left in a graph, by the agents' numbers; empty for a matrix."""
     if _is_matrix(graph):
         return NAMELESS
-    names: Names = nx.get_node_attributes(graph, "label")
-    return names
+    labels = nx.get_node_attributes(graph, "label")
+    return {agent: label for agent, label in labels.items() if label is not None}
 
 
 def _is_matrix(graph: object) -> bool:

@@ -55,7 +55,7 @@ def _scale(matrix: Weights) -> NDArray[np.float64]:
         if sums.min() <= 0:
             empty = int(np.argmin(sums))
             repair = f"give A[{empty}, {empty}] > 0"
-            raise ValueError(f"A must have a positive entry a row, but row {empty} has none; {repair}")
+            raise ValueError(f"every row of A must have a positive entry, but row {empty} has none; {repair}")
         if np.abs(sums - 1).max() <= n * _ROW_SUM:
             return scale
         scale = scale / np.sqrt(sums)

@@ -26,6 +26,8 @@ def summarize(configuration: Configuration, result: Result, facts: Facts) -> Fac
     """The contents of ``summary.json``; called by every rank."""
     network = result.network
     found = result.summary()
+    found |= {"iterations": result.state.k, "gradients": result.state.gradients}
+    found |= {"rounds": network.rounds, "messages": network.messages, "bytes": network.bytes}
     found |= {"transport": dict(result.transport), "error_name": error_name(result.problem) or None}
     found |= _channel(configuration, result) | _agreement(result.agreement)
     if result.losses:

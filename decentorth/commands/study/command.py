@@ -91,6 +91,10 @@ def _make(study: Study, asked: StudySettings) -> None:
         say(f"{path} holds {done} of {len(trials)} trials already")
     with trial_progress(len(trials), done, asked.quiet) as advance:
         rows = sweep(study, trials, path, workers, lambda trial: advance(" ".join(named(trial))))
-    save(study.figure(rows), picture)
+    try:
+        save(study.figure(rows), picture)
+        lines = [*study.conclusions(rows), str(path), str(picture)]
+    except KeyError as error:
+        raise InputError(f"{path} lacks the column {error}: choose another --out, or remove it") from None
     if not asked.quiet:
-        say("\n".join([*study.conclusions(rows), str(path), str(picture)]))
+        say("\n".join(lines))

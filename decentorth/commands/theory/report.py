@@ -24,7 +24,11 @@ from ...theory.measured import Measured, measure
 from ..line import wiring
 from ..line.config import Configuration
 
-_KINDS = {"exact": "are exact", "bound": "are proved bounds", "sampled": "and L are sampled: too small?"}
+_KINDS = {
+    "exact": "are exact",
+    "bound": "are proved bounds",
+    "sampled": "and L are sampled, perhaps too small",
+}
 
 
 def table(c: Constants, step: float, name: str) -> Iterator[str]:

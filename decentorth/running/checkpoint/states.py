@@ -81,7 +81,7 @@ def copied(state: Any, into: Any = None) -> Any:
     mapped(into, "", reused.__setitem__)
 
     def copy(leaf: str, entry: Any) -> Any:
-        if type(entry) is not np.ndarray and not is_on_device(entry):
+        if not isinstance(entry, np.ndarray) and not is_on_device(entry):
             return entry
         target: Any = reused.get(leaf)
         if type(target) is not type(entry) or target.shape != entry.shape:

@@ -122,6 +122,13 @@ def test_graphs_that_cannot_be_used_are_refused(graph: Any, error: type[Exceptio
         topologies.check_graph(graph)
 
 
+def test_an_agent_whose_label_is_none_has_its_number_in_messages() -> None:
+    graph = nx.empty_graph(2)
+    nx.set_node_attributes(graph, None, "label")
+    with pytest.raises(ValueError, match=r"for example 0 - 1"):
+        topologies.check_graph(graph)
+
+
 @pytest.mark.parametrize("graph", [nx.Graph([(0, 2), (2, 1)]), nx.path_graph("cab"), nx.grid_2d_graph(3, 4)])
 def test_the_advice_to_number_the_nodes_works(graph: Any) -> None:
     topologies.check_graph(topologies.numbered(graph))
