@@ -32,6 +32,7 @@ def table(
     tolerances: Sequence[float] = (),
     ranges: bool = True,
     caption: str = "",
+    label: str = "tab:comparison",
 ) -> str:
     """The table as Markdown, LaTeX (with booktabs), CSV (every digit and tolerance), or text of 80 columns, with the notes.
 
@@ -46,6 +47,8 @@ def table(
         Write the range over the trials after the median.
     caption
         The caption of the LaTeX table; by default the title and what the numbers are.
+    label
+        The label of the LaTeX table.
 
     Raises
     ------
@@ -69,7 +72,7 @@ def table(
         lines = [line for line in comparison.lines if line.tolerance == one]
         parts.blocks[one] = [*_rows(lines, names, ranges, _BOLD[form])]
     if form == "latex":
-        return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}")
+        return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}", label)
     return _text(parts) if form == "text" else _markdown(parts)
 
 
@@ -154,11 +157,11 @@ def _escaped(text: str) -> str:
     return re.sub(r"([_%&#${}])", r"\\\1", text).replace("<=", r"$\le$")
 
 
-def _latex(parts: TableParts, caption: str) -> str:
+def _latex(parts: TableParts, caption: str, label: str) -> str:
     count, texts = len(parts.headings), parts.texts
     lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in parts.notes)]
     lines += [r"\begin{table}", r"\centering\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
-    lines += [rf"\caption{{{_escaped(caption)}}}", r"\label{tab:comparison}"]
+    lines += [rf"\caption{{{_escaped(caption)}}}", rf"\label{{{label}}}"]
     lines += [rf"\begin{{tabular}}{{{'l' * texts}{'r' * (count - texts)}}}", r"\toprule"]
     lines.append(rf"{' & '.join(parts.headings)} \\")
     for tolerance, rows in parts.blocks.items():

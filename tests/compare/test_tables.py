@@ -163,8 +163,8 @@ def test_tables_have_the_columns_that_are_asked_for(found: Comparison) -> None:
     head, _, first, *_ = [line for line in text.splitlines() if line.startswith("|")]
     assert [part.strip() for part in head.strip("|").split("|")] == ["method", "step", "megabytes"]
     assert first.startswith(f"| {CTA}")
-    latex = found.table("latex", columns=["bytes"], tolerances=[3.0], ranges=False, caption="A & B")
-    assert r"\caption{A \& B}" + "\n" + r"\label{tab:comparison}" in latex
+    latex = found.table("latex", columns=["bytes"], tolerances=[3.0], ranges=False, caption="A & B", label="tab:x")
+    assert r"\caption{A \& B}" + "\n" + r"\label{tab:x}" in latex
     assert re.search(rf"{ATC} & \\textbf{{[\d.]+}} \\\\$", latex, re.M)  # without a range
     with pytest.raises(ValueError, match=r"unknown form 'word' \(there are csv, text, markdown, latex\)"):
         found.table("word")  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -124,7 +124,7 @@ def test_graphs_that_cannot_be_used_are_refused(graph: Any, error: type[Exceptio
 
 def test_an_agent_whose_label_is_none_has_its_number_in_messages() -> None:
     graph = nx.empty_graph(2)
-    nx.set_node_attributes(graph, None, "label")
+    nx.set_node_attributes(graph, cast(Any, None), "label")
     with pytest.raises(ValueError, match=r"for example 0 - 1"):
         topologies.check_graph(graph)
 
