@@ -44,9 +44,10 @@ class GraphMeasures:
 
 
 def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
-    """The measures of ``graph``; the diameter costs a breadth-first search from every agent, O(n * edges).
+    """Return the measures of ``graph``.
 
-    Errors as `check_graph`.
+    The diameter takes a breadth-first search from every agent, O(n * edges). Raises the errors
+    of `check_graph`.
     """
     edges = adjacency(graph)
     degrees = np.diff(edges.indptr)

@@ -88,7 +88,7 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
         Number of agents, needed where the specification leaves it open. A grid or torus without sides becomes the most square
         two-dimensional one.
     seed : int
-        For random graphs whose specification gives no seed.
+        Seed of a random graph whose specification gives no seed.
     """
     _check_undirected(specification)
     graph: _Graph = _call(specification, n_agents, seed)()

@@ -73,8 +73,9 @@ class TrackingScore:
 def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = COMBINE) -> float:
     """The exact linear rate of gradient tracking with a constant ``step``.
 
-    Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix. Raises ValueError if
-    ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
+    Equal scalar curvatures need the eigenvalues of W. Other curvatures need those of the
+    iteration matrix, of order 2 n d. Raises ValueError if ``W`` is not a mixing matrix (see
+    `canonical_weights`), or a curvature, the step or the order makes no sense.
 
     Parameters
     ----------
