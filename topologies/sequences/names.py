@@ -42,7 +42,7 @@ def is_sequence_name(specification: str) -> bool:
 def agents_from_name(specification: str, seed: int = 0) -> int | None:
     """The number of agents that the specification of a graph or a sequence fixes; None where it leaves it open.
 
-    Errors as `topologies.graph_from_name` and `sequence_from_name`.
+    Raises the errors of `topologies.graph_from_name` and `sequence_from_name`.
     """
     if not is_sequence_name(specification):
         return fixed_agents(specification, seed)

@@ -82,7 +82,7 @@ class MixingSpectrum:
 def eigenvalues(W: WeightsLike) -> Vector:
     """All eigenvalues of ``W``, shape (n,), largest first; dense, O(n^3).
 
-    Errors as `canonical_weights`.
+    Raises the errors of `canonical_weights`.
     """
     return np.ascontiguousarray(eigvalsh(dense(canonical_weights(W)))[::-1])
 

@@ -95,7 +95,7 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = COMBINE
 
     The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
 
-    Errors as `tracking_rate`; ValueError if no step converges.
+    Raises the errors of `tracking_rate`, and ValueError if no step converges.
     """
     return worst_score([Recursion(W, curvatures, order)])
 
