@@ -100,8 +100,9 @@ class _Answer(NamedTuple):
 
 
 def certify(result: Result) -> tuple[Result, Certificate]:
-    """Return the result with orthonormal eigenvectors as columns of x, and its certificate. Every
-    rank calls it.
+    """Return the result with orthonormal eigenvectors as columns of x, and its certificate.
+
+    Every rank calls it.
 
     With B = D^T E D + diag(ridge) and M = D^T J D of `protocols.SplitFeatures`:
 

@@ -302,12 +302,20 @@ class Network(Shown):
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         """``W^rounds x`` for each stacked array, in one message per neighbour rank and round.
 
-        Parameters ---------- *xs Each ``(n_local, ...)``, float64, C-contiguous. rounds The
-        number of rounds of mixing. push Further arrays, whose sums over the agents must be
-        preserved. They come after ``xs`` in the result, multiplied by W too or, on a directed
-        network, by B.
+        Parameters
+        ----------
+        *xs
+            Each ``(n_local, ...)``, float64, C-contiguous.
+        rounds
+            The number of rounds of mixing.
+        push
+            Further arrays, whose sums over the agents must be preserved. They come after ``xs`` in
+            the result, multiplied by W too or, on a directed network, by B.
 
-        Returns ------- tuple of arrays New arrays, C-contiguous, shaped like the inputs.
+        Returns
+        -------
+        tuple of arrays
+            New arrays, C-contiguous, shaped like the inputs.
 
         Raises
         ------
@@ -408,7 +416,7 @@ class Network(Shown):
 
     @property
     def period(self) -> int | None:
-        """The number of rounds after which the neighbours repeat, or None if they do not."""
+        """The number of rounds after which the neighbours repeat, or None if they need not."""
         return 1 if self.sequence is None else self.sequence.period
 
     @property
